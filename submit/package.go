@@ -48,16 +48,26 @@
 package submit
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The files of a package that are not a run's.
@@ -179,4 +189,289 @@ func name(date, runID string, dirty, public bool) string {
 		n += "-public"
 	}
 	return n
+}
+
+// Limits, in bytes, of files that are read whole before their digest is known.
+const (
+	maxAttestation  = 16 << 20
+	maxSums         = 4 << 10
+	maxReport       = 32 << 20
+	maxPlan         = 16 << 20 // and of what has as many lines as the plan has tasks, and no texts
+	maxTold         = 16 << 20 // the summary and the README
+	maxCheckpoint   = 4 << 10
+	maxConstitution = 1 << 20
+	maxScorecard    = 4 << 10
+)
+
+// Limits, in bytes, of the files of a run and a package when they are copied or
+// hashed. What is in them is not known yet; a run of thousands of tasks stays far
+// below.
+const (
+	maxCopied  = 256 << 20
+	maxJournal = rundir.MaxFile // and of the records that derive from it
+)
+
+// limitOf bounds a file of a package, in bytes.
+func limitOf(name string) int64 {
+	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, rundir.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
+		plan.ConstitutionFile: maxConstitution, plan.ManifestFile: maxPlan, plan.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
+		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, scorecardFile: maxScorecard, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications, audit.RejudgmentsFile: audit.MaxRejudgments}[name], maxCopied)
+}
+
+// digestFile returns the digest of a file without holding it in memory. One that
+// grows in the meantime has no digest.
+func digestFile(dir fs.FS, name string) (string, error) {
+	f, size, err := rundir.OpenFile(dir, name, limitOf(name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(f, size+1))
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	if n != size {
+		return "", changed(name)
+	}
+	return canonical.DigestOf(h), nil
+}
+
+// readSigned reads a file of at most limit bytes, which must have its digest.
+func readSigned(dir fs.FS, name string, limit int64, digests map[string]string) ([]byte, error) {
+	data, err := rundir.ReadFile(dir, name, limit)
+	if err == nil && canonical.Digest(data) != digests[name] {
+		err = changed(name)
+	}
+	return data, err
+}
+
+// checkFiles wants exactly a package's files, those of names; may are allowed to be
+// there besides.
+func checkFiles(pkg fs.FS, names []string, may ...string) error {
+	entries, err := fs.ReadDir(pkg, ".")
+	if err != nil {
+		return fmt.Errorf("reading the package: %w", err)
+	}
+	there := map[string]bool{}
+	for _, e := range entries {
+		if !slices.Contains(names, e.Name()) && !slices.Contains(may, e.Name()) {
+			return trajectory.Faultf(plainName(e.Name()), "is not part of a package")
+		}
+		if !e.Type().IsRegular() {
+			return trajectory.Faultf(e.Name(), "is not a regular file")
+		}
+		there[e.Name()] = true
+	}
+	for _, name := range names {
+		if !there[name] {
+			return trajectory.Faultf(name, rundir.Missing)
+		}
+	}
+	return nil
+}
+
+// plainName quotes a file name that could be taken for something else.
+func plainName(name string) string {
+	if regexp.MustCompile(`^[A-Za-z0-9._-]+$`).MatchString(name) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+// writeFile writes a new file, durably.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("writing the package: %w", err)
+	}
+	defer f.Close()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	return f.Close()
+}
+
+// copyFile copies a file of the run to path.
+func copyFile(run fs.FS, from, path string) error {
+	limit := limitOf(from)
+	in, _, err := rundir.OpenFile(run, from, limit)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return writeFile(path, func(w io.Writer) error {
+		n, err := io.Copy(w, io.LimitReader(in, limit+1))
+		if err != nil {
+			return fmt.Errorf("copying %s: %w", from, err)
+		}
+		if n > limit {
+			return trajectory.Faultf(from, "is larger than %d bytes", limit)
+		}
+		return nil
+	})
+}
+
+// added are the names of a run's signed additions, in the order of their lines in a
+// package, by the name of the file there.
+type added map[string][]string
+
+// copyAdditions writes a run's adjudications, with their countersignatures, and later judgments into the one file
+// that either have in a package, if there are any, and returns their names.
+func copyAdditions(run fs.FS, stage string) (added, error) {
+	all := added{}
+	for name, collect := range map[string]func(fs.FS) ([]string, [][]byte, error){
+		audit.AdjudicationsFile: audit.CollectAdjudications, audit.RejudgmentsFile: audit.CollectRejudgments,
+	} {
+		files, envelopes, err := collect(run)
+		if err != nil {
+			return nil, err
+		}
+		if len(files) == 0 {
+			continue
+		}
+		all[name] = files
+		err = writeFile(filepath.Join(stage, name), func(w io.Writer) error {
+			for _, envelope := range envelopes {
+				if _, err := w.Write(append(envelope, '\n')); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// checkNames checks that the file of each decision had its finding's name in the run, and
+// that of each later judgment its judge's. A package does not show these names.
+func (a added) checkNames(report audit.Report, later []audit.SealedRejudgment) error {
+	files := a[audit.AdjudicationsFile]
+	for _, d := range report.Adjudications {
+		r := audit.Ruling{Finding: d.Finding}
+		if files[0] != r.File() {
+			return trajectory.Faultf(files[0], "decides about finding %s, which its name is not of", d.Finding)
+		}
+		files = files[1:]
+		if d.Countersigned == nil {
+			continue
+		}
+		if files[0] != r.CountersignatureFile() {
+			return trajectory.Faultf(files[0], "countersigns the decision about finding %s, which its name is not of", d.Finding)
+		}
+		files = files[1:]
+	}
+	for i, r := range later {
+		if file := a[audit.RejudgmentsFile][i]; audit.RejudgmentFile(r.Judge) != file {
+			return trajectory.Faultf(file, "is of the judge %q, which its name is not of", r.Judge.Model)
+		}
+	}
+	return nil
+}
+
+// readAdjudications reads the decisions about findings, if the package has any.
+func readAdjudications(pkg fs.FS, run *rundir.Run, digests map[string]string) ([]audit.Adjudication, error) {
+	return readAddition(pkg, run, audit.AdjudicationsFile, digests, audit.DecodeAdjudications)
+}
+
+// readRejudgments reads the later judgments, if the package has any.
+func readRejudgments(pkg fs.FS, run *rundir.Run, digests map[string]string) ([]audit.SealedRejudgment, error) {
+	return readAddition(pkg, run, audit.RejudgmentsFile, digests, audit.DecodeRejudgments)
+}
+
+func readAddition[T any](pkg fs.FS, run *rundir.Run, name string, digests map[string]string, decode func([]byte, *rundir.Run) ([]T, error)) ([]T, error) {
+	if digests[name] == "" {
+		return nil, nil
+	}
+	data, err := readSigned(pkg, name, limitOf(name), digests)
+	if err != nil {
+		return nil, err
+	}
+	return decode(data, run)
+}
+
+// present returns the names of the additions that a package has.
+func present(report audit.Report, later []audit.SealedRejudgment) (names []string) {
+	if len(report.Adjudications) > 0 {
+		names = append(names, audit.AdjudicationsFile)
+	}
+	if len(later) > 0 {
+		names = append(names, audit.RejudgmentsFile)
+	}
+	return names
+}
+
+// leaderboardLine is a line as the leaderboard takes it.
+type leaderboardLine struct {
+	ModelAnswer    string `json:"model_answer"` // "" where no answer was committed, or the task is void
+	ReasoningTrace string `json:"reasoning_trace"`
+	TaskID         string `json:"task_id"`
+}
+
+// Leaderboard returns leaderboard.jsonl: a line a planned task, in plan order.
+// Void tasks have no answer in it, which the leaderboard would pay.
+func Leaderboard(run *rundir.Run, void map[string]bool) ([]byte, error) {
+	var all []byte
+	for _, t := range run.Tasks {
+		r := run.Result(t)
+		line := leaderboardLine{ReasoningTrace: r.ReasoningTrace, TaskID: r.TaskID}
+		if r.ModelAnswer != nil && !void[r.TaskID] {
+			line.ModelAnswer = *r.ModelAnswer
+		}
+		b, err := canonical.Encode(line)
+		if err != nil {
+			return nil, err
+		}
+		all = append(append(all, b...), '\n')
+	}
+	return all, nil
+}
+
+// scorecard returns scorecard.json. It is counted as the journal has it, as the summary
+// is: that a task is void changes nothing of what it cost.
+func scorecard(run *rundir.Run) ([]byte, error) {
+	card, err := run.Scorecard()
+	if err != nil {
+		return nil, err
+	}
+	return card.Encode()
+}
+
+// sums returns SHA256SUMS, in the form that sha256sum -c reads.
+func sums(subjects []Subject) []byte {
+	var b strings.Builder
+	for _, s := range subjects {
+		if s.Name != SumsFile {
+			b.WriteString(s.Digest.SHA256 + "  " + s.Name + "\n")
+		}
+	}
+	return []byte(b.String())
+}
+
+// bundleType is the media type of a Sigstore bundle v0.3.
+const bundleType = "application/vnd.dev.sigstore.bundle.v0.3+json"
+
+// bundle is a Sigstore bundle of an envelope that was signed with a key that
+// the verifier has: no certificate, no log entry.
+type bundle struct {
+	Envelope             jsontext.Value `json:"dsseEnvelope"`
+	MediaType            string         `json:"mediaType"`
+	VerificationMaterial struct {
+		PublicKey struct {
+			Hint string `json:"hint"` // key id
+		} `json:"publicKey"`
+	} `json:"verificationMaterial"`
+}
+
+// sigstoreBundle returns attestation.sigstore.json for attestation.dsse.json.
+func sigstoreBundle(envelope []byte, key sign.PublicKey) ([]byte, error) {
+	b := bundle{Envelope: slices.Clone(envelope), MediaType: bundleType}
+	b.VerificationMaterial.PublicKey.Hint = key.ID()
+	return canonical.Encode(b)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -323,4 +326,336 @@ func difference(got, want Statement) string {
 	}
 	slices.Sort(names)
 	return fmt.Sprintf("see %s", strings.Join(names, ", "))
+}
+
+// noGold is why what needs the gold answers was not done.
+const noGold = "no gold answers"
+
+// Rerun audits the files of a package that was verified again and wants the same
+// report, byte for byte, else it returns a *trajectory.Fault: that its findings
+// are all there are to find is then no longer the signer's word. What was audited
+// with gold answers cannot be audited the same without: v.NotRerun says so, and of
+// the report is wanted that it has all that keeps a run from being submitted and is
+// found without them.
+func (v *Verified) Rerun(pkg fs.FS, o Options) error {
+	report, _, err := audit.Run(pkg, o.again(v.Run.Manifest, v.Statement.Predicate, v.Report))
+	if err != nil {
+		return err
+	}
+	o.Once = false
+	return v.compare(report, o)
+}
+
+// again is how a package is audited that says p of itself and has the report r: with
+// the documents that this one was made with, as far as they are at hand.
+func (o Options) again(m plan.Plan, p Predicate, r audit.Report) audit.Options {
+	again := audit.Options{Bodies: map[string][]byte{}, Marked: p.RecordingFailed, Summary: MetadataFile}
+	for _, digest := range r.Inputs.Bodies {
+		again.Bodies[digest] = o.Bodies[digest]
+	}
+	if m.GoldCommitment != "" && p.GoldAtHand {
+		again.Gold = o.Gold
+	}
+	return again
+}
+
+// compare holds the report of a package against that of the audit that was run
+// again, as Rerun says.
+func (v *Verified) compare(report audit.Report, o Options) error {
+	p := v.Statement.Predicate
+	v.NotRerun = ""
+	missing := 0
+	for _, digest := range v.Report.Inputs.Bodies {
+		if !slices.Contains(report.Inputs.Bodies, digest) {
+			missing++
+		}
+	}
+	if v.Run.Scored() && p.GoldAtHand && o.Gold == nil {
+		v.NotRerun = noGold
+	} else if missing > 0 {
+		v.NotRerun = fmt.Sprintf("needs %s that the audit had", view.Count(missing, "document"))
+	}
+	switch {
+	case o.Once:
+		v.NotRerun = "not asked for"
+		return nil
+	case v.NotRerun != "":
+		if f, left := leftOut(v.Report, report); left {
+			without := "the gold answers"
+			if v.NotRerun != noGold {
+				without = "all of its documents"
+			}
+			return trajectory.Faultf(audit.ReportFile, "leaves out what the audit finds when it is run again, even without %s: %s %s%s", without, f.Severity, f.RuleID, o.otherProgram(p.Harness))
+		}
+		return nil
+	}
+	report.AuditedAt = v.Report.AuditedAt
+	got, err := v.Report.Encode()
+	if err != nil {
+		return err
+	}
+	want, err := report.Encode()
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	return trajectory.Faultf(audit.ReportFile, "is not what the audit gives when it is run again: %s%s", auditDifference(v.Report, report), o.otherProgram(p.Harness))
+}
+
+// leftOut returns a CRITICAL or HIGH finding of an audit without gold answers that
+// stands in a report with them neither as it is nor as a graver one of its check
+// about the same task; false if there is none.
+func leftOut(report, blind audit.Report) (audit.Finding, bool) {
+	type about struct{ check, task string }
+	gravest := map[about]int{} // its rank, and 0 for none: ranks are then from 1
+	for _, c := range report.Checks {
+		for _, f := range c.Findings {
+			at := about{c.ID, f.TaskID}
+			if rank := f.Severity.Rank() + 1; gravest[at] == 0 || rank < gravest[at] {
+				gravest[at] = rank
+			}
+		}
+	}
+	for _, c := range blind.Checks {
+		for _, f := range c.Findings {
+			got := gravest[about{c.ID, f.TaskID}]
+			if (f.Severity == audit.Critical || f.Severity == audit.High) && (got == 0 || got > f.Severity.Rank()+1) {
+				return f, true
+			}
+		}
+	}
+	return audit.Finding{}, false
+}
+
+// auditDifference says in which checks two reports about the same files differ; both
+// are of all checks.
+func auditDifference(got, want audit.Report) string {
+	theirs := map[string]string{}
+	for _, c := range got.Checks {
+		theirs[c.ID] = form(c)
+	}
+	var differ []string
+	for _, c := range want.Checks {
+		if theirs[c.ID] != form(c) {
+			differ = append(differ, c.ID)
+		}
+	}
+	if len(differ) == 0 {
+		return "the checks agree, and what is said besides does not"
+	}
+	return "see " + plain(strings.Join(differ, ", "))
+}
+
+// form is the canonical form of a value that is compared, "" for one without.
+func form(v any) string {
+	b, err := canonical.Encode(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// otherProgram says that another program audited than the one that verifies, ""
+// if it is the same.
+func (o Options) otherProgram(audited trajectory.Harness) string {
+	if o.Harness == nil {
+		return ""
+	}
+	here, err := o.Harness()
+	switch {
+	case err != nil:
+		return fmt.Sprintf("; whether this program made it cannot be told: %v", err)
+	case audited.ExecutableSHA256 == here.ExecutableSHA256:
+		return ""
+	}
+	return fmt.Sprintf("; it was made by another program, gaia %s, and this is gaia %s: another version may find otherwise", build(audited), build(here))
+}
+
+// build names a version of the program.
+func build(h trajectory.Harness) string {
+	text := plain(h.Version)
+	if h.Commit != "" {
+		text += " of commit " + plain(h.Commit)
+	}
+	return text
+}
+
+// Rescore asks the official scorer about every answer that was graded, with the
+// gold answers at hand, and wants the verdicts that are recorded, of which the
+// statement's score is made; else it returns a *trajectory.Fault. Tasks that an
+// adjudication made void are left out: they count wrong whatever is recorded. Where the
+// verdicts cannot be told, v.NotRescored says why. The error matches audit.ErrGold for
+// answers that are not the plan's.
+func (v *Verified) Rescore(gold *audit.Gold) error {
+	v.NotRescored = ""
+	if !v.Run.Scored() {
+		v.NotRescored = "the run is unscored"
+		return nil
+	}
+	answers, err := gold.Of(v.Run.Manifest)
+	if err != nil {
+		return err
+	}
+	if answers == nil {
+		v.NotRescored = noGold
+		return nil
+	}
+	void := audit.Voided(v.Report.Checks)
+	for _, t := range v.Run.Tasks {
+		if void[t.Plan.TaskID] {
+			continue
+		}
+		for _, a := range t.Attempts {
+			if a.Judgment == nil {
+				continue // it has no answer, or is not the one that counts
+			}
+			if is := judge.QuestionScorer(&a.Answer.Answer, answers[t.Plan.TaskID]); a.Judgment.Official != is {
+				return wrongVerdict(t, a, is)
+			}
+		}
+	}
+	return nil
+}
+
+// wrongVerdict blames the line of a task in which an answer has the wrong verdict.
+func wrongVerdict(t *rundir.Task, a *rundir.Attempt, is bool) error {
+	says, but := "is correct", "is not"
+	if is {
+		says, but = "is not correct", "is"
+	}
+	which := "the answer"
+	if len(t.Attempts) > 1 {
+		which = "the answer of attempt " + strconv.Itoa(a.Number)
+	}
+	return &trajectory.Fault{File: rundir.ResultsFile, Line: int64(t.Index) + 1, Reason: fmt.Sprintf("says that %s %s, and by the gold answers it %s", which, says, but)}
+}
+
+// Claim says how far something that a reader may assume is shown.
+type Claim struct {
+	Claim  string `json:"claim"`
+	Means  string `json:"means"`
+	Status Status `json:"status"`
+}
+
+// Status is how far a claim is shown.
+type Status string
+
+// The statuses. Only a verifier gives ByCheck and Inferred: a statement holds the
+// signer's word.
+const (
+	ByCheck  Status = "verified" // by this verifier, from what it was given
+	BySigner Status = "self_reported"
+	Inferred Status = "inferred" // by this verifier, from what was recorded
+	Absent   Status = "absent"
+)
+
+// Given says what a verifier had besides the files, and compared with them.
+type Given struct {
+	Checkpoint bool // the published checkpoint is that of these files
+	Questions  bool // the plan's questions are those of the loaded dataset
+	Trusted    bool // the verifier trusts the key
+}
+
+// checked says what a verifier checked in the files; the zero value is for a statement,
+// which the signer makes.
+type checked struct {
+	Given
+	verifier bool // a verifier asks, not the signer
+	journal  bool // the journal was there
+	verdicts bool // the official scorer was asked again
+	findings bool // the audit was run again
+}
+
+// stated is what claims are made about.
+type stated struct {
+	audited, goldAtHand, public, scored, submitIntent, submitter bool
+
+	judge *rundir.JudgeSummary // nil: none
+}
+
+func (e evidence) stated() stated {
+	return stated{audited: true, goldAtHand: e.goldAtHand, public: e.public(), scored: e.summary.Scores != nil, submitIntent: e.plan.SubmitIntent,
+		submitter: e.submitter != nil, judge: e.summary.Judge}
+}
+
+// stated returns what the claims about a verified package are made about.
+func (p Predicate) stated(m plan.Plan, s rundir.Summary) stated {
+	return stated{audited: true, goldAtHand: p.GoldAtHand, public: p.Public, scored: p.Scores != nil, submitIntent: m.SubmitIntent, submitter: p.Submitter != nil, judge: s.Judge}
+}
+
+// Claims returns what the verification of a full package shows.
+func (v *Verified) Claims(g Given) []Claim {
+	return v.Statement.Predicate.stated(v.Run.Manifest, v.Run.Summary()).claims(
+		checked{Given: g, verifier: true, journal: true, verdicts: v.NotRescored == "", findings: v.NotRerun == ""})
+}
+
+// Claims returns what the verification of a public package shows.
+func (p *Public) Claims(g Given) []Claim {
+	g.Questions = false // what the plan says of them cannot be compared with the journal
+	return p.Statement.Predicate.stated(p.Manifest, p.Summary).claims(checked{Given: g, verifier: true})
+}
+
+// RunClaims returns what the verification of a run directory shows.
+func RunClaims(run *rundir.Run, g Given) []Claim {
+	s := stated{scored: run.Complete && run.Scored(), submitIntent: run.Manifest.SubmitIntent}
+	if run.Complete {
+		s.judge = run.Summary().Judge
+	}
+	return s.claims(checked{Given: g, verifier: true, journal: true})
+}
+
+// claims returns every claim with how far it is shown. Of a public package, what rests
+// on withheld files is the signer's word.
+func (s stated) claims(c checked) []Claim {
+	by := func(shown bool) Status {
+		if shown {
+			return ByCheck
+		}
+		return BySigner
+	}
+	only := func(there bool, status Status) Status {
+		if there {
+			return status
+		}
+		return Absent
+	}
+	first := BySigner
+	if c.journal {
+		first = Inferred
+	}
+	var all []Claim
+	if c.verifier {
+		all = append(all,
+			Claim{"trusted-signer", "the key that signed is one that this verifier trusts", only(c.Trusted, ByCheck)},
+			Claim{"published-checkpoint", "the checkpoint is the published one that this verifier was given", only(c.Checkpoint, ByCheck)})
+	}
+	if s.public {
+		all = append(all,
+			Claim{"plan", "the plan is what the holder of the key signed", by(c.verifier)},
+			Claim{"tree", "the leaves give the signed root: a task that is disclosed later is of this run, and no other can replace it", by(c.verifier)})
+	}
+	all = append(all,
+		Claim{"evidence-chain", "nothing in the plan, the journal and what derives from them was edited, cut, reordered or dropped since it was signed", by(c.journal)},
+		Claim{"scores", "the scores follow from the recorded verdicts, over every planned task", only(s.scored, by(c.journal))},
+		Claim{"official-verdicts", "the official scorer gives the recorded verdicts with the gold answers that the plan commits to", only(s.scored && (c.verdicts || s.goldAtHand), by(c.verdicts))})
+	if j := s.judge; j != nil {
+		all = append(all,
+			Claim{"judge-verdicts", "the LLM judge was asked once about each answer that it judged, and verdicts from the cache are the first that it gave", only(j.Judged > 0, BySigner)},
+			Claim{"judge-battery", "the LLM judge passed its self-test before a verdict of it counted: it accepted no empty answer", only(j.Battery != nil && j.Battery.Withstood, BySigner)})
+	}
+	return append(all,
+		Claim{"audit-conclusion", "the audit report is about these files, and its conclusion follows from its findings", only(s.audited, by(c.journal))},
+		Claim{"audit-findings", "the findings are all that the checks find", only(s.audited, by(c.findings))},
+		Claim{"answers-first", "all answers were committed before the first verdict", only(s.submitIntent, first)},
+		Claim{"submitter", "the organisation and contact that are named are the submitter's", only(s.submitter, BySigner)},
+		Claim{"questions", "the questions are those of the dataset that is named", by(c.Questions)},
+		Claim{"model-identity", "the model that answered is the one that is named", BySigner},
+		Claim{"clocks", "the recorded times are right", BySigner},
+		Claim{"no-other-channel", "the agent reached nothing but what the journal shows", BySigner},
+		Claim{"plan-published-first", "the plan was published before the outcome was known", Absent},
+		Claim{"no-discarded-run", "no other run of the same plan was thrown away", Absent},
+		Claim{"not-fabricated", "the journal was not made up as a whole by whoever signed it", Absent},
+		Claim{"not-trained-on", "the model has not seen the answers in training", Absent})
 }

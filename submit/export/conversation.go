@@ -2,10 +2,21 @@ package export
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // conversation is what an attempt's model was told and replied: the messages of
@@ -164,4 +175,361 @@ func roleOf(role string) string {
 		return "system"
 	}
 	return "user"
+}
+
+// attempt is what an attempt did, as far as the journal was read.
+type attempt struct {
+	*conversation
+	bodies
+	question string
+	file     string
+	first    time.Time
+	last     time.Time
+	working  int64 // milliseconds that models and tools took
+	events   []any
+	output   modelOutput // the last one
+	usage    usage
+	proposed map[string]proposal // by call id, of the turn
+	rest     []*chatMessage      // results since the last request
+}
+
+// proposal is a call that waits for its result.
+type proposal struct {
+	name string
+	args map[string]string
+	at   time.Time
+}
+
+// newAttempt begins an attempt; id is part of the ids of what it has, and texts
+// are what the harness says in every one.
+func newAttempt(id string, texts []string, b bodies, at time.Time) *attempt {
+	return &attempt{conversation: newConversation(id, slices.Clone(texts)), bodies: b, first: at, last: at, output: modelOutput{Choices: []choice{}}, usage: usage{}}
+}
+
+// add takes the next event of the attempt.
+func (a *attempt) add(e trajectory.Event) error {
+	a.last = e.Time()
+	switch p := e.Payload.(type) {
+	case trajectory.TaskStarted:
+		a.question, a.file = p.Question, p.FileName
+		a.texts = append(a.texts, prompt.Question(p.Question, p.FileName))
+		init := initEvent{eventBase: a.base("sample_init", e, 0)}
+		init.Sample.Input, init.Sample.ID = p.Question, e.TaskID
+		a.events = append(a.events, init)
+	case trajectory.TurnStarted:
+		a.proposed = map[string]proposal{}
+	case trajectory.ContextCompiled:
+		text, whole, err := a.text(p.BodySHA256, p.Head, p.Truncated)
+		if err != nil {
+			return err
+		}
+		a.compile(p, text, whole)
+		a.rest = nil
+	case trajectory.ModelCallCompleted:
+		return a.called(e, p)
+	case trajectory.ToolProposed:
+		return a.asked(e, p)
+	case trajectory.PolicyDecision:
+		if p.Shown != "" {
+			origin := textOrigin{Bytes: int64(len(p.Shown)), Source: "tool:" + p.CallID}
+			a.result(e, p.CallID, a.proposed[p.CallID].name, p.Shown, "approval", origin, 0, "")
+		}
+	case trajectory.ToolExecuted:
+		return a.executed(e, p)
+	case trajectory.PolicyViolation, trajectory.ContextCondensed, trajectory.Rollback:
+		a.events = append(a.events, infoEvent{a.base("info", e, 0), "gaia:" + string(e.Payload.Type()), e.Payload})
+	case trajectory.Error:
+		a.events = append(a.events, errorEvent{a.base("error", e, 0), evalError{Message: p.Message}})
+	}
+	return nil
+}
+
+// base returns what all events share, of one that began ms milliseconds before
+// it was recorded, as it says, but not before the attempt.
+func (a *attempt) base(kind string, e trajectory.Event, ms int64) eventBase {
+	began := e.Time()
+	if ms > 0 {
+		began = began.Add(-time.Duration(min(ms, began.Sub(a.first).Milliseconds())) * time.Millisecond)
+	}
+	return eventBase{Event: kind, UUID: e.ID, Timestamp: began.Format(trajectory.TimeFormat), Start: began.Sub(a.first).Seconds()}
+}
+
+// called takes a try of a model call.
+func (a *attempt) called(e trajectory.Event, p trajectory.ModelCallCompleted) error {
+	a.working += p.LatencyMs
+	m := modelEvent{eventBase: a.base("model", e, p.LatencyMs), Model: p.RequestedModel, InputRefs: a.refs(), Choice: "auto",
+		Completed: e.Timestamp, Working: seconds(p.LatencyMs)}
+	m.Output = modelOutput{Model: p.ResponseModel, Choices: []choice{}, Time: seconds(p.LatencyMs), ResponseID: p.RequestID}
+	if p.Error != nil {
+		m.Error = p.Error.Message
+		if p.Error.Status != 0 {
+			m.Error = fmt.Sprintf("%d: %s", p.Error.Status, p.Error.Message)
+		}
+	}
+	if p.OutputSHA256 != "" {
+		text, whole, err := a.text(p.BodySHA256, p.Head, p.Truncated)
+		if err != nil {
+			return err
+		}
+		reply := a.answered(p, text, whole)
+		paid := spent{p.Tokens, p.CostMicroUSD}
+		a.usage.add(p.RequestedModel, paid)
+		m.Output.Usage, m.Output.Completion = new(paid.usage()), reply.Content
+		m.Output.Choices = append(m.Output.Choices, choice{reply, stopReason(p.FinishReason)})
+		a.output = m.Output
+	}
+	a.events = append(a.events, m)
+	return nil
+}
+
+// asked takes a call that the model asked for.
+func (a *attempt) asked(e trajectory.Event, p trajectory.ToolProposed) error {
+	args, cut, err := a.arguments(p)
+	if err != nil {
+		return err
+	}
+	a.tools[p.CallID] = p.Name
+	if a.proposed == nil {
+		a.proposed = map[string]proposal{}
+	}
+	a.proposed[p.CallID] = proposal{p.Name, args, e.Time()}
+	call := toolCall{ID: p.CallID, Function: p.Name, Arguments: args, Type: "function"}
+	if p.Malformed != "" {
+		call.ParseError = "the arguments are no JSON object: " + p.Malformed
+	}
+	if a.reply != nil {
+		a.reply.ToolCalls = append(a.reply.ToolCalls, call)
+		for _, name := range cut {
+			a.reply.Metadata.CutArguments = append(a.reply.Metadata.CutArguments, p.CallID+"."+name)
+		}
+	}
+	return nil
+}
+
+// executed takes what a tool gave.
+func (a *attempt) executed(e trajectory.Event, p trajectory.ToolExecuted) error {
+	text, whole, err := a.text(p.BodySHA256, p.Head, p.Truncated)
+	if err != nil {
+		return err
+	}
+	text, cut := shorten(text, maxText)
+	a.working += p.LatencyMs
+	if p.Model != nil {
+		a.usage.add(p.Model.RequestedModel, spent{p.Model.Tokens, p.Model.CostMicroUSD})
+	}
+	kind := ""
+	if p.IsError {
+		kind = "unknown"
+	}
+	origin := textOrigin{Bytes: p.Bytes, Cut: cut || !whole, Document: true, Redacted: p.Redactions > 0, SHA256: p.OutputSHA256, Source: "tool:" + p.CallID}
+	a.result(e, p.CallID, p.Name, text, kind, origin, p.LatencyMs, p.ShownSHA256)
+	return nil
+}
+
+// result adds what came of a call; kind is that of the error, "" for none, and
+// shown the digest of the message in which the next request has it, if recorded.
+func (a *attempt) result(e trajectory.Event, callID, name, text, kind string, origin textOrigin, ms int64, shown string) {
+	m := &chatMessage{ID: a.prefix + "-r" + e.ID, Role: "tool", Content: text, ToolCallID: callID, Function: name, Metadata: origin}
+	if kind != "" {
+		m.Error = &toolCallError{Type: kind}
+		m.Error.Message, _ = shorten(text, maxShort)
+	}
+	args := a.proposed[callID].args
+	if args == nil {
+		args = map[string]string{}
+	}
+	a.events = append(a.events, toolEvent{eventBase: a.base("tool", e, ms), Type: "function", ID: callID, Function: name, Arguments: args,
+		Result: text, Metadata: origin, Error: m.Error, Completed: e.Timestamp, Working: seconds(ms)})
+	a.rest = append(a.rest, m)
+	a.results[cmp.Or(shown, origin.Source)] = m
+}
+
+func seconds(ms int64) float64 { return float64(ms) / 1000 }
+
+// stopReason returns Inspect's word for why the model stopped.
+func stopReason(finish string) string {
+	switch finish {
+	case "stop", "tool_calls", "content_filter":
+		return finish
+	case "length":
+		return "max_tokens"
+	}
+	return "unknown"
+}
+
+// spent is what was spent on a model; nil is an unknown price.
+type spent struct {
+	tokens   trajectory.Tokens
+	microUSD *int64
+}
+
+// usage is what was spent, by the names of models.
+type usage map[string]spent
+
+func (u usage) add(model string, more spent) {
+	if before, known := u[model]; known {
+		more.tokens = more.tokens.Add(before.tokens)
+		if more.microUSD != nil && before.microUSD != nil {
+			more.microUSD = new(*more.microUSD + *before.microUSD)
+		} else {
+			more.microUSD = nil
+		}
+	}
+	u[model] = more
+}
+
+func (u usage) addAll(more usage) {
+	for model, s := range more {
+		u.add(model, s)
+	}
+}
+
+// models returns the usage as a log has it.
+func (u usage) models() map[string]modelUsage {
+	all := map[string]modelUsage{}
+	for model, s := range u {
+		all[model] = s.usage()
+	}
+	return all
+}
+
+func (s spent) usage() modelUsage {
+	t := s.tokens
+	u := modelUsage{Input: max(t.In-t.Cached, 0), Output: t.Out, Total: t.In + t.Out, Cached: t.Cached, Reasoning: t.Reasoning}
+	if s.microUSD != nil {
+		u.Cost = new(float64(*s.microUSD) / 1e6)
+	}
+	return u
+}
+
+// maxText is how much of one text a log shows, in bytes. The journal shows some
+// KiB; only of a run that keeps whole bodies can it be more.
+const maxText = 1 << 20
+
+// textOrigin says what a text in the log is of.
+type textOrigin struct {
+	Bytes        int64    `json:"bytes"`                   // of the whole in its canonical form
+	Cut          bool     `json:"cut,omitzero"`            // the text is the beginning of it, or not recorded at all
+	CutArguments []string `json:"cut_arguments,omitempty"` // call ids and names of arguments that are beginnings
+	Document     bool     `json:"document,omitzero"`       // the text is of the document that the tool made, of which the message showed a part
+	Image        string   `json:"image,omitzero"`          // path of the picture that the message carried; it is not in the log
+	Redacted     bool     `json:"redacted,omitzero"`       // secrets were taken out of it, or of what was recorded with it
+	SHA256       string   `json:"sha256,omitzero"`         // of the whole in its canonical form
+	Source       string   `json:"source,omitzero"`         // where the harness had the message from
+}
+
+// bodies reads the whole of what the journal shows the heads of, where the run
+// keeps it.
+type bodies struct{ dir fs.FS }
+
+// text returns the body of a digest, or the head of it if the run does not keep
+// it, and whether that is all of it.
+func (b bodies) text(digest, head string, truncated bool) (text string, whole bool, err error) {
+	if digest == "" {
+		return head, !truncated, nil
+	}
+	data, err := rundir.ReadBody(b.dir, digest)
+	if errors.Is(err, fs.ErrNotExist) { // a package does not have them
+		return head, !truncated, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	return strings.ToValidUTF8(string(data), "\ufffd"), true, nil
+}
+
+// shorten cuts a text to limit bytes, not inside a character.
+func shorten(text string, limit int) (short string, cut bool) {
+	if len(text) <= limit {
+		return text, false
+	}
+	end := limit
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end], true
+}
+
+// message reads a message, or as much of its content as the beginning of its
+// canonical form shows.
+func message(line string) (m trajectory.SentMessage, whole bool) {
+	if json.Unmarshal([]byte(line), &m) == nil {
+		return m, true
+	}
+	return trajectory.SentMessage{Content: contentOf(line)}, false
+}
+
+// contentOf returns what the beginning of a message's canonical form, in which
+// content is the first member, shows of the content.
+func contentOf(line string) string {
+	rest, found := strings.CutPrefix(line, `{"content":`)
+	if !found || !strings.HasPrefix(rest, `"`) {
+		return ""
+	}
+	end := 1
+	for end < len(rest) && rest[end] != '"' {
+		size := 1
+		if rest[end] == '\\' {
+			size = 2
+			if strings.HasPrefix(rest[end+1:], "u") {
+				size = 6
+			}
+		}
+		if end+size > len(rest) {
+			break
+		}
+		end += size
+	}
+	content, err := jsontext.AppendUnquote(nil, rest[:end]+`"`)
+	if err != nil {
+		return ""
+	}
+	return string(content)
+}
+
+// fresh returns the lines of what a request added to the conversation, of which
+// the last may be cut.
+func fresh(text string, whole bool) []string {
+	lines := strings.Split(text, "\n")
+	if n := len(lines); whole && lines[n-1] == "" {
+		lines = lines[:n-1]
+	}
+	return lines
+}
+
+// exact reports whether a line is the very message of a digest.
+func exact(line, digest string) bool { return canonical.Digest([]byte(line)) == digest }
+
+// arguments returns the arguments of a call as the journal has them, strings as
+// they are and other values as their JSON text, and the names of those that are cut.
+func (b bodies) arguments(p trajectory.ToolProposed) (args map[string]string, cut []string, err error) {
+	all := map[string]string{}
+	maps.Copy(all, p.Args)
+	if len(p.ArgsTruncated) > 0 {
+		text, whole, err := b.text(p.BodySHA256, "", true)
+		if err != nil {
+			return nil, nil, err
+		}
+		cut = slices.Clone(p.ArgsTruncated)
+		var values map[string]jsontext.Value
+		if whole && json.Unmarshal([]byte(text), &values) == nil {
+			cut = nil
+			for name, value := range values {
+				var s string
+				if json.Unmarshal(value, &s) != nil {
+					s = string(value)
+				}
+				all[name] = s
+			}
+		}
+	}
+	args = map[string]string{}
+	for name, value := range all {
+		short, shortened := shorten(value, maxText)
+		if args[name] = short; shortened {
+			cut = append(cut, name)
+		}
+	}
+	slices.Sort(cut)
+	return args, slices.Compact(cut), nil
 }

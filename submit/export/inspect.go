@@ -1,15 +1,22 @@
 package export
 
 import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
 	"fmt"
+	"hash/crc32"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
 )
 
 // Inspect writes a run as a log of Inspect AI. Bytes that are not those that the
@@ -169,4 +176,343 @@ func (w *walk) sorted() []sampleSummary {
 func (w *walk) stats() evalStats {
 	s := w.source.Run.Summary()
 	return evalStats{Started: s.Started, Completed: s.Completed, Usage: w.usage.models()}
+}
+
+// maxShort is how much of a text stands where only its gist is wanted, in bytes:
+// what Inspect itself keeps in summaries.
+const maxShort = 1 << 10
+
+// noGold is what the log says where Inspect expects the target.
+const noGold = "gold answers are never exported"
+
+// sample returns an epoch of a task; did is what its attempt did, nil of a task
+// that was never attempted.
+func (s Source) sample(t *rundir.Task, e epoch, did *attempt) sample {
+	id := t.Plan.TaskID
+	out := sample{Messages: []*chatMessage{}, Events: []any{}, Attachments: map[string]string{},
+		Output: modelOutput{Choices: []choice{}}, Pool: eventsData{Messages: []*chatMessage{}, Calls: []struct{}{}}}
+	out.sampleBase = sampleBase{ID: id, Epoch: e.number, Scores: s.scores(t, e.attempt), Metadata: s.about(t, e), Usage: map[string]modelUsage{},
+		UUID: fmt.Sprintf("%s-%d-%d", s.Run.Manifest.RunID, t.Index, e.number)}
+	for _, lost := range e.lost {
+		out.Retries = append(out.Retries, failure(lost))
+	}
+	if did == nil {
+		out.Error = &evalError{Message: "no attempt was made at this task"}
+		return out
+	}
+	if e.attempt.Ended.Outcome == trajectory.Errored {
+		out.Error = new(failure(e.attempt))
+	}
+	out.Input, out.Turns, out.Usage = did.question, e.attempt.Turns, did.usage.models()
+	out.Started, out.Completed = did.first.Format(trajectory.TimeFormat), did.last.Format(trajectory.TimeFormat)
+	out.Total, out.Working = did.last.Sub(did.first).Seconds(), seconds(did.working)
+	if did.file != "" {
+		out.Files = []string{did.file}
+	}
+	out.Messages, out.Output, out.Events = did.messages(did.rest), did.output, did.events
+	if len(did.pool) > 0 {
+		out.Pool.Messages = did.pool
+	}
+	for _, name := range s.scorers() {
+		if given, scored := out.Scores[name]; scored {
+			base := eventBase{Event: "score", UUID: out.UUID + "-" + name, Timestamp: out.Completed, Start: out.Total}
+			out.Events = append(out.Events, scoreEvent{eventBase: base, Score: given, Scorer: name})
+		}
+	}
+	if cut := did.cutTexts(); cut > 0 {
+		out.Metadata["cut_texts"] = cut
+	}
+	return out
+}
+
+// summary returns what the log's list of samples says of one.
+func (s sample) summary() sampleSummary {
+	out := sampleSummary{sampleBase: s.sampleBase, Finished: true, MessageCount: len(s.Messages), Retries: len(s.Retries)}
+	out.Input, _ = shorten(out.Input, maxShort)
+	if s.Error != nil {
+		out.Error = s.Error.Message
+	}
+	out.Scores = map[string]score{}
+	for name, given := range s.Scores {
+		if given.Answer != nil {
+			short, _ := shorten(*given.Answer, maxShort)
+			given.Answer = &short
+		}
+		out.Scores[name] = given
+	}
+	return out
+}
+
+// about returns what is said of a sample besides.
+func (s Source) about(t *rundir.Task, e epoch) map[string]any {
+	about := map[string]any{"level": t.Plan.Level, "outcome": t.Sealed.Outcome, "target": noGold, "attempts": len(t.Attempts),
+		"rehearsal": s.Run.Manifest.Rehearsal}
+	if t.Plan.FileName != "" {
+		about["file_name"] = t.Plan.FileName
+	}
+	if s.Void[t.Plan.TaskID] {
+		about["void"] = true
+	}
+	if a := e.attempt; a != nil {
+		about["attempt"], about["counted"] = a.Number, a.Number == t.Sealed.Attempt
+		about["ended"] = a.Ended.Outcome
+		if a.Ended.Reason != "" {
+			about["reason"] = a.Ended.Reason
+		}
+	}
+	return about
+}
+
+// scorers are the names of the verdicts: a run without an LLM judge has one.
+func (s Source) scorers() []string {
+	if s.Run.Manifest.Judge == nil {
+		return []string{"official"}
+	}
+	return []string{"official", "judged"}
+}
+
+// by returns the verdict of a scorer.
+func (v verdicts) by(name string) *bool {
+	if name == "judged" {
+		return v.judged
+	}
+	return v.official
+}
+
+// scores returns the verdicts on an attempt that were given.
+func (s Source) scores(t *rundir.Task, a *rundir.Attempt) map[string]score {
+	given := map[string]score{}
+	verdicts := s.verdicts(t, a)
+	for _, name := range s.scorers() {
+		verdict := verdicts.by(name)
+		if verdict == nil {
+			continue
+		}
+		out := score{Value: "I", Explanation: "no answer was graded"}
+		if *verdict {
+			out.Value = "C"
+		}
+		if a != nil && a.Answer != nil {
+			out.Answer = &a.Answer.Answer
+		}
+		if a != nil && a.Judgment != nil {
+			out.Explanation = "scoring path: " + a.Judgment.Path
+			out.Metadata = map[string]any{"scoring_path": a.Judgment.Path}
+		}
+		if s.Void[t.Plan.TaskID] {
+			out.Explanation = "the task is void by adjudication, and counts wrong"
+		}
+		given[name] = out
+	}
+	return given
+}
+
+// failure says what ended an attempt that was lost.
+func failure(a *rundir.Attempt) evalError {
+	message := a.Ended.Reason
+	if a.Error != nil {
+		message = a.Error.Message
+	}
+	if message == "" {
+		message = "the attempt ended as an error"
+	}
+	return evalError{Message: message}
+}
+
+// cutTexts counts the texts of which the log has not all.
+func (a *attempt) cutTexts() int {
+	n := 0
+	for _, m := range a.pool {
+		if m.Metadata.Cut {
+			n++
+		}
+		n += len(m.Metadata.CutArguments)
+	}
+	for _, e := range a.events {
+		if result, is := e.(toolEvent); is && result.Metadata.Cut {
+			n++
+		}
+	}
+	return n
+}
+
+// spec returns what was planned.
+func (s Source) spec() evalSpec {
+	m := s.Run.Manifest
+	spec := evalSpec{EvalID: m.RunID, RunID: m.RunID, Created: m.Created, Task: "gaia-" + m.Dataset.Split, TaskID: "gaia-" + m.RunID,
+		Dataset: evalDataset{Name: m.Dataset.Name, Location: m.Dataset.Hub, Samples: len(m.Tasks)},
+		Model:   m.Model.Name, ModelBaseURL: m.Model.Origin, ModelArgs: map[string]any{}, Packages: map[string]string{"gaia": m.Harness.Version},
+		Config: evalConfig{Epochs: m.Voting.Attempts, TokenLimit: m.Budgets.Tokens, TurnLimit: m.Budgets.Turns,
+			TimeLimit: m.Budgets.WallMs / 1000, CostLimit: float64(m.Budgets.CostMicroUSD) / 1e6},
+		Generate: generateConfig{MaxTokens: m.Model.MaxTokens}, Metadata: s.aboutRun()}
+	for _, t := range m.Tasks {
+		spec.Dataset.SampleIDs = append(spec.Dataset.SampleIDs, t.TaskID)
+	}
+	if !m.Model.NoTemperature {
+		spec.Generate.Temperature = new(float64(m.Model.TemperatureMilli) / 1000)
+	}
+	if m.Model.API != "" {
+		spec.ModelArgs["api"] = m.Model.API
+	}
+	if m.Model.ContextWindow > 0 {
+		spec.ModelArgs["context_window"] = m.Model.ContextWindow
+	}
+	if m.Harness.Commit != "" {
+		spec.Revision = &evalRevision{Type: "git", Commit: m.Harness.Commit, Dirty: m.Harness.Dirty}
+	}
+	if s.votes() {
+		spec.Config.EpochsReducer = []string{m.Voting.Rule}
+	}
+	if m.Rehearsal {
+		spec.Task, spec.Tags = "rehearsal-"+m.Dataset.Split, append(spec.Tags, "rehearsal")
+	}
+	if m.Cassette == plan.CassetteReplay {
+		spec.Tags = append(spec.Tags, "replay")
+	}
+	if s.Run.Scored() {
+		for _, name := range s.scorers() {
+			spec.Scorers = append(spec.Scorers, evalScorer{name})
+		}
+	}
+	return spec
+}
+
+// aboutRun returns what is said of the run besides.
+func (s Source) aboutRun() map[string]any {
+	m := s.Run.Manifest
+	about := map[string]any{"rehearsal": m.Rehearsal, "target": noGold, "gaia_split": m.Dataset.Split, "selection": m.Dataset.Selection,
+		"dataset_revision": m.Dataset.Revision, "evidence": m.Evidence, "voting_rule": m.Voting.Rule, "policy_mode": m.PolicyMode, "policy_hash": m.PolicyHash,
+		"guidance_hash": m.GuidanceHash, "manifest_sha256": s.Run.ManifestSHA256, "root": s.Run.RootHash, "signing_key": s.Run.Key.ID(),
+		"submit_intent": m.SubmitIntent, "void_tasks": len(s.Void)}
+	if m.Judge != nil {
+		about["judge_model"] = m.Judge.Model
+	}
+	if s.Run.Marked != "" {
+		about["unsubmittable"] = s.Run.Marked
+	}
+	return about
+}
+
+func (s Source) votes() bool { return s.Run.Manifest.Voting.Rule == plan.VoteMajority }
+
+// counted returns the verdicts on the answer of a task that counts.
+func (s Source) counted(t *rundir.Task) verdicts { return s.verdicts(t, t.Counted()) }
+
+// results returns the scores over the planned tasks: those of the answers that
+// count, void tasks wrong.
+func (s Source) results(samples []placed) evalResults {
+	m := s.Run.Manifest
+	out := evalResults{Total: len(m.Tasks) * m.Voting.Attempts, Scores: []evalScore{}}
+	for _, one := range samples {
+		if one.Error == "" {
+			out.Completed++
+		}
+	}
+	if !s.Run.Scored() {
+		return out
+	}
+	for _, name := range s.scorers() {
+		of := evalScore{Name: name, Scorer: name}
+		if s.votes() {
+			of.Reducer = m.Voting.Rule
+		}
+		correct := 0
+		for _, t := range s.Run.Tasks {
+			switch verdict := s.counted(t).by(name); {
+			case verdict == nil:
+				of.Unscored++
+			case *verdict:
+				correct++
+				of.Scored++
+			default:
+				of.Scored++
+			}
+		}
+		of.Metrics = map[string]evalMetric{"accuracy": {Name: "accuracy", Value: float64(correct) / float64(len(m.Tasks))}}
+		out.Scores = append(out.Scores, of)
+	}
+	return out
+}
+
+// reductions returns what the vote made of the attempts, task by task.
+func (s Source) reductions() []reduction {
+	all := []reduction{}
+	if !s.Run.Scored() {
+		return all
+	}
+	for _, name := range s.scorers() {
+		of := reduction{Scorer: name, Reducer: s.Run.Manifest.Voting.Rule, Samples: []reducedScore{}}
+		for _, t := range s.Run.Tasks {
+			verdict := s.counted(t).by(name)
+			if verdict == nil {
+				continue
+			}
+			one := reducedScore{SampleID: t.Plan.TaskID}
+			if *verdict {
+				one.Value = 1
+			}
+			if a := t.Counted(); a != nil && a.Answer != nil {
+				one.Answer = &a.Answer.Answer
+			}
+			of.Samples = append(of.Samples, one)
+		}
+		all = append(all, of)
+	}
+	return all
+}
+
+// archive is a zip whose local headers have the sizes of what follows them: zip's
+// own Create puts them behind it, which readers by ranges of bytes cannot use.
+type archive struct {
+	zip    *zip.Writer
+	packed bytes.Buffer
+	flate  *flate.Writer
+}
+
+func newArchive(w io.Writer) (*archive, error) {
+	f, err := flate.NewWriter(io.Discard, flate.DefaultCompression)
+	return &archive{zip: zip.NewWriter(w), flate: f}, err
+}
+
+// How a member of the archive says that its name is UTF-8, which features it needs,
+// and that it is of the first day that zip knows.
+const (
+	utf8Name   = 0x800
+	zipVersion = 20
+	firstDay   = 1<<5 | 1
+)
+
+// put writes a value as a JSON member.
+func (a *archive) put(name string, v any) error {
+	data, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", name, err)
+	}
+	if uint64(len(data)) >= math.MaxUint32 {
+		return fmt.Errorf("%s is larger than a member of the log can be", name)
+	}
+	a.packed.Reset()
+	a.flate.Reset(&a.packed)
+	if _, err := a.flate.Write(data); err != nil {
+		return fmt.Errorf("compressing %s: %w", name, err)
+	}
+	if err := a.flate.Close(); err != nil {
+		return fmt.Errorf("compressing %s: %w", name, err)
+	}
+	w, err := a.zip.CreateRaw(&zip.FileHeader{Name: name, Method: zip.Deflate, Flags: utf8Name, CreatorVersion: zipVersion, ReaderVersion: zipVersion,
+		ModifiedDate: firstDay, CRC32: crc32.ChecksumIEEE(data), CompressedSize64: uint64(a.packed.Len()), UncompressedSize64: uint64(len(data))})
+	if err == nil {
+		_, err = w.Write(a.packed.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return nil
+}
+
+func (a *archive) close() error {
+	if err := a.zip.Close(); err != nil {
+		return fmt.Errorf("writing the log: %w", err)
+	}
+	return nil
 }
