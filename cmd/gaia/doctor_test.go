@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/go-json-experiment/json"
@@ -54,30 +55,30 @@ func (p patient) says(args ...string) (code int, stdout, stderr string) {
 
 // findings runs doctor and returns what it found, by name. The exit code must be
 // that of the states, and what is failed or missing must have a remedy.
-func (p patient) findings(args ...string) map[string]diagnosis {
+func (p patient) findings(args ...string) map[string]doctor.Finding {
 	p.Helper()
 	code, stdout, stderr := p.says(append(args, "--json")...)
-	var c checkup
+	var c doctor.Report
 	if err := json.Unmarshal([]byte(stdout), &c, json.RejectUnknownMembers(true)); err != nil {
 		p.Fatalf("exit code %d: %v\n%s%s", code, err, stdout, stderr)
 	}
-	found := map[string]diagnosis{}
+	found := map[string]doctor.Finding{}
 	failed := false
 	for _, f := range c.Findings {
 		found[f.Name] = f
-		failed = failed || f.State == stateFailed
-		if f.State == stateFailed || f.State == stateMissing {
+		failed = failed || f.State == doctor.Failed
+		if f.State == doctor.Failed || f.State == doctor.Missing {
 			p.typeable(f)
 		}
 	}
-	if want := map[bool]int{false: exitOK, true: exitFindings}[failed]; code != want || failed != (c.State == stateFailed) || len(found) != len(c.Findings) {
+	if want := map[bool]int{false: exitOK, true: exitFindings}[failed]; code != want || failed != (c.State == doctor.Failed) || len(found) != len(c.Findings) {
 		p.Errorf("exit code %d, want %d; %s\n%s", code, want, stdout, stderr)
 	}
 	return found
 }
 
 // typeable wants a remedy whose flags and commands there are.
-func (p patient) typeable(f diagnosis) {
+func (p patient) typeable(f doctor.Finding) {
 	p.Helper()
 	root := (&app{}).root()
 	commands := []*cobra.Command{root}
@@ -103,9 +104,9 @@ func (p patient) typeable(f diagnosis) {
 }
 
 // wants holds a finding against its state and parts of its detail and remedy.
-func (p patient) wants(f diagnosis, state, detail, remedy string) {
+func (p patient) wants(f doctor.Finding, state, detail, remedy string) {
 	p.Helper()
-	if f.State != state || !strings.Contains(f.Detail, detail) || !strings.Contains(f.Remedy, remedy) || remedy == "" && state == stateOK && f.Remedy != "" {
+	if f.State != state || !strings.Contains(f.Detail, detail) || !strings.Contains(f.Remedy, remedy) || remedy == "" && state == doctor.OK && f.Remedy != "" {
 		p.Errorf("%+v\nwant %s, %q, %q", f, state, detail, remedy)
 	}
 }
@@ -157,12 +158,12 @@ func TestDoctorRehearsal(t *testing.T) {
 	p := newPatient(t)
 	found := p.findings()
 	for _, name := range []string{"settings", "model key", "prices", "model", "judge", "transcription", "vision", "search", "dataset"} {
-		p.wants(found[name], stateOK, "rehearsal: ", "")
+		p.wants(found[name], doctor.OK, "rehearsal: ", "")
 	}
 	for _, name := range []string{"signing key", "judge cache"} {
-		p.wants(found[name], stateOK, "none yet: ", "")
+		p.wants(found[name], doctor.OK, "none yet: ", "")
 	}
-	p.wants(found["trusted keys"], stateOK, "0 trusted now; ", "")
+	p.wants(found["trusted keys"], doctor.OK, "0 trusted now; ", "")
 	p.untouched()
 }
 
@@ -170,14 +171,14 @@ func TestDoctorRehearsal(t *testing.T) {
 // without it.
 func TestDoctorMissing(t *testing.T) {
 	w := &world{noSandbox: &tools.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
-	if f := (&app{getenv: os.Getenv}).pythonFinding(t.Context(), w); f.State != stateMissing {
+	if f := (&app{getenv: os.Getenv}).pythonFinding(t.Context(), w); f.State != doctor.Missing {
 		t.Errorf("python without a sandbox: %+v", f)
 	}
 	wanted := newPatient(t)
-	wanted.wants(wanted.findings("--unsafe-local-python")["python"], stateFailed, "--unsafe-local-python: ", "")
+	wanted.wants(wanted.findings("--unsafe-local-python")["python"], doctor.Failed, "--unsafe-local-python: ", "")
 	t.Setenv("PATH", t.TempDir())
 	code, stdout, stderr := command(t, "doctor", "--json")
-	if code != exitOK || stderr != "" || !strings.HasSuffix(stdout, `"rehearsal":true,"state":"missing"}`+"\n") || strings.Contains(stdout, stateFailed) {
+	if code != exitOK || stderr != "" || !strings.HasSuffix(stdout, `"rehearsal":true,"state":"missing"}`+"\n") || strings.Contains(stdout, doctor.Failed) {
 		t.Errorf("with nothing on PATH: exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -238,7 +239,7 @@ func TestDoctorRemedies(t *testing.T) {
 			}
 		}
 		for name, f := range q.findings(look.args...) {
-			seen[name] = seen[name] || f.State == stateFailed || f.State == stateMissing
+			seen[name] = seen[name] || f.State == doctor.Failed || f.State == doctor.Missing
 		}
 	}
 	for name, found := range seen {
@@ -271,7 +272,7 @@ func TestDoctorPrints(t *testing.T) {
 		" dataset        ok       dir:data, split validation: 40 of 40 tasks; split test: 6 ",
 		"model key: set OPENAI_API_KEY\n",
 		"prices: give its price with --prices FILE, or --max-task-cost off to run without a cost budget\n",
-		"gaia: error: what a run would fail by: model key, prices\n",
+		"gaia: error: checks failed: model key, prices\n",
 	} {
 		if !strings.Contains(said, line) {
 			t.Errorf("doctor does not say %q:\n%s", line, said)
@@ -288,26 +289,6 @@ func TestDoctorPrints(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(p.dir); err != nil || len(entries) != 1 {
 		t.Errorf("the home holds %v, %v", entries, err)
-	}
-}
-
-func TestWorst(t *testing.T) {
-	for _, test := range []struct {
-		states []string
-		want   string
-	}{
-		{nil, stateOK},
-		{[]string{stateMissing, stateOK}, stateMissing},
-		{[]string{stateUnknown, stateMissing}, stateUnknown},
-		{[]string{stateOK, stateFailed, stateUnknown}, stateFailed},
-	} {
-		var found []diagnosis
-		for _, s := range test.states {
-			found = append(found, diagnosis{State: s})
-		}
-		if got := worst(found); got != test.want {
-			t.Errorf("%q are %s, want %s", test.states, got, test.want)
-		}
 	}
 }
 
@@ -345,8 +326,8 @@ func TestDoctorIsDocumented(t *testing.T) {
 			t.Errorf("docs/doctor.md has no row of %s", name)
 		}
 	}
-	documented(t, "docs/doctor.md", doc, reflect.TypeFor[checkup]())
-	for _, word := range []string{stateOK, stateMissing, stateUnknown, stateFailed, "--no-call", "--wait"} {
+	documented(t, "docs/doctor.md", doc, reflect.TypeFor[doctor.Report]())
+	for _, word := range []string{doctor.OK, doctor.Missing, doctor.Unknown, doctor.Failed, "--no-call", "--wait"} {
 		if !strings.Contains(doc, "`"+word+"`") {
 			t.Errorf("docs/doctor.md does not name %s", word)
 		}

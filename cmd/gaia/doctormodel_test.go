@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 )
@@ -25,24 +26,24 @@ func TestDoctorModel(t *testing.T) {
 		kind                  endpoint.Kind
 		state, detail, remedy string
 	}{
-		{"", stateOK, "answers as generated-model and calls tools (", ""},
-		{endpoint.Unauthorized, stateFailed, "the key is not known", "set OPENAI_API_KEY to a key of the endpoint"},
-		{endpoint.NoModel, stateFailed, "the model does not exist", "check --model"},
-		{endpoint.Quota, stateFailed, "the quota is used up", "see to the account"},
-		{endpoint.Payment, stateFailed, "the account is empty", "see to the account"},
-		{endpoint.Forbidden, stateFailed, "the account may not do this", "use a key that may ask this model"},
-		{endpoint.LimitMs, stateUnknown, "too many requests", "wait a minute"},
-		{endpoint.ErrorIn200, stateFailed, "the server failed", "try again"},
-		{endpoint.Overloaded, stateFailed, "too much to do", "try again"},
-		{endpoint.BadRequest, stateFailed, "the request is refused", "see what the endpoint says"},
-		{endpoint.Page, stateFailed, "not_json", "check --base-url"},
-		{endpoint.Cut, stateFailed, "model request failed: transport", "check --base-url and the network"},
-		{endpoint.Empty, stateFailed, llm.EmptyCompletion, "try again"},
-		{endpoint.UnknownTool, stateMissing, "not the one that was asked for", "name a model that calls tools"},
-		{endpoint.BrokenArguments, stateMissing, "not the one that was asked for", "name a model that calls tools"},
-		{endpoint.NonsenseUsage, stateMissing, "it reports no usage", "not submittable"},
-		{endpoint.Silent, stateFailed, "no answer from http://127.0.0.1:", "--wait 5m"},
-		{endpoint.Stalled, stateFailed, "no answer from http://127.0.0.1:", "--wait 5m"},
+		{"", doctor.OK, "answers as generated-model and calls tools (", ""},
+		{endpoint.Unauthorized, doctor.Failed, "the key is not known", "set OPENAI_API_KEY to a key of the endpoint"},
+		{endpoint.NoModel, doctor.Failed, "the model does not exist", "check --model"},
+		{endpoint.Quota, doctor.Failed, "the quota is used up", "see to the account"},
+		{endpoint.Payment, doctor.Failed, "the account is empty", "see to the account"},
+		{endpoint.Forbidden, doctor.Failed, "the account may not do this", "use a key that may ask this model"},
+		{endpoint.LimitMs, doctor.Unknown, "too many requests", "wait a minute"},
+		{endpoint.ErrorIn200, doctor.Failed, "the server failed", "try again"},
+		{endpoint.Overloaded, doctor.Failed, "too much to do", "try again"},
+		{endpoint.BadRequest, doctor.Failed, "the request is refused", "see what the endpoint says"},
+		{endpoint.Page, doctor.Failed, "not_json", "check --base-url"},
+		{endpoint.Cut, doctor.Failed, "model request failed: transport", "check --base-url and the network"},
+		{endpoint.Empty, doctor.Failed, llm.EmptyCompletion, "try again"},
+		{endpoint.UnknownTool, doctor.Missing, "not the one that was asked for", "name a model that calls tools"},
+		{endpoint.BrokenArguments, doctor.Missing, "not the one that was asked for", "name a model that calls tools"},
+		{endpoint.NonsenseUsage, doctor.Missing, "it reports no usage", "not submittable"},
+		{endpoint.Silent, doctor.Failed, "no answer from http://127.0.0.1:", "--wait 5m"},
+		{endpoint.Stalled, doctor.Failed, "no answer from http://127.0.0.1:", "--wait 5m"},
 	} {
 		t.Run(string(test.kind), func(t *testing.T) {
 			p := p
@@ -65,7 +66,7 @@ func TestDoctorModel(t *testing.T) {
 				return
 			}
 			counts := s.Counts()
-			asked := map[bool]int{true: 3, false: 1}[f.State != stateFailed && f.State != stateUnknown] // a word, a call, and its result
+			asked := map[bool]int{true: 3, false: 1}[f.State != doctor.Failed && f.State != doctor.Unknown] // a word, a call, and its result
 			if strings.Contains(test.detail, "not the one") {
 				asked = 2
 			}
@@ -78,7 +79,7 @@ func TestDoctorModel(t *testing.T) {
 		})
 	}
 	f := p.findings(append(flags, "--base-url", "http://127.0.0.1:9/v1")...)["model"]
-	p.wants(f, stateFailed, "unreachable", "that the endpoint is up")
+	p.wants(f, doctor.Failed, "unreachable", "that the endpoint is up")
 	p.untouched()
 }
 
@@ -119,25 +120,25 @@ func TestDoctorAnswers(t *testing.T) {
 		state, detail, remedy string
 	}{
 		{"words", 200, said(endpoint.Model, "It reads seven.", "stop"), nil, "/v1/chat/completions", `"temperature":0`,
-			stateMissing, "calls no tool", "name a model that calls tools"},
+			doctor.Missing, "calls no tool", "name a model that calls tools"},
 		{"cut short", 200, said(endpoint.Model, "Well, let me think", "length"), []string{"--max-tokens", "50"}, "/v1/chat/completions", `:50`,
-			stateUnknown, "reached 50 tokens before it called", ""},
+			doctor.Unknown, "reached 50 tokens before it called", ""},
 		{"silence at the bound", 200, said(endpoint.Model, "", "length"), nil, "/v1/chat/completions", `:1024`,
-			stateUnknown, "reached 1024 tokens before it said anything", ""},
+			doctor.Unknown, "reached 1024 tokens before it said anything", ""},
 		{"another name", 200, strings.Replace(call, "MODEL", "berth-7", 1), nil, "/v1/chat/completions", `"content":"Reply with the word ready."`,
-			stateMissing, "answers as berth-7, asked for " + endpoint.Model + " and calls tools; the audit takes that for another model", "give --served-as berth-7 if it is the same model"},
+			doctor.Missing, "answers as berth-7, asked for " + endpoint.Model + " and calls tools; the audit takes that for another model", "give --served-as berth-7 if it is the same model"},
 		{"another name, to be submitted", 200, strings.Replace(call, "MODEL", "berth-7", 1), []string{"--submit-intent"}, "/v1/chat/completions", "",
-			stateFailed, "the audit takes that for another model", "name what is there with --model"},
+			doctor.Failed, "the audit takes that for another model", "name what is there with --model"},
 		{"a name that is declared", 200, strings.Replace(call, "MODEL", "harbour/berth-7", 1), []string{"--submit-intent", "--served-as", "berth-7"}, "/v1/chat/completions", "",
-			stateOK, "answers as harbour/berth-7, asked for " + endpoint.Model + " and calls tools (", ""},
-		{"no name", 200, strings.Replace(call, "MODEL", "", 1), nil, "/v1/chat/completions", "", stateOK, "without naming a model", ""},
+			doctor.OK, "answers as harbour/berth-7, asked for " + endpoint.Model + " and calls tools (", ""},
+		{"no name", 200, strings.Replace(call, "MODEL", "", 1), nil, "/v1/chat/completions", "", doctor.OK, "without naming a model", ""},
 		{"no usage", 200, strings.Replace(call, usage+",", "", 1), []string{"--submit-intent"}, "/v1/chat/completions", "",
-			stateFailed, "reports no usage", "not submittable"},
+			doctor.Failed, "reports no usage", "not submittable"},
 		{"the other interface", 400, `{"error":{"message":"This model is only supported in v1/responses and not in v1/chat/completions."}}`, nil,
-			"/v1/chat/completions", "", stateFailed, "responses_api_required", "give --api responses"},
+			"/v1/chat/completions", "", doctor.Failed, "responses_api_required", "give --api responses"},
 		{"responses", 200, `{"id":"r1","object":"response","status":"completed","model":"` + endpoint.Model + `","output":[{"type":"function_call","id":"f1","call_id":"t1","name":"read_gauge","arguments":"{\"name\":\"mill\"}"}],"usage":{"input_tokens":9,"output_tokens":5,"total_tokens":14}}`,
-			[]string{"--api", "responses"}, "/v1/responses", `"max_output_tokens":1024`, stateOK, "calls tools (27 tokens in, 15 out; cost $0.000087)", ""},
-		{"nothing there", 404, "<html></html>", nil, "/v1/chat/completions", "", stateFailed, "404", "check --base-url"},
+			[]string{"--api", "responses"}, "/v1/responses", `"max_output_tokens":1024`, doctor.OK, "calls tools (27 tokens in, 15 out; cost $0.000087)", ""},
+		{"nothing there", 404, "<html></html>", nil, "/v1/chat/completions", "", doctor.Failed, "404", "check --base-url"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := p
@@ -165,28 +166,28 @@ func TestDoctorJudge(t *testing.T) {
 	p := newPatient(t)
 	flags := append(p.onDisk(), "--base-url", front.URL+"/v1")
 	for model, want := range map[string][3]string{
-		fixtures.JudgeModel: {stateOK, "answers as " + fixtures.JudgeModel + " and gives verdicts (", ""},
-		"nobody":            {stateFailed, "does not exist", "check --judge-model"},
-		fixtures.Model:      {stateFailed, "", ""},
+		fixtures.JudgeModel: {doctor.OK, "answers as " + fixtures.JudgeModel + " and gives verdicts (", ""},
+		"nobody":            {doctor.Failed, "does not exist", "check --judge-model"},
+		fixtures.Model:      {doctor.Failed, "", ""},
 	} {
 		found := p.findings(append(flags, "--judge-model", model)...)
 		if model != fixtures.Model { // the scripted model knows no such question
 			p.wants(found["judge"], want[0], want[1], want[2])
-		} else if found["judge"].State == stateOK {
+		} else if found["judge"].State == doctor.OK {
 			t.Errorf("%+v", found["judge"])
 		}
-		p.wants(found["model"], stateOK, "calls tools", "")
+		p.wants(found["model"], doctor.OK, "calls tools", "")
 	}
 	for _, test := range [][3]string{
-		{`I cannot tell`, stateMissing, "its reply is no verdict"},
-		{`{\"verdict\":\"correct\"}`, stateMissing, "calls an answer correct that says nothing"},
-		{`{\"verdict\":\"incorrect\"}`, stateOK, "gives verdicts"},
+		{`I cannot tell`, doctor.Missing, "its reply is no verdict"},
+		{`{\"verdict\":\"correct\"}`, doctor.Missing, "calls an answer correct that says nothing"},
+		{`{\"verdict\":\"incorrect\"}`, doctor.OK, "gives verdicts"},
 	} {
 		base, _ := answering(t, 200, `{"id":"c1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"`+test[0]+`"}}]}`)
 		p.wants(p.findings(append(flags, "--base-url", base, "--judge-model", "m")...)["judge"], test[1], test[2], "")
 	}
 	base, _ := answering(t, 200, `{"id":"c1","object":"chat.completion","model":"other","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"{\"verdict\":\"incorrect\"}"}}]}`)
-	p.wants(p.findings(append(flags, "--base-url", base, "--judge-model", "m")...)["judge"], stateMissing, "the audit takes that for another model", "--judge-model")
+	p.wants(p.findings(append(flags, "--base-url", base, "--judge-model", "m")...)["judge"], doctor.Missing, "the audit takes that for another model", "--judge-model")
 }
 
 // beside sends on to an endpoint what is of its model, and all else to the scripted

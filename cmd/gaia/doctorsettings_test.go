@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 )
@@ -23,20 +24,20 @@ func TestDoctorSettings(t *testing.T) {
 	}
 	p.env["OPENAI_API_KEY"] = "sk-inventedInvented0123456789"
 	found := p.findings()
-	p.wants(found["settings"], stateFailed, "no model is given", "give --model")
+	p.wants(found["settings"], doctor.Failed, "no model is given", "give --model")
 	for _, name := range []string{"model key", "prices", "model", "judge", "transcription", "vision", "search", "dataset"} {
-		p.wants(found[name], stateUnknown, "before the settings come to a run", "")
+		p.wants(found[name], doctor.Unknown, "before the settings come to a run", "")
 	}
 	flags := append(p.onDisk(), "--no-call")
 	found = p.findings(append(flags, "--model", "gpt-4o-search-preview", "--submit-intent")...)
-	p.wants(found["settings"], stateFailed, "which nothing records", "name another model")
+	p.wants(found["settings"], doctor.Failed, "which nothing records", "name another model")
 	found = p.findings(append(flags, "--base-url", "models.example")...)
-	p.wants(found["settings"], stateFailed, `--base-url "models.example" is no base URL`, "give a URL")
+	p.wants(found["settings"], doctor.Failed, `--base-url "models.example" is no base URL`, "give a URL")
 	found = p.findings(append(flags, "--policy", filepath.Join(p.home, "none.yaml"))...)
-	p.wants(found["settings"], stateFailed, "none.yaml", "")
+	p.wants(found["settings"], doctor.Failed, "none.yaml", "")
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	p.write(policy, "mode: autonomous\ncommands: ["+p.env["OPENAI_API_KEY"]+"]\n", 0o644)
-	p.wants(p.findings(append(flags, "--policy", policy)...)["settings"], stateFailed, "the plan would hold a secret in policy.commands[0]", "take it out")
+	p.wants(p.findings(append(flags, "--policy", policy)...)["settings"], doctor.Failed, "the plan would hold a secret in policy.commands[0]", "take it out")
 
 	file := filepath.Join(t.TempDir(), "gaia.yaml")
 	p.write(file, "model: other-model\nbase-url: http://127.0.0.1:9/v1\nno-call: true\n", 0o644)
@@ -58,31 +59,31 @@ func TestDoctorKeyAndPrices(t *testing.T) {
 	p := newPatient(t)
 	flags := append(p.onDisk(), "--base-url", "https://models.example/v1")
 	found := p.findings(flags...)
-	p.wants(found["model key"], stateFailed, "there is no key for models.example", "set OPENAI_API_KEY")
-	p.wants(found["model"], stateUnknown, "see model key", "")
-	p.wants(found["prices"], stateOK, "table endpoint-2: "+endpoint.Model, "")
-	p.wants(found["judge"], stateMissing, "the official verdict alone", "--judge-model")
-	p.wants(found["search"], stateMissing, "not offered", "TAVILY_API_KEY")
+	p.wants(found["model key"], doctor.Failed, "there is no key for models.example", "set OPENAI_API_KEY")
+	p.wants(found["model"], doctor.Unknown, "see model key", "")
+	p.wants(found["prices"], doctor.OK, "table endpoint-2: "+endpoint.Model, "")
+	p.wants(found["judge"], doctor.Missing, "the official verdict alone", "--judge-model")
+	p.wants(found["search"], doctor.Missing, "not offered", "TAVILY_API_KEY")
 	found = p.findings(append(flags, "--search", "tavily")...)
-	p.wants(found["search"], stateFailed, "there is no key to search with tavily", "set TAVILY_API_KEY")
-	p.wants(found["settings"], stateOK, "generated-model at https://models.example", "")
-	p.wants(found["dataset"], stateOK, "1 of 1 task", "")
-	p.wants(p.findings(append(flags, "--searxng-url", "http://searx.example/search")...)["search"], stateOK, "searxng at http://searx.example, not asked", "")
+	p.wants(found["search"], doctor.Failed, "there is no key to search with tavily", "set TAVILY_API_KEY")
+	p.wants(found["settings"], doctor.OK, "generated-model at https://models.example", "")
+	p.wants(found["dataset"], doctor.OK, "1 of 1 task", "")
+	p.wants(p.findings(append(flags, "--searxng-url", "http://searx.example/search")...)["search"], doctor.OK, "searxng at http://searx.example, not asked", "")
 
 	p.env["OPENAI_API_KEY"], p.env["BRAVE_SEARCH_API_KEY"] = "sk-inventedInvented0123456789", "inventedInvented"
 	flags = append(flags, "--no-call", "--model", "unpriced-model", "--judge-model", endpoint.Model, "--vision-model", "none", "--transcription-model", endpoint.Hearing)
 	found = p.findings(flags...)
-	p.wants(found["model key"], stateOK, "from OPENAI_API_KEY", "")
-	p.wants(found["prices"], stateFailed, `the price of model "unpriced-model" is not known, so its cost cannot be bounded`, "--max-task-cost off")
-	p.wants(found["model"], stateUnknown, "--no-call", "")
-	p.wants(found["judge"], stateUnknown, "--no-call", "")
-	p.wants(found["transcription"], stateUnknown, endpoint.Hearing+", not asked: --no-call", "")
-	p.wants(found["vision"], stateOK, "left out", "")
-	p.wants(found["search"], stateOK, "brave, with the key from BRAVE_SEARCH_API_KEY", "")
+	p.wants(found["model key"], doctor.OK, "from OPENAI_API_KEY", "")
+	p.wants(found["prices"], doctor.Failed, `the price of model "unpriced-model" is not known, so its cost cannot be bounded`, "--max-task-cost off")
+	p.wants(found["model"], doctor.Unknown, "--no-call", "")
+	p.wants(found["judge"], doctor.Unknown, "--no-call", "")
+	p.wants(found["transcription"], doctor.Unknown, endpoint.Hearing+", not asked: --no-call", "")
+	p.wants(found["vision"], doctor.OK, "left out", "")
+	p.wants(found["search"], doctor.OK, "brave, with the key from BRAVE_SEARCH_API_KEY", "")
 	found = p.findings(append(flags, "--max-task-cost", "off")...)
-	p.wants(found["prices"], stateMissing, "no price of unpriced-model", "--prices FILE")
+	p.wants(found["prices"], doctor.Missing, "no price of unpriced-model", "--prices FILE")
 	found = p.findings(append(flags, "--max-task-cost", "off", "--max-cost", "5")...)
-	p.wants(found["prices"], stateFailed, "--max-cost cannot be kept", "give its price")
+	p.wants(found["prices"], doctor.Failed, "--max-cost cannot be kept", "give its price")
 	p.untouched()
 }
 
@@ -97,7 +98,7 @@ func TestDoctorTape(t *testing.T) {
 	defer s.Close()
 	tape := filepath.Join(p.home, "tape")
 	flags := append(p.onDisk(), "--base-url", s.URL)
-	p.wants(p.findings(append(flags, "--cassette", "record:"+tape)...)["model"], stateOK, "calls tools", "")
+	p.wants(p.findings(append(flags, "--cassette", "record:"+tape)...)["model"], doctor.OK, "calls tools", "")
 	p.untouched()
 	run := newProgram(t)
 	empty := t.TempDir()
@@ -110,9 +111,9 @@ func TestDoctorTape(t *testing.T) {
 		for _, args := range [][]string{nil, flags} { // of a rehearsal, too
 			args := append(slices.Clone(args), "--cassette", look.cassette)
 			found := p.findings(args...)
-			p.wants(found["settings"], stateFailed, "--cassette "+look.cassette+": ", "another directory with --cassette")
-			p.wants(found["settings"], stateFailed, look.detail, "")
-			p.wants(found["model"], stateUnknown, "see settings", "")
+			p.wants(found["settings"], doctor.Failed, "--cassette "+look.cassette+": ", "another directory with --cassette")
+			p.wants(found["settings"], doctor.Failed, look.detail, "")
+			p.wants(found["model"], doctor.Unknown, "see settings", "")
 		}
 		if refused := run.want(exitUsage, "run", "--cassette", look.cassette); !strings.Contains(refused, "gaia: hint: name another directory with --cassette") {
 			t.Errorf("run says:\n%s", refused)
@@ -131,9 +132,9 @@ func TestDoctorTape(t *testing.T) {
 			t.Errorf("%s holds a request of the preflight, %v", file, err)
 		}
 	}
-	p.wants(p.findings(append(flags, "--cassette", "replay:"+tape)...)["model"], stateOK, "nobody is asked", "")
-	p.wants(p.findings(append(flags, "--cassette", "record:"+tape)...)["settings"], stateFailed, "--cassette record:", "another directory")
-	p.wants(p.findings("--cassette", "record:"+tape)["settings"], stateFailed, "holds a recording already", "another directory")
+	p.wants(p.findings(append(flags, "--cassette", "replay:"+tape)...)["model"], doctor.OK, "no request is sent", "")
+	p.wants(p.findings(append(flags, "--cassette", "record:"+tape)...)["settings"], doctor.Failed, "--cassette record:", "another directory")
+	p.wants(p.findings("--cassette", "record:"+tape)["settings"], doctor.Failed, "holds a recording already", "another directory")
 	if n := s.Counts().Requests; n != asked {
 		t.Errorf("%d requests were made", n-asked)
 	}

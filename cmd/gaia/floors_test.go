@@ -25,7 +25,7 @@ const module = "github.com/gaia-harness/gaia/"
 
 // floors says on which floor a package stands: it imports lower floors only.
 var floors = map[string]int{
-	"internal/regular": 0, "internal/keyring": 4, "internal/tasklist": 3,
+	"internal/regular": 0, "internal/keyring": 4, "internal/tasklist": 3, "internal/doctor": 5,
 	"internal/parquetfile": 0, "internal/stats": 0, "internal/history": 4, "internal/witnessview": 5,
 	"internal/canonical": -1, "internal/durable": -1, "internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/secret": 0, "internal/visible": 0, "internal/transport": 0,
 	"internal/view": 1, "internal/llm": 1, "loader": 1, "trajectory": 1, "trajectory/witness": 2, "judgecache": 1,

@@ -1,11 +1,11 @@
 //go:build linux || darwin
 
-package main
+package doctor
 
 import "syscall"
 
-// freeBytes is what the user may still write where dir is.
-func freeBytes(dir string) (int64, error) {
+// FreeBytes is what the user may still write where dir is.
+func FreeBytes(dir string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, err
