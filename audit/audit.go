@@ -226,7 +226,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.TaskStarted:
 		w.asked[ev.TaskID] = &taken{}
 		look(oracleLeakage(), func(n *notes) {
-			workspace(&evidence{Gold: w.gold}, n, t, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
+			checkWorkspace(&evidence{Gold: w.gold}, n, t, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
 		})
 	case trajectory.ModelCallCompleted:
 		if u := w.asked[ev.TaskID]; u != nil && p.OutputSHA256 != "" {
@@ -234,12 +234,12 @@ func (w *Watch) Add(ev trajectory.Event) string {
 				u.out += p.Tokens.Out
 			}
 		}
-		look(answerLeakage(), func(n *notes) { channels(n, t, p.UnrecordedChannels) })
+		look(answerLeakage(), func(n *notes) { channelGaps(n, t, p.UnrecordedChannels) })
 	case trajectory.ToolExecuted:
 		r := resultOf(ev.Seq, p)
 		look(answerLeakage(), func(n *notes) {
-			unseen(n, r)
-			leaked(n, at, &callFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs, AsFile: !builtin(r.Name)}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
+			resultGaps(n, r)
+			checkResult(n, at, &callFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs, AsFile: !builtin(r.Name)}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
 		})
 	case trajectory.AttemptEnded:
 		delete(w.asked, ev.TaskID)

@@ -19,7 +19,7 @@ import (
 
 var trajectories = flag.Int("trajectories", 1_000, "largest run that BenchmarkTrajectories audits")
 
-var calls = flag.Int("calls", 12, "of each task of the larger run that BenchmarkAudit audits")
+var checkCalls = flag.Int("calls", 12, "of each task of the larger run that BenchmarkAudit audits")
 
 // longRun writes an honest run of so many tasks with so many calls each, and
 // returns its directory, the answers and the size of its journal.
@@ -57,7 +57,7 @@ func longRun(tb testing.TB, tasks, steps int) (fs.FS, *audit.Gold, int64) {
 // as both splits have with 12 calls each, and with -calls 30 nearly three times as
 // much, since each request lists all messages before it.
 func BenchmarkAudit(b *testing.B) {
-	for _, size := range []struct{ tasks, calls int }{{40, 10}, {466, *calls}} {
+	for _, size := range []struct{ tasks, calls int }{{40, 10}, {466, *checkCalls}} {
 		b.Run(fmt.Sprintf("%dx%d", size.tasks, size.calls), func(b *testing.B) {
 			dir, gold, bytes := longRun(b, size.tasks, size.calls)
 			b.Run("audit", func(b *testing.B) {

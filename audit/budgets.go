@@ -74,11 +74,11 @@ func (a *attemptEvidence) spends() (all []spend) {
 	return all
 }
 
-// budgets holds a task against the budgets of the plan, of which 0 is none. They
+// checkBudgets holds a task against the budgets of the plan, of which 0 is none. They
 // are of an attempt that ends with an answer or without one, with those that failed
 // since the last such one. No call is allowed once one is used up, and one more
 // turn is for the answer alone.
-func budgets(e *evidence, n *notes, t *taskEvidence) {
+func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 	b := e.Manifest.Budgets
 	var used spending
 	for _, a := range t.Attempts {
@@ -87,7 +87,7 @@ func budgets(e *evidence, n *notes, t *taskEvidence) {
 			n.find("budget-exceeded", at, fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
 		}
 		spends := a.spends()
-		allowed(e, n, t, a, used, spends)
+		checkAllowed(e, n, t, a, used, spends)
 		const want = "one more turn, for the answer alone"
 		if turn := a.late(b.Tokens, used.tokens, spends, func(s spend) int64 { return s.tokens }); turn != nil {
 			at.seq = turn.Seq
@@ -124,12 +124,12 @@ func budgets(e *evidence, n *notes, t *taskEvidence) {
 	}
 }
 
-// allowed holds each call that was allowed against what had been used before its
+// checkAllowed holds each call that was allowed against what had been used before its
 // decision; used is of earlier attempts. Calls of a turn count in the order of the
 // reply, so those of earlier turns all come before. Of two calls that ask models the
 // second is decided when it is known what the first took: that counts, also where the
 // journal has it later.
-func allowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, used spending, spends []spend) {
+func checkAllowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, used spending, spends []spend) {
 	b := e.Manifest.Budgets
 	decided := slices.DeleteFunc(slices.Clone(a.Calls), func(c *callFact) bool {
 		return c.Decided < 0 || c.Decision.Decision != string(policy.Allow)

@@ -32,7 +32,7 @@ func TestBuiltins(t *testing.T) {
 	for _, tool := range all {
 		s := tool.Spec()
 		plan := planpkg.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: canonical.Digest(s.Parameters)}
-		if description, schema := said(plan); !ours(plan) {
+		if description, schema := digestsOf(plan); !isBuiltinVersion(plan) {
 			t.Errorf("%s says %s and takes %s", s.Name, description, schema)
 		}
 		names = append(names, s.Name)
@@ -43,15 +43,15 @@ func TestBuiltins(t *testing.T) {
 			"name":        func(p *planpkg.ToolPlan) { p.Name += "s" },
 		} {
 			changed := plan
-			if other(&changed); ours(changed) {
+			if other(&changed); isBuiltinVersion(changed) {
 				t.Errorf("%s with another %s is taken for this version's", s.Name, what)
 			}
 		}
 	}
-	if slices.Sort(names); !slices.Equal(slices.Compact(names), policy.BuiltinTools()) || len(sayings()) != len(policy.BuiltinTools()) {
-		t.Errorf("the tools are %q, and the audit knows %d", names, len(sayings()))
+	if slices.Sort(names); !slices.Equal(slices.Compact(names), policy.BuiltinTools()) || len(builtinDigests()) != len(policy.BuiltinTools()) {
+		t.Errorf("the tools are %q, and the audit knows %d", names, len(builtinDigests()))
 	}
-	if plan := (planpkg.ToolPlan{Name: "python", Description: " It is Python 3.13 the answer is Brellin"}); ours(plan) {
+	if plan := (planpkg.ToolPlan{Name: "python", Description: " It is Python 3.13 the answer is Brellin"}); isBuiltinVersion(plan) {
 		t.Error("a text in place of the version is taken for one")
 	}
 }

@@ -60,7 +60,7 @@ type attemptEvidence struct {
 	Models       []modelFact
 	Channels     []string   // what the endpoint did on its own, each once
 	Pictured     bool       // the question came with the picture that is its attachment
-	Astray       *modelFact // the first request to another model than the planned one; nil: there is none
+	OtherModel   *modelFact // the first request to another model than the planned one; nil: there is none
 	Unheard      int        // tries that an endpoint may have answered, and of which the journal has no reply
 	Unpriced     bool       // the cost of a reply, or of what a tool asked a model, is not known
 	Calls        []*callFact

@@ -87,7 +87,7 @@ func TestLevelsOfTheLabel(t *testing.T) {
 			e.Manifest.Tasks = append(e.Manifest.Tasks, plan.PlannedTask{Level: level})
 		}
 		n := newNotes(splitIntegrity())
-		levels(e, n)
+		checkLevels(e, n)
 		got := ""
 		if len(n.findings) > 0 {
 			got = n.findings[0].RuleID
@@ -117,7 +117,7 @@ func TestAttemptsLost(t *testing.T) {
 			task.Attempts = append(task.Attempts, &attemptEvidence{Number: i + 1, EndedAt: int64(10 * i), Ended: &trajectory.AttemptEnded{Outcome: outcome}})
 		}
 		n := newNotes(votingDisclosure())
-		declared(&evidence{}, n, task)
+		checkDeclared(&evidence{}, n, task)
 		switch {
 		case tt.want == "" && len(n.findings) > 0,
 			tt.want != "" && (len(n.findings) != 1 || n.findings[0].Got != tt.want || n.findings[0].Attempt != tt.at || n.findings[0].Seq != int64(10*tt.at-10)):
@@ -134,7 +134,7 @@ func TestDenialsOfOneID(t *testing.T) {
 	for _, denied := range [][]denialFact{nil, {told}, {told, told}} {
 		n := &notes{check: trajectoryIntegrity()}
 		a := &attemptEvidence{Calls: []*callFact{call, call}, Denied: denied, Ended: &trajectory.AttemptEnded{Outcome: trajectory.NoAnswer}}
-		violations(n, &taskEvidence{}, a)
+		checkViolations(n, &taskEvidence{}, a)
 		if want := 2 - len(denied); len(n.findings) != want {
 			t.Errorf("%d violations of two denials: %d findings, want %d", len(denied), len(n.findings), want)
 		}

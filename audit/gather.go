@@ -23,21 +23,21 @@ import (
 // digests, counts and answers, no heads. It takes time linear in the journal.
 type gatherer struct {
 	e       *evidence
-	tasks   map[string]*following
+	tasks   map[string]*taskReader
 	ids     *probe.IDs // of the split
 	answers *probe.Answers
 	swept   bool // the judge cache was checked since the process began
 	odd     *oddTexts
 
 	bodies   bodies
-	approved *beforehand
+	approved *preapproved
 }
 
-// beforehand are the tools that the process under way approves without asking.
-type beforehand struct{ tools []string }
+// preapproved are the tools that the process under way approves without asking.
+type preapproved struct{ tools []string }
 
-// following is a task whose lines are being read.
-type following struct {
+// taskReader is a task whose lines are being read.
+type taskReader struct {
 	*taskEvidence
 	prober   *probe.Prober
 	question string
@@ -66,7 +66,7 @@ type planned struct {
 	policy     policy.Policy   // without its budgets
 	anything   policy.Policy   // which has its rules, and allows what they do not forbid
 	hashes     bool            // it records no heads
-	approved   *beforehand
+	approved   *preapproved
 }
 
 // turn is what a turn has seen.
@@ -92,7 +92,7 @@ type asked struct{ id, name, argsSHA256 string }
 type pending struct{ undecided, allowed, refused []*callFact }
 
 func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
-	g := &gatherer{e: &evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: probe.NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &beforehand{m.Approved}}
+	g := &gatherer{e: &evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*taskReader, len(m.Tasks)), ids: probe.NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &preapproved{m.Approved}}
 	targets := make([]probe.Target, len(m.Tasks))
 	for i, t := range m.Tasks {
 		targets[i] = probe.Target{TaskID: t.TaskID, Gold: gold[t.TaskID]}
@@ -111,12 +111,12 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 	plan.anything = plan.policy
 	plan.anything.Mode, plan.anything.Allow, plan.anything.Deny, plan.anything.Confirm = policy.Autonomous, []string{policy.EveryTool}, nil, nil
 	for _, t := range m.Tools {
-		plan.schemas[t.SchemaSHA256], plan.tools[t.Name] = t.Server != "" || ours(t), true
+		plan.schemas[t.SchemaSHA256], plan.tools[t.Name] = t.Server != "" || isBuiltinVersion(t), true
 		plan.words += t.Name + "\n"
-		plan.calculates = plan.calculates || t.Name == "calculate" && ours(t)
+		plan.calculates = plan.calculates || t.Name == "calculate" && isBuiltinVersion(t)
 	}
 	for _, p := range m.Tasks {
-		t := &following{taskEvidence: &taskEvidence{Plan: p}, plan: plan, odds: g.odd}
+		t := &taskReader{taskEvidence: &taskEvidence{Plan: p}, plan: plan, odds: g.odd}
 		g.e.Tasks = append(g.e.Tasks, t.taskEvidence)
 		g.tasks[p.TaskID] = t
 	}
@@ -166,7 +166,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 	return nil
 }
 
-func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskStarted) {
+func (g *gatherer) begin(t *taskReader, ev trajectory.Event, p trajectory.TaskStarted) {
 	if t.prober == nil {
 		t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
 		t.bodies = g.bodies
@@ -187,25 +187,25 @@ func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskSta
 
 // rest drops what is needed while an attempt is open: the next one makes it again,
 // and in a run of many tasks most have none.
-func (t *following) rest() {
+func (t *taskReader) rest() {
 	t.prober, t.ownTexts = nil, nil
 	t.talk, t.turn = nil, turn{}
 }
 
-func (t *following) addTo(a *attemptEvidence, ev trajectory.Event) {
+func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 	t.shows(a, ev)
 	switch p := ev.Payload.(type) {
 	case trajectory.TurnStarted:
 		a.Turns, t.turn = append(a.Turns, turnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs}), newTurn()
 	case trajectory.ModelCallStarted:
-		t.astray(a, ev.Seq, p.RequestedModel)
+		t.otherModel(a, ev.Seq, p.RequestedModel)
 		t.begunUs += min(max(p.WaitedMs, 0), (ev.MonoUs-t.begunUs)/1000) * 1000 // that is not the attempt's time
 	case trajectory.ContextCondensed:
 		t.talk.Condense(p)
 	case trajectory.ContextCompiled:
 		t.prompt(a, ev.Seq, p)
 	case trajectory.ModelCallCompleted:
-		t.astray(a, ev.Seq, p.RequestedModel)
+		t.otherModel(a, ev.Seq, p.RequestedModel)
 		for _, channel := range p.UnrecordedChannels {
 			if !slices.Contains(a.Channels, channel) {
 				a.Channels = append(a.Channels, channel)
@@ -261,15 +261,15 @@ func (t *following) addTo(a *attemptEvidence, ev trajectory.Event) {
 	}
 }
 
-// astray keeps an attempt's first request to another model than the planned one.
-func (t *following) astray(a *attemptEvidence, seq int64, model string) {
-	if a.Astray == nil && model != t.plan.model {
-		a.Astray = &modelFact{Seq: seq, Requested: model}
+// otherModel keeps an attempt's first request to another model than the planned one.
+func (t *taskReader) otherModel(a *attemptEvidence, seq int64, model string) {
+	if a.OtherModel == nil && model != t.plan.model {
+		a.OtherModel = &modelFact{Seq: seq, Requested: model}
 	}
 }
 
 // reply takes in what the model said, from now on a part of the conversation.
-func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) modelFact {
+func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact {
 	if p.Error == nil { // one that was found empty is asked for again
 		t.talk.Reply(p.OutputSHA256)
 	}
@@ -316,7 +316,7 @@ func thirdParty(tool string) bool {
 
 // propose looks at a call's arguments with the rules that the Gate has, and
 // compares it with the reply that it should come from.
-func (t *following) propose(a *attemptEvidence, ev trajectory.Event, p trajectory.ToolProposed) {
+func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajectory.ToolProposed) {
 	values, text := []string{p.Malformed}, p.Name+"\n"+p.Malformed+"\n"
 	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
 		values = append(values, p.Args[name])
@@ -431,7 +431,7 @@ func (a *attemptEvidence) take(ev trajectory.Event, id, name string, queues ...*
 	return c
 }
 
-func (t *following) decide(a *attemptEvidence, ev trajectory.Event, p trajectory.PolicyDecision) {
+func (t *taskReader) decide(a *attemptEvidence, ev trajectory.Event, p trajectory.PolicyDecision) {
 	waiting := t.turn.waiting(p.CallID)
 	c := a.take(ev, p.CallID, "", &waiting.undecided)
 	c.Decided, c.Decision = ev.Seq, p
@@ -456,7 +456,7 @@ func (t *following) decide(a *attemptEvidence, ev trajectory.Event, p trajectory
 // tells reports whether a refusal tells the model more of the answer than the
 // call did that was refused. Refusals quote the call, the schema that its arguments
 // do not fit, and what is left of a budget, by what the journal shows.
-func (t *following) tells(shown string, c *callFact) bool {
+func (t *taskReader) tells(shown string, c *callFact) bool {
 	b := t.plan.budgets
 	reason, budget := strings.CutPrefix(shown, "refused: "+policy.Budget+" ")
 	budget = budget && (b.CostMicroUSD > 0 && reason == policy.OverMoney(max(b.CostMicroUSD-t.spent.cost, 0)) ||
@@ -496,7 +496,7 @@ func budgetRefusals(b plan.Budgets) map[string]bool {
 	}
 }
 
-func (t *following) execute(a *attemptEvidence, ev trajectory.Event, p trajectory.ToolExecuted) {
+func (t *taskReader) execute(a *attemptEvidence, ev trajectory.Event, p trajectory.ToolExecuted) {
 	waiting := t.turn.waiting(p.CallID)
 	c := a.take(ev, p.CallID, p.Name, &waiting.allowed, &waiting.refused, &waiting.undecided)
 	c.Result = t.result(ev.Seq, p, c)
@@ -534,7 +534,7 @@ func headOf(p trajectory.ToolExecuted) head {
 
 // result returns a result with the graver ones of the probes that it shows and
 // those of its head.
-func (t *following) result(seq int64, p trajectory.ToolExecuted, c *callFact) *resultFact {
+func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, c *callFact) *resultFact {
 	r := resultOf(seq, p)
 	var reached []string
 	for _, u := range p.URLs {
@@ -577,7 +577,7 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *callFact) *r
 }
 
 // mostly reports whether a text has most words of the task's question.
-func (t *following) mostly(text string) bool {
+func (t *taskReader) mostly(text string) bool {
 	said, asked, had := map[string]bool{}, 0, 0
 	for word := range wordsOf(text) {
 		said[word] = true

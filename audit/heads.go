@@ -98,7 +98,7 @@ func miscut(p trajectory.ToolProposed) bool {
 
 // shows keeps the first event of an attempt whose head contradicts it. Where
 // digests alone are recorded, there are no heads.
-func (t *following) shows(a *attemptEvidence, ev trajectory.Event) {
+func (t *taskReader) shows(a *attemptEvidence, ev trajectory.Event) {
 	found := func(contradicts bool) {
 		if contradicts && a.Contradicts == nil && !t.plan.hashes {
 			a.Contradicts = &headFact{ev.Seq, ev.Payload.Type()}
@@ -133,8 +133,8 @@ func (t *following) shows(a *attemptEvidence, ev trajectory.Event) {
 	found(t.bodies.contradicts(h, body) || h.contradicts(truncated))
 }
 
-// heads looks for what is shown of a body and cannot be of it.
-func heads(n *notes, t *taskEvidence, a *attemptEvidence) {
+// checkHeads looks for what is shown of a body and cannot be of it.
+func checkHeads(n *notes, t *taskEvidence, a *attemptEvidence) {
 	if h := a.Contradicts; h != nil {
 		n.find("head-differs", place{task: t, attempt: a.Number, seq: h.Seq}, "the head of a "+string(h.Of)+" is not that of a body of its size and digest", "the beginning of the body")
 	}
@@ -212,7 +212,7 @@ func (b bodies) matched() []string { return slices.Sorted(maps.Keys(b.used)) }
 
 // files returns a start workspace with what the bodies at hand say of its files. A
 // file that is no text has another text for its reader than its bytes are.
-func (t *following) files(workspace []trajectory.File) []trajectory.File {
+func (t *taskReader) files(workspace []trajectory.File) []trajectory.File {
 	workspace = slices.Clone(workspace)
 	for i, f := range workspace {
 		text, ok := t.bodies.text(f.SHA256)

@@ -62,12 +62,12 @@ func trajectoryIntegrity() Check {
 			{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run was spent"},
 			{"torn-tail", ToReview, 1, "an unfinished last line of the journal that was cut when the run was taken up again"},
 		},
-		run: holdToPlan,
+		run: checkPlan,
 	}
 }
 
-// holdToPlan compares a run with its plan, attempt by attempt.
-func holdToPlan(e *evidence, n *notes) {
+// checkPlan compares a run with its plan, attempt by attempt.
+func checkPlan(e *evidence, n *notes) {
 	if e.Marked != "" {
 		n.gap("recording failed: %s", e.Marked)
 	}
@@ -91,7 +91,7 @@ func holdToPlan(e *evidence, n *notes) {
 	}) {
 		n.gap("the judge's template %q is not one that the plan has and this version knows", j.Prompt)
 	}
-	batteries(e, n)
+	checkSelfTests(e, n)
 	for _, r := range e.Resumed {
 		if t := r.Event.Torn; t != nil {
 			n.find("torn-tail", place{seq: r.Seq, given: true}, fmt.Sprintf("an unfinished last line of %d bytes, cut when the run was taken up again", t.Bytes), "a journal that ends with a whole line")
@@ -105,25 +105,25 @@ func holdToPlan(e *evidence, n *notes) {
 		planned[t.Name] = true
 	}
 	e.each(func(t *taskEvidence, a *attemptEvidence) {
-		calls(e, n, t, a, planned, known)
-		asPlanned(e, n, t, a)
-		rollbacks(e, n, t, a)
-		violations(n, t, a)
-		kept(n, t, a)
-		answered(n, t, a)
-		heads(n, t, a)
-		judged(e, n, t, a)
+		checkCalls(e, n, t, a, planned, known)
+		checkRequests(e, n, t, a)
+		checkRollbacks(e, n, t, a)
+		checkViolations(n, t, a)
+		checkWorkspaceCopy(n, t, a)
+		checkAnswer(n, t, a)
+		checkHeads(n, t, a)
+		checkJudgment(e, n, t, a)
 	})
 	for _, t := range e.Tasks {
-		rerolls(e, n, t)
-		budgets(e, n, t)
+		checkRetries(e, n, t)
+		checkBudgets(e, n, t)
 	}
 }
 
-// answered compares the committed answer with the last reply before it: there must
+// checkAnswer compares the committed answer with the last reply before it: there must
 // be one. What the journal does not show of a reply cannot be compared: that
 // its answer is the one committed is the signer's word.
-func answered(n *notes, t *taskEvidence, a *attemptEvidence) {
+func checkAnswer(n *notes, t *taskEvidence, a *attemptEvidence) {
 	if a.Answer == nil {
 		return
 	}
@@ -137,10 +137,10 @@ func answered(n *notes, t *taskEvidence, a *attemptEvidence) {
 	n.find("answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer, or a reasoning for it, that the model's last reply does not give", "what the model gave last")
 }
 
-// calls compares an attempt's tool calls with the plan, the replies that they
+// checkCalls compares an attempt's tool calls with the plan, the replies that they
 // come from and what was decided; known says that the plan's rules are this
 // version's.
-func calls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned map[string]bool, known bool) {
+func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned map[string]bool, known bool) {
 	for _, c := range a.Calls {
 		if c.Foreign {
 			n.find("proposal-differs", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that the reply of its turn does not ask for", "the calls that the model asked for")
@@ -197,9 +197,9 @@ func calls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned m
 	}
 }
 
-// rollbacks compares the turns of an attempt that broke rules with what autonomous
+// checkRollbacks compares the turns of an attempt that broke rules with what autonomous
 // mode promises of them. An attempt without files has nothing to put back.
-func rollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+func checkRollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	put := map[int]bool{}
 	for _, r := range a.Rollbacks {
 		put[r.Turn] = true
@@ -218,10 +218,10 @@ func rollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// violations compares denials with what is recorded of them: each denial by a rule, the
+// checkViolations compares denials with what is recorded of them: each denial by a rule, the
 // deny list, the mode or a budget has a violation of its class. Of a call whose arguments
 // are not shown whole nothing shows which rules it broke.
-func violations(n *notes, t *taskEvidence, a *attemptEvidence) {
+func checkViolations(n *notes, t *taskEvidence, a *attemptEvidence) {
 	denied := slices.Clone(a.Denied) // each is of one call
 	for _, c := range a.Calls {
 		class := c.Class
@@ -241,9 +241,9 @@ func violations(n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// kept compares the first copy of a workspace, made before any tool could change
+// checkWorkspaceCopy compares the first copy of a workspace, made before any tool could change
 // it, with what the attempt began with.
-func kept(n *notes, t *taskEvidence, a *attemptEvidence) {
+func checkWorkspaceCopy(n *notes, t *taskEvidence, a *attemptEvidence) {
 	began := map[string]string{}
 	for _, f := range a.Workspace {
 		began[f.Path] = f.SHA256
@@ -282,9 +282,9 @@ func toolModel(m plan.Plan, tool string) string {
 	return ""
 }
 
-// asPlanned compares an attempt's prompts and models with the plan.
-func asPlanned(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
-	if m := a.Astray; m != nil {
+// checkRequests compares an attempt's prompts and models with the plan.
+func checkRequests(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+	if m := a.OtherModel; m != nil {
 		n.find("model-differs", place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
 	}
 	for _, p := range a.Prompts {
@@ -308,9 +308,9 @@ func asPlanned(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// batteries compares what the journal says of null batteries with the one that the
+// checkSelfTests compares what the journal says of null batteries with the one that the
 // plan names, as far as this version knows it.
-func batteries(e *evidence, n *notes) {
+func checkSelfTests(e *evidence, n *notes) {
 	plan := e.Manifest.Judge
 	switch {
 	case plan == nil:
@@ -356,8 +356,8 @@ func (e *evidence) firstByJudge() (first *attemptEvidence) {
 // What the transport tries again is not among them.
 const mostAsked = judge.DefaultTries + 1
 
-// judged compares a judgment with the plan, the answer and itself.
-func judged(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+// checkJudgment compares a judgment with the plan, the answer and itself.
+func checkJudgment(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	j := a.Judgment
 	if j == nil || a.Answer == nil {
 		return
@@ -419,16 +419,16 @@ func consistent(j trajectory.Judgment, plan *plan.JudgePlan) bool {
 	return false
 }
 
-// saying is what a tool of this program says of itself, by digest. TestBuiltins
+// toolDigests is what a tool of this program says of itself, by digest. TestBuiltins
 // compares it with the tools.
-type saying struct {
+type toolDigests struct {
 	descriptions []string // of the description, without Python's version
 	schema       string   // of the schema of its parameters
 }
 
-// sayings are those of the tools that a plan can have, by name.
-func sayings() map[string]saying {
-	return map[string]saying{
+// builtinDigests are those of the tools that a plan can have, by name.
+func builtinDigests() map[string]toolDigests {
+	return map[string]toolDigests{
 		"calculate":      {[]string{"sha256:7614e925d2982404e431e6a9f9f5f5620db69788b5354d16e69200122caec1d5"}, "sha256:5370c69e56861c80327c1d614665ae52d482303be787114b095b39199f09ef6a"},
 		"describe_image": {[]string{"sha256:af1196e7b0e2e8b3a05fca19cab7dfc58e6d21992f4155c9b7020c9bd1663faf"}, "sha256:58d898c514ca58e08d64cf33829714e37c7858ed03f6d9e0a2b619b57e94527d"},
 		"list_files":     {[]string{"sha256:6ab97343a527b052a4d8e3d1cbf427fcee428312fb5630caf556d291b89dff5d"}, "sha256:32062bdb9024160d3b9816f12ba2f337808ee107449f8bf08d55b0026944f51e"},
@@ -443,8 +443,8 @@ func sayings() map[string]saying {
 	}
 }
 
-// said returns what a tool of a plan says of itself as sayings have it.
-func said(t plan.ToolPlan) (description, schema string) {
+// digestsOf returns what a tool of a plan says of itself as sayings have it.
+func digestsOf(t plan.ToolPlan) (description, schema string) {
 	text := t.Description
 	if before, rest, ok := strings.Cut(text, " It is Python "); ok && t.Name == "python" {
 		if version, after, ok := strings.Cut(rest, " "); ok && len(version) < 12 && strings.Trim(version, "0123456789.abrc+") == "" {
@@ -454,11 +454,11 @@ func said(t plan.ToolPlan) (description, schema string) {
 	return canonical.Digest([]byte(text)), t.SchemaSHA256
 }
 
-// ours reports whether a tool of a plan is one of this version's, which says of
+// isBuiltinVersion reports whether a tool of a plan is one of this version's, which says of
 // itself what it does in this version, and takes what it takes.
-func ours(t plan.ToolPlan) bool {
-	own, known := sayings()[t.Name]
-	description, schema := said(t)
+func isBuiltinVersion(t plan.ToolPlan) bool {
+	own, known := builtinDigests()[t.Name]
+	description, schema := digestsOf(t)
 	return known && t.Server == "" && slices.Contains(own.descriptions, description) && schema == own.schema
 }
 

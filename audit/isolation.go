@@ -45,7 +45,7 @@ func graderIsolation() Check {
 		},
 		run: func(e *evidence, n *notes) {
 			hashesOnly(e, n)
-			unconfined(e, n)
+			unconfinedGaps(e, n)
 			judgeCache(e, n)
 			seen := map[string]bool{}
 			for _, tool := range e.Manifest.Tools { // servers that the plan gives variables whose names promise answers
@@ -59,9 +59,9 @@ func graderIsolation() Check {
 			}
 			e.each(func(t *taskEvidence, a *attemptEvidence) {
 				for _, c := range a.Calls {
-					reached(e, n, t, a, c)
+					checkReach(e, n, t, a, c)
 				}
-				verdictsAsked(e, n, t, a)
+				checkOracles(e, n, t, a)
 			})
 		},
 	}
@@ -76,11 +76,11 @@ var promises = map[policy.Promise]struct{ given, read string }{
 
 const otherVariables = "variables that say nothing of answers"
 
-// reached looks at what one call named. A call that ran counts also if it
+// checkReach looks at what one call named. A call that ran counts also if it
 // failed: it can have read or changed something all the same. The Gate's rules do not
 // see what a call looks at of its process, the host and the environment, so what they
 // saw whole counts for nothing there.
-func reached(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
+func checkReach(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
 	if c.Result == nil {
 		at := place{task: t, attempt: a.Number, seq: c.Proposed}
 		switch {
@@ -209,7 +209,7 @@ type verdict struct {
 
 // oracle notes what a result by others says about the answer: the gold answer for
 // the task's id, a verdict on an argument, or in code the question out of nothing.
-func (t *following) oracle(a *attemptEvidence, c *callFact, p trajectory.ToolExecuted) {
+func (t *taskReader) oracle(a *attemptEvidence, c *callFact, p trajectory.ToolExecuted) {
 	h := headOf(p)
 	text := h.words()
 	switch {
@@ -294,9 +294,9 @@ var (
 	aboutRules = regexp.MustCompile(`spell|gramm|dictionar|lexic|thesaur|word ?list|scrabble|chess|sudoku|crossword|regex|syntax|lint|compil|pars(?:e|ing)|schema|checksum|isbn|prime|legal|equation|math|proof|logic|sympy|solver`)
 )
 
-// verdictsAsked looks for a tool or page that said of answers whether they are
+// checkOracles looks for a tool or page that said of answers whether they are
 // right. Who is told so asks until they are.
-func verdictsAsked(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+func checkOracles(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	if a.Answer == nil {
 		return
 	}

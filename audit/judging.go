@@ -108,7 +108,7 @@ func judgeHealth() Check {
 				return
 			}
 			judgeSelfTest(e, n)
-			e.each(func(t *taskEvidence, a *attemptEvidence) { paidForNothing(e, n, t, a) })
+			e.each(func(t *taskEvidence, a *attemptEvidence) { checkNonAnswer(e, n, t, a) })
 			if s := e.Summary.Scores; s != nil && s.Judged != nil && s.Judged.Correct > s.Official.Correct {
 				n.find("negatives-only", place{}, fmt.Sprintf("a judged score of %d beside an official one of %d", s.Judged.Correct, s.Official.Correct), "the official one as the headline")
 			}
@@ -144,16 +144,16 @@ func judgeSelfTest(e *evidence, n *notes) {
 	}
 }
 
-// paidForNothing looks at what the judge alone credited. A sign can be the answer
+// checkNonAnswer looks at what the judge alone credited. A sign can be the answer
 // where one is asked for, and "unknown" where the answer is not known.
-func paidForNothing(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+func checkNonAnswer(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	j := a.Judgment
 	if j == nil || a.Answer == nil || j.Official || j.Judged == nil || !*j.Judged {
 		return
 	}
 	given, gold := a.Answer.Answer, e.Gold[t.Plan.TaskID]
-	nothing, words := mute(given), wordsOnly(given)
-	doubtful := evasive(given) && words != "none" || words != "" && slices.ContainsFunc(judge.Battery(), func(item judge.Null) bool { return wordsOnly(item.Candidate) == words })
+	nothing, words := isPunctuation(given), wordsOnly(given)
+	doubtful := isNonAnswer(given) && words != "none" || words != "" && slices.ContainsFunc(judge.Battery(), func(item judge.Null) bool { return wordsOnly(item.Candidate) == words })
 	at := place{task: t, attempt: a.Number, seq: a.Judged}
 	switch {
 	case !nothing && !doubtful:

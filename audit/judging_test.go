@@ -95,7 +95,7 @@ func TestSaysNothing(t *testing.T) {
 		"": {true, false}, " \u200b": {true, false}, "...": {true, false}, "\u2014": {true, false}, "\u3002": {true, false}, "{}": {true, false}, "$": {true, false}, "\U0001F426": {false, false}, "\u2205": {false, false},
 		"0": {false, false}, "n/a": {false, true}, "None.": {false, true}, "I do not know": {false, true}, "-INF": {false, true}, "I do not know Tolm": {false, false}, "infinite": {false, false},
 	} {
-		if got := [2]bool{mute(text), evasive(text)}; got != want {
+		if got := [2]bool{isPunctuation(text), isNonAnswer(text)}; got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}

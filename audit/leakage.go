@@ -56,8 +56,8 @@ func answerLeakage() Check {
 				n.gap("%s: nothing says whether a document that holds the question also holds its answer", noGold)
 			}
 			unknownProbes(e, n)
-			unconfined(e, n)
-			elsewhere(e, n)
+			unconfinedGaps(e, n)
+			checkServers(e, n)
 			searching := []string{":online", "-search-", "search-preview", "deep-research", "sonar"} // models that search the web by themselves
 			for _, name := range append([]string{e.Manifest.Model.Name}, e.Manifest.Model.ServedAs...) {
 				if slices.ContainsFunc(searching, func(mark string) bool { return strings.Contains(strings.ToLower(name), mark) }) {
@@ -65,18 +65,18 @@ func answerLeakage() Check {
 				}
 			}
 			for _, t := range e.Tasks {
-				leaksOf(n, t, e.Gold[t.Plan.TaskID])
+				checkLeaks(n, t, e.Gold[t.Plan.TaskID])
 			}
 		},
 	}
 }
 
-// leaksOf looks at what the attempts at a task brought in, and at calls that the Gate
+// checkLeaks looks at what the attempts at a task brought in, and at calls that the Gate
 // refused since they lead to a source of answers; AUD-18 reports those that look for one.
-func leaksOf(n *notes, t *taskEvidence, gold string) {
+func checkLeaks(n *notes, t *taskEvidence, gold string) {
 	supported := false
 	for _, a := range t.Attempts {
-		channels(n, t, a.Channels)
+		channelGaps(n, t, a.Channels)
 		var clean []*resultFact // with nothing but facts, or signs
 		for _, c := range a.Calls {
 			r := c.Result
@@ -86,9 +86,9 @@ func leaksOf(n *notes, t *taskEvidence, gold string) {
 				}
 				continue
 			}
-			unseen(n, r)
+			resultGaps(n, r)
 			at := place{task: t, attempt: a.Number, seq: r.Seq, sha256: r.SHA256}
-			answered, found := leaked(n, at, c, gold)
+			answered, found := checkResult(n, at, c, gold)
 			if !answered {
 				clean = append(clean, r)
 			}
@@ -97,7 +97,7 @@ func leaksOf(n *notes, t *taskEvidence, gold string) {
 				n.find("evidence-supported", at, "the gold answer, from "+r.Name, "the answer's source")
 			}
 		}
-		parted(n, place{task: t, attempt: a.Number}, clean)
+		checkPartedLeak(n, place{task: t, attempt: a.Number}, clean)
 	}
 }
 
@@ -109,24 +109,24 @@ func unknownProbes(e *evidence, n *notes) {
 	}
 }
 
-func channels(n *notes, t *taskEvidence, names []string) {
+func channelGaps(n *notes, t *taskEvidence, names []string) {
 	for _, name := range names {
 		n.gap("an unrecorded channel in task %s (%s): what the endpoint read by itself is not in the journal", t.Plan.TaskID, name)
 	}
 }
 
-// unconfined: what runs outside of the sandbox reaches what it likes.
-func unconfined(e *evidence, n *notes) {
+// unconfinedGaps: what runs outside of the sandbox reaches what it likes.
+func unconfinedGaps(e *evidence, n *notes) {
 	for _, name := range e.Manifest.Unconfined {
 		n.gap("%s ran outside of the sandbox: what it reached is not in the journal", name)
 	}
 }
 
-// elsewhere: a server that is asked over HTTP reaches what it likes, as a search
+// checkServers: a server that is asked over HTTP reaches what it likes, as a search
 // engine does. What it gave is in the journal with its probes, and the plan names
 // the one place that was asked. Of a program with the network nothing says where
 // it went: that is an unrecorded channel.
-func elsewhere(e *evidence, n *notes) {
+func checkServers(e *evidence, n *notes) {
 	told := map[string]bool{}
 	for _, t := range e.Manifest.Tools {
 		_, origin, remote := strings.Cut(t.Server, " ")
@@ -144,8 +144,8 @@ func elsewhere(e *evidence, n *notes) {
 	}
 }
 
-// unseen: not all of what a result brought in can be looked at.
-func unseen(n *notes, r *resultFact) {
+// resultGaps: not all of what a result brought in can be looked at.
+func resultGaps(n *notes, r *resultFact) {
 	if (r.Name == "web_fetch" || r.Name == "web_search") && r.URLs == 0 && !r.IsError {
 		n.gap("a result of %s has no addresses", r.Name)
 	}
@@ -172,11 +172,11 @@ const (
 // cleanSource is what AUD-1 wants in place of a leak.
 const cleanSource = "a source that does not hold the benchmark's own answers"
 
-// leaked looks at what one call brought in. What a tool of the workspace gave can
+// checkResult looks at what one call brought in. What a tool of the workspace gave can
 // be the model's own: it knows the question and, where the attachment bears it as
 // its name, the task's id, and it writes answers down. It reports whether that was
 // an answer, and whether anything was found at all.
-func leaked(n *notes, at place, c *callFact, gold string) (answered, told bool) {
+func checkResult(n *notes, at place, c *callFact, gold string) (answered, told bool) {
 	p, before := c.Result.Probes, len(n.findings)
 	// A listing of the workspace has ids in its names, and beside them sizes that can be any number.
 	_, number := probe.Numeral(gold)
@@ -236,14 +236,14 @@ func leaked(n *notes, at place, c *callFact, gold string) (answered, told bool) 
 		found("loader-output", "the output of what leads to a source of the benchmark's answers, from %s", c.Result.Name)
 	}
 	if len(n.findings) == before {
-		hinted(n, at, c)
+		checkSigns(n, at, c)
 	}
 	return answered, len(n.findings) > before
 }
 
-// hinted looks at what one call brought in that is no answer of the task: signs
+// checkSigns looks at what one call brought in that is no answer of the task: signs
 // of the benchmark in it. The gravest is told.
-func hinted(n *notes, at place, c *callFact) {
+func checkSigns(n *notes, at place, c *callFact) {
 	r, p := c.Result, c.Result.Probes
 	third := thirdParty(r.Name)
 	found := func(rule, format string, args ...any) { n.find(rule, at, fmt.Sprintf(format, args...), cleanSource) }
@@ -272,9 +272,9 @@ func hinted(n *notes, at place, c *callFact) {
 	}
 }
 
-// parted looks for a leak whose parts came in several results of an attempt,
+// checkPartedLeak looks for a leak whose parts came in several results of an attempt,
 // none of which is one by itself. A document that came twice is one.
-func parted(n *notes, at place, results []*resultFact) {
+func checkPartedLeak(n *notes, at place, results []*resultFact) {
 	found := func(r *resultFact, got string) {
 		at.seq, at.sha256 = r.Seq, r.SHA256
 		n.find("leak-across-results", at, got, cleanSource)

@@ -29,7 +29,7 @@ func modelIdentity() Check {
 			{"local-origin", ToReview, 1, "a model that its maker alone serves, or a search engine beside such a model, that is asked at an address of this computer or of a private network"},
 		},
 		run: func(e *evidence, n *notes) {
-			undeclared(e, n)
+			checkServedModels(e, n)
 			for _, who := range []string{theAgent, theJudge} { // endpoints that transcribe or describe for tools commonly name no model
 				replies, unnamed := 0, 0
 				e.uses(func(u use) {
@@ -55,9 +55,9 @@ func modelIdentity() Check {
 	}
 }
 
-// undeclared looks for replies of models that the plan does not declare, each of
+// checkServedModels looks for replies of models that the plan does not declare, each of
 // them told once: at its first reply.
-func undeclared(e *evidence, n *notes) {
+func checkServedModels(e *evidence, n *notes) {
 	type served struct{ who, planned, model string }
 	var found []served
 	first, replies := map[served]place{}, map[served]int{}

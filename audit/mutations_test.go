@@ -59,15 +59,15 @@ func (s story) mapped(of func(section) []section) (out story) {
 func documents(change func(string) string) func(section) []section {
 	return func(s section) []section {
 		if strings.HasPrefix(s.header, "call ") && strings.TrimSpace(s.body) != "" {
-			addresses, document := parted(s.body)
+			addresses, document := checkPartedLeak(s.body)
 			s.body = addresses + change(document)
 		}
 		return []section{s}
 	}
 }
 
-// parted parts the lines about addresses from a document.
-func parted(body string) (addresses, document string) {
+// checkPartedLeak parts the lines about addresses from a document.
+func checkPartedLeak(body string) (addresses, document string) {
 	for strings.HasPrefix(body, "url: ") {
 		line, rest, _ := strings.Cut(body, "\n")
 		addresses, body = addresses+line+"\n", rest
@@ -82,7 +82,7 @@ func addresses(change func(string) string) func(section) []section {
 	return func(s section) []section {
 		if strings.HasPrefix(s.header, "call ") {
 			s.header = asked.ReplaceAllStringFunc(s.header, func(m string) string { return `"url":"` + change(asked.FindStringSubmatch(m)[1]) + `"` })
-			before, document := parted(s.body)
+			before, document := checkPartedLeak(s.body)
 			s.body = reached.ReplaceAllStringFunc(before, func(m string) string {
 				p := reached.FindStringSubmatch(m)
 				return p[1] + change(p[2])

@@ -65,8 +65,8 @@ func oracleLeakage() Check {
 			}
 			made := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return runs(t.Name) }) // tools that make files
 			e.each(func(t *taskEvidence, a *attemptEvidence) {
-				told(n, t, a)
-				workspace(e, n, t, a)
+				checkPrompts(n, t, a)
+				checkWorkspace(e, n, t, a)
 				if made || e.Manifest.Evidence == plan.EvidenceHashes {
 					return
 				}
@@ -99,8 +99,8 @@ func oracleLeakage() Check {
 	}
 }
 
-// told looks at what an attempt's model was told.
-func told(n *notes, t *taskEvidence, a *attemptEvidence) {
+// checkPrompts looks at what an attempt's model was told.
+func checkPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 	if slices.ContainsFunc(a.Models, func(m modelFact) bool { return !m.Prompted }) {
 		n.gap("a reply of the model without the request that it answers")
 	}
@@ -119,7 +119,7 @@ func told(n *notes, t *taskEvidence, a *attemptEvidence) {
 		}
 	}
 	for _, o := range a.Odd {
-		if o.Unknown { // of which unknownTemplates tells
+		if o.Unknown { // which is a gap already
 			continue
 		}
 		if !o.Seen {
@@ -144,11 +144,11 @@ func told(n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// workspace checks the files that an attempt began with. The attachment is the
+// checkWorkspace checks the files that an attempt began with. The attachment is the
 // dataset's, which the plan has the digest of. It may hold the answer, which is
 // what the task is about, and the question, which an exercise sheet has; it may
 // not be the benchmark's record of the task. This harness puts in no other file.
-func workspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+func checkWorkspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	const alone = "the attachment alone"
 	if name := t.Plan.FileName; name != "" {
 		if t.Plan.FileSHA256 == "" {
@@ -351,7 +351,7 @@ func toolDescriptions(e *evidence, n *notes) {
 	var descriptions, schemas strings.Builder
 	promises := promising()
 	for _, t := range e.Manifest.Tools {
-		if ours(t) {
+		if isBuiltinVersion(t) {
 			continue
 		}
 		if t.Server == "" || builtin(t.Name) {

@@ -42,7 +42,7 @@ func TestLeakParted(t *testing.T) {
 		golds := slices.Collect(maps.Values(c.Gold()))
 		parts := 0
 		changed := sections(text).mapped(func(s section) []section {
-			addresses, document := parted(s.body)
+			addresses, document := checkPartedLeak(s.body)
 			at := -1
 			for _, gold := range golds {
 				at = max(at, strings.LastIndex(document, gold))

@@ -18,7 +18,7 @@ const unlisted = "unlisted"
 // prompt compares the messages of a request with those that the events before it
 // give. A conversation grows with every request, and what a request adds is the
 // messages that it lists for the first time.
-func (t *following) prompt(a *attemptEvidence, seq int64, p trajectory.ContextCompiled) {
+func (t *taskReader) prompt(a *attemptEvidence, seq int64, p trajectory.ContextCompiled) {
 	t.turn.prompted, a.open().Asked = true, true
 	t.turn.bytes = 0
 	for _, m := range p.Messages {
@@ -141,7 +141,7 @@ func (l *shownLine) message() (m trajectory.SentMessage, ok bool) {
 
 // odd probes what a message holds besides the question and the templates, as far
 // as the request shows it.
-func (t *following) odd(a *attemptEvidence, seq int64, source, sha256 string, line *shownLine) oddMessage {
+func (t *taskReader) odd(a *attemptEvidence, seq int64, source, sha256 string, line *shownLine) oddMessage {
 	o := oddMessage{Seq: seq, Source: source, SHA256: sha256}
 	if line == nil {
 		return o

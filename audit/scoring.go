@@ -194,7 +194,7 @@ func scorerParity() Check {
 						first = a.Judged
 					}
 				}
-				if a.Judgment.Official && (!pays || worthless(given, gold) != "") && (mute(given) || evasive(given)) {
+				if a.Judgment.Official && (!pays || worthless(given, gold) != "") && (isPunctuation(given) || isNonAnswer(given)) {
 					n.find("non-answer-credited", place{task: t, attempt: a.Number, seq: a.Judged}, "credit for an answer that says nothing", "an answer")
 				}
 			})
@@ -220,15 +220,15 @@ func scorerParity() Check {
 var nonAnswers = []string{"", ".", "?", "-", "...", "{}", "[]", "()", "\"\"", ",", ";", "N/A", "None", "null", "nil", "undefined", "NaN", "inf", "-inf", "infinity",
 	"unknown", "unanswerable", "not available", "no answer", "I do not know", "I don't know", "not found", "error"}
 
-// evasive reports whether an answer is one of nonAnswers by its words.
-func evasive(answer string) bool {
+// isNonAnswer reports whether an answer is one of nonAnswers by its words.
+func isNonAnswer(answer string) bool {
 	words := wordsOnly(answer)
 	return words != "" && slices.ContainsFunc(nonAnswers, func(s string) bool { return wordsOnly(s) == words })
 }
 
-// mute reports whether an answer is nothing but punctuation and what cannot be
+// isPunctuation reports whether an answer is nothing but punctuation and what cannot be
 // seen.
-func mute(answer string) bool {
+func isPunctuation(answer string) bool {
 	return judge.Blank(strings.Map(func(r rune) rune {
 		if unicode.IsPunct(r) || strings.ContainsRune(asciiMarks, r) {
 			return -1

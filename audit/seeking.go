@@ -32,7 +32,7 @@ func benchmarkSeeking() Check {
 				asked := false
 				for _, a := range t.Attempts {
 					for _, c := range a.Calls {
-						sought(n, t, a, c)
+						checkSearch(n, t, a, c)
 						if !asked && c.Result != nil && c.Verbatim >= probe.WholeQuestion {
 							asked = true
 							n.find("question-as-query", place{task: t, attempt: a.Number, seq: c.Proposed},
@@ -45,8 +45,8 @@ func benchmarkSeeking() Check {
 	}
 }
 
-// sought looks at what one call asked others for.
-func sought(n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
+// checkSearch looks at what one call asked others for.
+func checkSearch(n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
 	at := place{task: t, attempt: a.Number, seq: c.Proposed}
 	ids := c.AsksIDs
 	if c.AsksOwn {
@@ -92,16 +92,16 @@ func answerKeyReads() Check {
 			hashesOnly(e, n)
 			e.each(func(t *taskEvidence, a *attemptEvidence) {
 				for _, c := range a.Calls {
-					keyRead(e, n, t, a, c)
+					checkKeyFiles(e, n, t, a, c)
 				}
 			})
 		},
 	}
 }
 
-// keyRead looks at the first file of a call that is named like a key of answers
+// checkKeyFiles looks at the first file of a call that is named like a key of answers
 // and that the agent has no business with.
-func keyRead(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
+func checkKeyFiles(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
 	if c.Cut && !thirdParty(c.Name) && c.Name != "calculate" || c.Cut && !builtin(c.Name) {
 		n.gap("the arguments of a call of %s are not recorded whole: what else it opens is not known", c.Name)
 	}

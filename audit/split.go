@@ -64,7 +64,7 @@ func splitIntegrity() Check {
 			if m := d.Mismatch(); m != "" {
 				n.find("unexpected-split-counts", whole, m, "the whole split, or a dataset that is not taken for GAIA")
 			}
-			levels(e, n)
+			checkLevels(e, n)
 			tasksOfSplit(e, n)
 			splitTold(e, n)
 			if d.Split == "validation" {
@@ -74,9 +74,9 @@ func splitIntegrity() Check {
 	}
 }
 
-// levels compares the planned tasks with the label that says which they are.
+// checkLevels compares the planned tasks with the label that says which they are.
 // Where a label says less than all, it is not known which tasks it left out.
-func levels(e *evidence, n *notes) {
+func checkLevels(e *evidence, n *notes) {
 	d, mix := e.Manifest.Dataset, [4]int{} // by level; at 0 what is none
 	for _, t := range e.Manifest.Tasks {
 		mix[max(0, min(t.Level, 4)%4)]++

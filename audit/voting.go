@@ -66,8 +66,8 @@ func votingDisclosure() Check {
 				}
 			}
 			for _, t := range e.Tasks {
-				declared(e, n, t)
-				ungraded(e, n, t, firstJudged)
+				checkDeclared(e, n, t)
+				checkGradingOrder(e, n, t, firstJudged)
 			}
 			failedTries(e, n)
 			lostReplies(e, n)
@@ -75,10 +75,10 @@ func votingDisclosure() Check {
 	}
 }
 
-// declared compares the answers of a task with how many the plan declares. Fewer
+// checkDeclared compares the answers of a task with how many the plan declares. Fewer
 // attempts can be had where failures or a budget end them. Attempts without an answer
 // are listed: an operator who throws attempts away until one is right leaves them.
-func declared(e *evidence, n *notes, t *taskEvidence) {
+func checkDeclared(e *evidence, n *notes, t *taskEvidence) {
 	answers, settled, failed, most := 0, 0, 0, max(e.Manifest.Voting.Attempts, 1)
 	lost := place{task: t}
 	for _, a := range t.Attempts {
@@ -106,9 +106,9 @@ func declared(e *evidence, n *notes, t *taskEvidence) {
 	}
 }
 
-// ungraded looks for attempts and answers that came after a verdict: on the task,
+// checkGradingOrder looks for attempts and answers that came after a verdict: on the task,
 // or on the first of all in a run that is to be submitted.
-func ungraded(e *evidence, n *notes, t *taskEvidence, firstJudged int64) {
+func checkGradingOrder(e *evidence, n *notes, t *taskEvidence, firstJudged int64) {
 	graded := t.firstGraded()
 	for _, a := range t.Attempts {
 		at := place{task: t, attempt: a.Number, seq: a.Begun}
@@ -323,9 +323,9 @@ func (a *attemptEvidence) lost() bool {
 	return a.Ended != nil && a.Ended.Lost() && slices.ContainsFunc(a.Models, modelFact.silent)
 }
 
-// rerolls looks for attempts that were made again without a reason: whoever may
+// checkRetries looks for attempts that were made again without a reason: whoever may
 // throw an answer away is scored by patience.
-func rerolls(e *evidence, n *notes, t *taskEvidence) {
+func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 	lost, settled, free := 0, 0, 0
 	for i, a := range t.Attempts {
 		at := place{task: t, attempt: a.Number, seq: a.Begun}

@@ -13,8 +13,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// told is what the watch says of a case, event by event, each check once.
-func told(t *testing.T, name string) []string {
+// checkPrompts is what the watch says of a case, event by event, each check once.
+func checkPrompts(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
@@ -66,7 +66,7 @@ func TestWatch(t *testing.T) {
 		{"AUD-01/near-question-without-gold.txt", ""},
 		{"AUD-02/near-usage-of-some.txt", ""},
 	} {
-		said := told(t, tt.name)
+		said := checkPrompts(t, tt.name)
 		if tt.want == "" && len(said) > 0 || tt.want != "" && (len(said) == 0 || !strings.HasPrefix(said[0], tt.want)) {
 			t.Errorf("%s: told %q, want %q", tt.name, said, tt.want)
 		}
@@ -77,7 +77,7 @@ func TestWatch(t *testing.T) {
 	}
 	for _, path := range paths {
 		name := strings.TrimPrefix(filepath.ToSlash(path), "testdata/")
-		if said := told(t, name); len(said) > 0 {
+		if said := checkPrompts(t, name); len(said) > 0 {
 			t.Errorf("%s: told %q", name, said)
 		}
 	}
@@ -164,7 +164,7 @@ func TestWatchTellsAll(t *testing.T) {
 			if strings.Contains(name, "/"+near) {
 				continue
 			}
-			tells := slices.ContainsFunc(told(t, name), func(why string) bool { return strings.HasPrefix(why, id+" ") })
+			tells := slices.ContainsFunc(checkPrompts(t, name), func(why string) bool { return strings.HasPrefix(why, id+" ") })
 			if tells == beyond[name] {
 				t.Errorf("%s: told is %v", name, tells)
 			}

@@ -28,7 +28,7 @@ func noWorkPass() Check {
 				}
 				for _, a := range t.Attempts { // of a vote every attempt with an answer counts
 					if a == t.counted() || e.Manifest.Voting.Attempts > 1 && a.Answer != nil {
-						worked(e, n, t, a)
+						checkWork(e, n, t, a)
 					}
 				}
 			}
@@ -39,9 +39,9 @@ func noWorkPass() Check {
 // noUsage is the gap of an answer whose tokens are not counted.
 const noUsage = "the provider reports no usage, or not of every reply"
 
-// worked looks for the work behind an attempt that a correct answer rests on, and
+// checkWork looks for the work behind an attempt that a correct answer rests on, and
 // for a question about a file that was answered without the file.
-func worked(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+func checkWork(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	replies, reported, out := 0, 0, int64(0) // tokens count where usage is reported
 	for _, m := range a.Models {
 		if m.Seq > a.Committed {
@@ -109,16 +109,16 @@ func attachmentDelivery() Check {
 			}
 			for _, t := range e.Tasks {
 				if t.Plan.FileName != "" {
-					delivered(n, t)
+					checkAttachment(n, t)
 				}
 			}
 		},
 	}
 }
 
-// delivered looks for a task's attachment in what its attempts began with. Its
+// checkAttachment looks for a task's attachment in what its attempts began with. Its
 // digest is no gold: the file is the question's.
-func delivered(n *notes, t *taskEvidence) {
+func checkAttachment(n *notes, t *taskEvidence) {
 	first := ""
 	for _, a := range t.Attempts {
 		at := place{task: t, attempt: a.Number, seq: a.Begun, given: true}
