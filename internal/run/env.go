@@ -15,7 +15,6 @@ package run
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"math"
@@ -198,7 +197,7 @@ func (e Env) sweep(m plan.Plan) (*judgecache.Sweep, error) {
 // budget, which money returns once the run executes.
 func (e Env) catalogue(m plan.Plan, money func() *budget.Budget) []tools.Tool {
 	all := slices.Clone(e.Tools)
-	paid := metered{money: money, hear: e.Transcriber, chat: e.Viewer}
+	paid := budget.Metered{Budget: money, Hear: e.Transcriber, Viewer: e.Viewer}
 	if e.Transcriber != nil {
 		all = append(all, tools.NewTranscribe(paid, m.Transcription.Model))
 	}
@@ -237,61 +236,6 @@ func least(b *budget.Budget, tasks []loader.Task, specs []tools.Spec) int64 {
 // firstTokens bounds the tokens of the first request of an attempt at a task.
 func firstTokens(t loader.Task, specs []tools.Spec) int64 {
 	return agent.FirstTokens(agent.Question{Text: t.Question, FileName: t.FileName}, specs)
-}
-
-// metered asks models as long as the run's money suffices: what a request may cost is
-// reserved first, and charged whole where no reply says what it did cost. It does not
-// wait for what others have reserved, since the attempt that asks has reserved money
-// itself.
-type metered struct {
-	money func() *budget.Budget
-	spare int64 // what has to be left besides, in micro-USD
-	chat  preflight.Chatter
-	hear  preflight.Transcriber
-}
-
-func (m metered) pay(need tools.Need, out int) (*budget.Reservation, error) {
-	b := m.money()
-	cost := b.BoundBy(func(prices llm.Prices, maxTokens int64) *int64 {
-		return need.Cost(prices, cmp.Or(int64(out), maxTokens))
-	})
-	if m.spare > 0 { // nothing else is under way
-		both, enough := b.Take(cost + m.spare)
-		if !enough {
-			return nil, budget.Spent()
-		}
-		both.Close()
-	}
-	held, enough := b.Take(cost)
-	if !enough {
-		return nil, budget.Spent()
-	}
-	return held, nil
-}
-
-// Chat asks a model for a completion.
-func (m metered) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
-	need := tools.NeedOfLook(r)
-	need.In += int64(len(r.Schema)) / 2
-	for _, t := range r.Tools {
-		need.In += int64(len(t.Name)+len(t.Description)+len(t.Parameters)) / 2
-	}
-	held, err := m.pay(need, r.MaxTokens)
-	if err != nil {
-		return llm.Response{}, err
-	}
-	defer held.Close()
-	return m.chat.Chat(ctx, r, held.Observe(o))
-}
-
-// Transcribe has a recording written down.
-func (m metered) Transcribe(ctx context.Context, t llm.Transcription, o llm.Observer) (llm.Transcript, error) {
-	held, err := m.pay(tools.NeedOfRecording(t), 0)
-	if err != nil {
-		return llm.Transcript{}, err
-	}
-	defer held.Close()
-	return m.hear.Transcribe(ctx, t, held.Observe(o))
 }
 
 // Procs is the GOMAXPROCS of a process that executes runs: one more than Go chose,

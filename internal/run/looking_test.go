@@ -150,7 +150,7 @@ func TestLookingIsPaid(t *testing.T) {
 				t.Errorf("%s: %d are left, want %d", name, left, tc.budget-need)
 			}
 		}
-		_, err := metered{money: func() *budget.Budget { return b }, chat: tc.client}.Chat(t.Context(), request, unseen{})
+		_, err := budget.Metered{Budget: func() *budget.Budget { return b }, Viewer: tc.client}.Chat(t.Context(), request, unseen{})
 		var failed *llm.Error
 		if errors.As(err, &failed) != (tc.code != "") || failed != nil && failed.Code != tc.code || unreserved(b, tc.budget) != tc.budget-tc.spent {
 			t.Errorf("%s: %d are left, want %d, %v", name, unreserved(b, tc.budget), tc.budget-tc.spent, err)

@@ -172,7 +172,7 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 	if r.money != nil { // so much that an attempt is left after it
 		spare := least(r.money, r.env.Set.Tasks, specs)
 		asked = asked.By(func(chat preflight.Chatter, hear preflight.Transcriber) (preflight.Chatter, preflight.Transcriber) {
-			paid := metered{money: func() *budget.Budget { return r.money }, spare: spare, chat: chat, hear: hear}
+			paid := budget.Metered{Budget: func() *budget.Budget { return r.money }, Spare: spare, Viewer: chat, Hear: hear}
 			return paid, paid
 		})
 	}

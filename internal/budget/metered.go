@@ -1,0 +1,64 @@
+package budget
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/tools"
+)
+
+// Metered asks models as long as the run's money suffices: what a request may cost is
+// reserved first, and charged whole where no reply says what it did cost. It does not
+// wait for what others have reserved, since the attempt that asks has reserved money
+// itself.
+type Metered struct {
+	Budget func() *Budget
+	Spare  int64 // what has to be left besides, in micro-USD
+	Viewer tools.Viewer
+	Hear   tools.Transcriber
+}
+
+func (m Metered) pay(need tools.Need, out int) (*Reservation, error) {
+	b := m.Budget()
+	cost := b.BoundBy(func(prices llm.Prices, maxTokens int64) *int64 {
+		return need.Cost(prices, cmp.Or(int64(out), maxTokens))
+	})
+	if m.Spare > 0 { // nothing else is under way
+		both, enough := b.Take(cost + m.Spare)
+		if !enough {
+			return nil, Spent()
+		}
+		both.Close()
+	}
+	held, enough := b.Take(cost)
+	if !enough {
+		return nil, Spent()
+	}
+	return held, nil
+}
+
+// Chat asks a model for a completion.
+func (m Metered) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
+	need := tools.NeedOfLook(r)
+	need.In += int64(len(r.Schema)) / 2
+	for _, t := range r.Tools {
+		need.In += int64(len(t.Name)+len(t.Description)+len(t.Parameters)) / 2
+	}
+	held, err := m.pay(need, r.MaxTokens)
+	if err != nil {
+		return llm.Response{}, err
+	}
+	defer held.Close()
+	return m.Viewer.Chat(ctx, r, held.Observe(o))
+}
+
+// Transcribe has a recording written down.
+func (m Metered) Transcribe(ctx context.Context, t llm.Transcription, o llm.Observer) (llm.Transcript, error) {
+	held, err := m.pay(tools.NeedOfRecording(t), 0)
+	if err != nil {
+		return llm.Transcript{}, err
+	}
+	defer held.Close()
+	return m.Hear.Transcribe(ctx, t, held.Observe(o))
+}
