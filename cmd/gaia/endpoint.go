@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -84,7 +85,7 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 		s.plan.Dataset.Selection = s.selected.Selection // which chose them from these very tasks
 	}
 	for _, name := range s.approve {
-		if name == approveAll {
+		if name == approve.All {
 			name = policy.EveryTool
 		}
 		s.plan.Approved = append(s.plan.Approved, policy.ToolName(name))

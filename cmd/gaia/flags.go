@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -144,7 +145,7 @@ func (s *runSettings) addRateFlags(cmd *cobra.Command) {
 	f.StringVar(&s.prices, "prices", "", "price table to count cost by, in place of the built-in one")
 	f.StringVar(&s.onLost, "on-unsubmittable", goOn, `when evidence cannot be recorded, or a run with --submit-intent turns out unfit for it: "continue", results marked, or "stop", to be resumed`)
 	f.StringSliceVar(&s.approve, "approve", nil, `tools whose calls are approved beforehand where they need it, or "all" (default: each call is asked about on the terminal)`)
-	completeFixed(cmd, "approve", append(policy.BuiltinTools(), approveAll)...)
+	completeFixed(cmd, "approve", append(policy.BuiltinTools(), approve.All)...)
 	completeFixed(cmd, "concurrency", autoConcurrency)
 	completeFixed(cmd, "on-unsubmittable", goOn, stopRun)
 	completeWith(cmd, "cassette", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, plan.CassetteRecord+":", plan.CassetteReplay+":")
@@ -252,7 +253,7 @@ func (s *runSettings) checkGoing() error {
 		if tool == "" || strings.ContainsAny(tool, " \t\n") {
 			return usage("give names of tools with commas between them, or all", "--approve names the tool %q", tool)
 		}
-		if hint := noTool(tool); tool != approveAll && hint != "" {
+		if hint := noTool(tool); tool != approve.All && hint != "" {
 			return usage(hint, "--approve names %q, and there is no such tool", tool)
 		}
 	}

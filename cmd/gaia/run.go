@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -135,6 +136,14 @@ func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run
 		}
 	}
 	return a.finish(stop, r, s, progress)
+}
+
+// approver returns who approves the calls of a run that is shown on screen.
+func (a *app) approver(s *runSettings, screen *progress.Progress) *approve.Terminal {
+	if !a.asks {
+		return approve.New(s.approve, nil, screen)
+	}
+	return approve.New(s.approve, a.stdin, screen)
 }
 
 // notPlanned is the failure of usage of a plan that cannot be: its budget buys nothing, or

@@ -73,8 +73,6 @@ const (
 const (
 	// autoConcurrency is as many tasks at once as the endpoint bears.
 	autoConcurrency = "auto"
-	// approveAll approves every tool beforehand.
-	approveAll = "all"
 	// noVision and searchNone leave describe_image and web_search out.
 	noVision   = "none"
 	searchNone = "none"

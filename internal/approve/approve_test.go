@@ -1,4 +1,4 @@
-package main
+package approve
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -50,7 +51,7 @@ func (s *screen) await(t *testing.T, text string, times int) {
 }
 
 // send types a line when somebody waits for it.
-func send(t *testing.T, p *approver, line string) {
+func send(t *testing.T, p *Terminal, line string) {
 	t.Helper()
 	select {
 	case p.lines <- line:
@@ -82,7 +83,7 @@ func TestApprover(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			out := newScreen()
 			in, _ := io.Pipe()
-			p := newApprover(tc.before, in, (&app{stderr: out}).newProgress(1, 1, false))
+			p := New(tc.before, in, progress.New(out, false, 1, 1, false))
 			p.lines = make(chan string)
 			go func() {
 				for _, line := range tc.typed {
@@ -110,8 +111,8 @@ func TestApproverNobody(t *testing.T) {
 	call := tools.Approval{Tool: "python", Args: "{}"}
 	denied := tools.Answer{By: trajectory.ByNoTerminal}
 	var out strings.Builder
-	progress := (&app{stderr: &out}).newProgress(1, 1, false)
-	p := newApprover(nil, nil, progress)
+	bar := progress.New(&out, false, 1, 1, false)
+	p := New(nil, nil, bar)
 	for range 2 {
 		if got, err := p.Approve(t.Context(), call); err != nil || got != denied {
 			t.Errorf("%+v, %v", got, err)
@@ -122,7 +123,7 @@ func TestApproverNobody(t *testing.T) {
 	}
 
 	out.Reset()
-	p = newApprover(nil, strings.NewReader("y"), progress) // not sent off
+	p = New(nil, strings.NewReader("y"), bar) // not sent off
 	for range 3 {
 		if got, err := p.Approve(t.Context(), call); err != nil || got != denied {
 			t.Errorf("at the end of input: %+v, %v", got, err)
@@ -134,7 +135,7 @@ func TestApproverNobody(t *testing.T) {
 
 	in, _ := io.Pipe()
 	screen := newScreen()
-	p = newApprover(nil, in, (&app{stderr: screen}).newProgress(1, 1, false))
+	p = New(nil, in, progress.New(screen, false, 1, 1, false))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)
 	for range 2 { // one is asked about, one waits for its turn
@@ -154,7 +155,7 @@ func TestApproverNobody(t *testing.T) {
 func TestApproverAsksOneAtATime(t *testing.T) {
 	in, _ := io.Pipe()
 	out := newScreen()
-	p := newApprover(nil, in, (&app{stderr: out}).newProgress(1, 1, false))
+	p := New(nil, in, progress.New(out, false, 1, 1, false))
 	p.lines = make(chan string)
 	answers := make(chan tools.Answer)
 	for range 4 {

@@ -1,4 +1,9 @@
-package main
+// Package approve asks a person on a terminal about calls that need approval.
+//
+// It shows a call as data: each line of the arguments begins with a bar, and escapes are
+// visible, so that no argument looks like a line of this program (TestShownCall). What is
+// typed while nothing is asked answers nothing.
+package approve
 
 import (
 	"bufio"
@@ -11,6 +16,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/progress"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -18,17 +24,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// All approves every tool beforehand.
+const All = "all"
+
 // What is shown at most of the arguments of a call. What is left out is said.
 const (
 	shownArgLines = 60
 	shownBytes    = 6000
 )
 
-// approver asks a person on the terminal about calls that need approval, one at
+// Terminal asks a person on the terminal about calls that need approval, one at
 // a time, unless the run was started with an approval of the tool. Where there is
-// no terminal, or nobody types on it any longer, it denies.
-type approver struct {
-	before []string // tools by this program's names, or approveAll
+// no terminal, or no more is typed, it denies.
+type Terminal struct {
+	before []string // tools by this program's names, or All
 	in     io.Reader
 	screen *progress.Progress
 	turn   chan struct{}   // held by who asks
@@ -37,30 +46,23 @@ type approver struct {
 	over   chan struct{}   // closed when nothing more is typed
 }
 
-// newApprover asks by in and above the bar of a run; in is nil where there is
-// nobody to ask.
-func newApprover(before []string, in io.Reader, screen *progress.Progress) *approver {
+// New asks by in and above the bar of a run; in is nil where there is
+// no person to ask.
+func New(before []string, in io.Reader, screen *progress.Progress) *Terminal {
 	own := make([]string, len(before))
 	for i, tool := range before {
 		own[i] = policy.ToolName(tool)
 	}
-	return &approver{before: own, in: in, screen: screen, turn: make(chan struct{}, 1), always: map[string]bool{}, over: make(chan struct{})}
+	return &Terminal{before: own, in: in, screen: screen, turn: make(chan struct{}, 1), always: map[string]bool{}, over: make(chan struct{})}
 }
 
-// approver returns who approves the calls of a run that is shown on screen.
-func (a *app) approver(s *runSettings, screen *progress.Progress) *approver {
-	if !a.asks {
-		return newApprover(s.approve, nil, screen)
-	}
-	return newApprover(s.approve, a.stdin, screen)
-}
-
-func (p *approver) Approve(ctx context.Context, call tools.Approval) (tools.Answer, error) {
-	if slices.ContainsFunc(p.before, func(tool string) bool { return tool == call.Tool || tool == approveAll || tool == policy.EveryTool }) {
+// Approve implements tools.Approver.
+func (p *Terminal) Approve(ctx context.Context, call tools.Approval) (tools.Answer, error) {
+	if slices.ContainsFunc(p.before, func(tool string) bool { return tool == call.Tool || tool == All || tool == policy.EveryTool }) {
 		return tools.Answer{Approved: true, By: trajectory.Beforehand}, nil
 	}
 	if p.in == nil {
-		return p.nobody("there is no terminal to ask on"), nil
+		return p.deny("there is no terminal to ask on"), nil
 	}
 	select {
 	case p.turn <- struct{}{}:
@@ -77,7 +79,7 @@ func (p *approver) Approve(ctx context.Context, call tools.Approval) (tools.Answ
 	}
 	select {
 	case <-p.over:
-		return p.nobody(inputEnded), nil
+		return p.deny(inputEnded), nil
 	default:
 	}
 	p.screen.Hold()
@@ -87,14 +89,14 @@ func (p *approver) Approve(ctx context.Context, call tools.Approval) (tools.Answ
 
 const inputEnded = "the input from the terminal has ended"
 
-// nobody denies a call for want of anybody to ask, and says why once.
-func (p *approver) nobody(why string) tools.Answer {
+// deny denies a call since no person can be asked, and says why once.
+func (p *Terminal) deny(why string) tools.Answer {
 	p.screen.WarnOnce("calls need approval, and " + why + ": they are denied; approve tools beforehand with --approve TOOL,… or --approve all")
 	return tools.Answer{By: trajectory.ByNoTerminal}
 }
 
 // ask shows a call and waits for an answer that says something.
-func (p *approver) ask(ctx context.Context, call tools.Approval) (tools.Answer, error) {
+func (p *Terminal) ask(ctx context.Context, call tools.Approval) (tools.Answer, error) {
 	const question = "gaia: approve it? y: this once, a: always for this tool, n: no\n"
 	_, _ = io.WriteString(p.screen, shownCall(call)+question)
 	for {
@@ -102,7 +104,7 @@ func (p *approver) ask(ctx context.Context, call tools.Approval) (tools.Answer, 
 		case <-ctx.Done():
 			return tools.Answer{}, ctx.Err()
 		case <-p.over:
-			return p.nobody(inputEnded), nil
+			return p.deny(inputEnded), nil
 		case line := <-p.lines:
 			switch strings.ToLower(strings.TrimSpace(line)) {
 			case "y", "yes":
@@ -138,7 +140,7 @@ func typed(in io.Reader, lines chan<- string, over chan<- struct{}) {
 // with a bar, so that none looks like a line of this program's.
 func shownCall(call tools.Approval) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "gaia: task %s wants to call %s: %s\n", oneLine(call.TaskID), oneLine(call.Tool), oneLine(call.Reason))
+	fmt.Fprintf(&b, "gaia: task %s wants to call %s: %s\n", view.Line(call.TaskID), view.Line(call.Tool), view.Line(call.Reason))
 	text := argumentText(call.Args)
 	shown, lines := text, strings.SplitAfterN(text, "\n", shownArgLines+1)
 	if len(lines) > shownArgLines {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -42,6 +43,43 @@ func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
 	}
 	t.Cleanup(func() { terminal.Close() })
 	return keyboard, terminal
+}
+
+// screen is standard error that a test reads while it is written.
+type screen struct {
+	mu   sync.Mutex
+	text strings.Builder
+	more chan struct{}
+}
+
+func newScreen() *screen { return &screen{more: make(chan struct{}, 1)} }
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+	return s.text.Write(b)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// await waits until a text stands on the screen so many times.
+func (s *screen) await(t *testing.T, text string, times int) {
+	t.Helper()
+	for strings.Count(s.String(), text) < times {
+		select {
+		case <-s.more:
+		case <-t.Context().Done():
+			t.Fatalf("%q is not shown %d times:\n%s", text, times, s)
+		}
+	}
 }
 
 // TestApproverOnATerminal: the question stands above a real bar, which keeps
