@@ -47,14 +47,24 @@ func texts(t *testing.T, pattern string) map[string]string {
 	return all
 }
 
-// corpus reads all cases by their path below testdata.
+var (
+	readingCorpus sync.Mutex
+	readCorpus    map[string]runs.Case // nil: not yet read
+)
+
+// corpus returns all cases by their path below testdata.
 func corpus(t *testing.T) map[string]runs.Case {
 	t.Helper()
-	all := map[string]runs.Case{}
-	for name, text := range texts(t, "*/*.txt") {
-		all[name] = parsed(t, name, text)
+	readingCorpus.Lock()
+	defer readingCorpus.Unlock()
+	if readCorpus == nil {
+		all := map[string]runs.Case{}
+		for name, text := range texts(t, "*/*.txt") {
+			all[name] = parsed(t, name, text)
+		}
+		readCorpus = all
 	}
-	return all
+	return maps.Clone(readCorpus)
 }
 
 func parsed(t *testing.T, name, text string) runs.Case {
