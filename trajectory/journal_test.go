@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/oklog/ulid/v2"
 )
 
@@ -245,7 +246,7 @@ func TestReadJournalRefuses(t *testing.T) {
 	}
 }
 
-// TestReadJournalFlips changes every single bit. Every line but the last is
+// TestReadJournalFlips changes every single bit, outside of the thorough run one of each byte. Every line but the last is
 // under the hash in the next one. What can still change in the last line (its
 // random id, its clock, where it stands) gives another head, which is what a
 // checkpoint signs.
@@ -258,6 +259,9 @@ func TestReadJournalFlips(t *testing.T) {
 	last := bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
 	for i := range data {
 		for bit := range 8 {
+			if !long.Thorough() && bit != i%8 {
+				continue
+			}
 			b := bytes.Clone(data)
 			b[i] ^= 1 << bit
 			got, tail, err := verify(b)
@@ -287,6 +291,9 @@ func TestTornTail(t *testing.T) {
 	}
 	for cut := range len(data) {
 		_, complete := slices.BinarySearch(starts, cut)
+		if !complete && cut%long.Step(5) != 0 {
+			continue
+		}
 		end, tail, err := verify(data[:cut])
 		if err != nil {
 			t.Fatalf("cut at %d: %v", cut, err)
