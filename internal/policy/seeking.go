@@ -132,9 +132,10 @@ func (s *seekingWords) soughtByName(around []string) bool {
 // sought reports whether words around gaia, which is at place at, look for the benchmark's answers.
 func (s *seekingWords) sought(around []string, at int) bool {
 	count := phrasesIn(around)
-	// As where gaia is followed by level 2.
-	next := strings.Join(around[at+1:min(len(around), at+3)], " ") + " "
-	weakNext := slices.ContainsFunc(s.Weak, func(p string) bool { return strings.HasPrefix(next, p+" ") })
+	weakNext := func() bool { // as where gaia is followed by level 2
+		next := strings.Join(around[at+1:min(len(around), at+3)], " ") + " "
+		return slices.ContainsFunc(s.Weak, func(p string) bool { return strings.HasPrefix(next, p+" ") })
+	}
 	answers := count(s.Answers) > 0
 	if !answers && count(s.Materials) == 0 {
 		return false
@@ -145,7 +146,7 @@ func (s *seekingWords) sought(around []string, at int) bool {
 	switch {
 	case count(s.Certain) > 0 && (bare || answers && !others):
 		return true
-	case answers && strong, count(s.Exact) > 0 && weakNext:
+	case answers && strong, count(s.Exact) > 0 && weakNext():
 		return true
 	case others:
 		return false
