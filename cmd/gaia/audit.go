@@ -389,7 +389,7 @@ func readBodies(paths []string) (given []verify.Body, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the document %q: %w", path, err)
 		}
-		given = append(given, verify.Body{path, canonical.Digest(b), b})
+		given = append(given, verify.Body{Path: path, SHA256: canonical.Digest(b), Data: b})
 	}
 	return given, nil
 }
