@@ -8,12 +8,15 @@ import (
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/sandbox"
+	"github.com/gaia-harness/gaia/tools/web"
 )
 
 // own returns a tool of this version as plans have it.
 func own(name string) planpkg.ToolPlan {
-	web := tools.NewWeb(tools.WebConfig{})
-	for _, tool := range []tools.Tool{tools.NewWebFetch(web), tools.NewWebSearch(web, tools.Engine{Name: tools.SearXNG, URL: "http://s.example/search"})} {
+	fetcher := web.NewWeb(web.WebConfig{})
+	for _, tool := range []tools.Tool{web.NewWebFetch(fetcher), web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG, URL: "http://s.example/search"})} {
 		if s := tool.Spec(); s.Name == name {
 			return planpkg.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: canonical.Digest(s.Parameters)}
 		}
@@ -24,10 +27,10 @@ func own(name string) planpkg.ToolPlan {
 // TestBuiltins: what the audit knows of this program's tools is what they say of
 // themselves. One that says anything else is not this version's.
 func TestBuiltins(t *testing.T) {
-	web := tools.NewWeb(tools.WebConfig{})
-	python := tools.Interpreter{Version: "3.13.5"}
-	all := []tools.Tool{tools.NewCalculate(), tools.NewDescribeImage(nil, "m", tools.Reader{}), tools.NewListFiles(), tools.NewPython(nil, python), tools.NewUnsafePython(python),
-		tools.NewReadFile(tools.Reader{}), tools.NewTranscribe(nil, "m"), tools.NewWebFetch(web), tools.NewWebSearch(web, tools.Engine{Name: tools.SearXNG, URL: "http://s.example/search"})}
+	fetcher := web.NewWeb(web.WebConfig{})
+	python := sandbox.Interpreter{Version: "3.13.5"}
+	all := []tools.Tool{tools.NewCalculate(), tools.NewDescribeImage(nil, "m", document.Reader{}), tools.NewListFiles(), sandbox.NewPython(nil, python), sandbox.NewUnsafePython(python),
+		document.NewReadFile(document.Reader{}), tools.NewTranscribe(nil, "m"), web.NewWebFetch(fetcher), web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG, URL: "http://s.example/search"})}
 	var names []string
 	for _, tool := range all {
 		s := tool.Spec()

@@ -7,23 +7,35 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// asking adds up what the requests of a call took, those included whose
-// answer was of no use. Nothing else of them is kept: the Gate has recorded the
-// call before it runs, and records its result.
-type asking struct {
+// Asking adds up what the requests of a call to a model took, those included whose
+// answer was of no use. It is the observer of the requests. Nothing else of them is
+// kept: the Gate has recorded the call before it runs, and records its result.
+type Asking struct {
 	use   trajectory.ModelUse
 	grant *grant
 }
 
-func newAsking(model string, g *grant) asking {
-	return asking{trajectory.ModelUse{CostMicroUSD: new(int64), RequestedModel: model}, g}
+// Asking begins to count the requests of a call to model.
+func (env *Env) Asking(model string) *Asking {
+	return &Asking{trajectory.ModelUse{CostMicroUSD: new(int64), RequestedModel: model}, env.grant}
 }
+
+// MaxTokens returns the max_tokens of a request of the call; 0 leaves it to the endpoint.
+func (k *Asking) MaxTokens() int {
+	if k.grant == nil {
+		return 0
+	}
+	return k.grant.maxTokens
+}
+
+// Covers reports whether a request needs no more than was set aside for the call.
+func (k *Asking) Covers(n Need) bool { return k.grant == nil || n.In <= k.grant.need.In }
 
 // noBudget is the code of a further try that does not fit the budgets of the task.
 const noBudget = "task_budget"
 
 // TryStarted implements llm.Observer. A further try costs again.
-func (k *asking) TryStarted(number int) error {
+func (k *Asking) TryStarted(number int) error {
 	if number > 1 && k.grant != nil {
 		if short := k.grant.short(k.grant.spent, k.grant.used); short != "" {
 			return &llm.Error{Code: noBudget, Message: short}
@@ -34,7 +46,7 @@ func (k *asking) TryStarted(number int) error {
 }
 
 // TryCompleted implements llm.Observer.
-func (k *asking) TryCompleted(done llm.Try) error {
+func (k *Asking) TryCompleted(done llm.Try) error {
 	k.grant.tried(done)
 	if done.Response == nil { // no answer, no bill
 		return nil
@@ -52,28 +64,28 @@ func (k *asking) TryCompleted(done llm.Try) error {
 
 // billed is what the requests took, nil if none of them is known to have taken
 // anything.
-func (k *asking) billed() *trajectory.ModelUse {
+func (k *Asking) billed() *trajectory.ModelUse {
 	if c := k.use.CostMicroUSD; c != nil && *c == 0 {
 		return nil
 	}
 	return &k.use
 }
 
-// failure is what comes of err, not nil: a result, where the model (who) does
+// Failure is what comes of err, not nil: a result, where the model (who) does
 // not take what it was asked; the attempt's end, where it cannot be asked.
-func (k *asking) failure(err error, cannot, who string) (Output, error) {
+func (k *Asking) Failure(err error, cannot, who string) (Output, error) {
 	refused := refusal(err)
 	switch {
 	case refused == nil:
 		return Output{Model: k.billed()}, err
 	case k.use.Tries == 0 || refused.Code == noBudget: // it was not asked
-		return k.mark(failed("%s: %s", cannot, refused.Message), refused.RequestID, ""), nil
+		return k.Mark(Failed("%s: %s", cannot, refused.Message), refused.RequestID, ""), nil
 	}
-	return k.mark(failed("%s: %s does not take it: %s", cannot, who, refused.Message), refused.RequestID, ""), nil
+	return k.Mark(Failed("%s: %s does not take it: %s", cannot, who, refused.Message), refused.RequestID, ""), nil
 }
 
-// mark says in a result what was asked for it.
-func (k *asking) mark(out Output, requestID, responseModel string) Output {
+// Mark says in a result what was asked for it.
+func (k *Asking) Mark(out Output, requestID, responseModel string) Output {
 	k.use.RequestID, k.use.ResponseModel = requestID, responseModel
 	out.Model = &k.use
 	return out

@@ -24,14 +24,14 @@ func TestAskingFails(t *testing.T) {
 		{"key refused, after an answer that was paid", 2, &llm.Error{Status: 401, Message: "no", RequestID: "r3", Stop: true}, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			asked := newAsking("m", nil)
+			asked := (&Env{}).Asking("m")
 			for n := range c.tries {
 				must(t, asked.TryStarted(n+1))
 			}
 			if c.billed && c.want == "" {
 				must(t, asked.TryCompleted(llm.Try{Response: &llm.Response{CostMicroUSD: &cost}}))
 			}
-			out, err := asked.failure(c.err, cannot, who)
+			out, err := asked.Failure(c.err, cannot, who)
 			if out.Shown != c.want || out.IsError == (c.want == "") || (err != nil) != (c.want == "") || (out.Model != nil) != c.billed {
 				t.Fatalf("%+v, %v", out, err)
 			}

@@ -15,22 +15,22 @@ type calculateArgs struct {
 
 // NewCalculate makes calculate, which works with exact fractions.
 func NewCalculate() Tool {
-	return define("calculate",
-		"Calculates exactly: + - * / % (remainder with the divisor's sign) ^ (power), parentheses, and the functions sqrt(x), abs(x), floor(x), ceil(x), "+
+	return Define(Definition[calculateArgs]{Name: "calculate",
+		Description: "Calculates exactly: + - * / % (remainder with the divisor's sign) ^ (power), parentheses, and the functions sqrt(x), abs(x), floor(x), ceil(x), " +
 			"round(x) or round(x, decimals) (halves away from zero), min(…), max(…), sum(…), mean(…). Numbers only: convert units yourself.",
-		func(_ context.Context, _ *Env, a calculateArgs) (Output, error) {
+		Run: func(_ context.Context, _ *Env, a calculateArgs) (Output, error) {
 			_, value, err := calc.Value(a.Expression)
 			if err != nil {
-				return failed("cannot calculate %q: %v", shorten(a.Expression), err), nil
+				return Failed("cannot calculate %q: %v", shorten(a.Expression), err), nil
 			}
 			text := strings.TrimSpace(a.Expression) + " = " + value
 			return Output{Document: text, Shown: text}, nil
-		})
+		}})
 }
 
 func shorten(s string) string {
 	s, _ = secret.Redact(s, trajectory.Redacted) // half of a credential is not known for one
-	if end := runeOffset(s, 200); end < len(s) {
+	if end := RuneOffset(s, 200); end < len(s) {
 		return s[:end] + "…"
 	}
 	return s

@@ -23,58 +23,52 @@ type describeArgs struct {
 	Page     int    `json:"page,omitzero" jsonschema:"which page of a pdf to look at, from 1; the first if left out"`
 }
 
+// Pictures finds pictures in files, as document.Reader does. Picture returns the bytes of
+// what is to be looked at: data, the member of it that inside names, or a page of a pdf,
+// from 1 (0: no page was asked for). An *unreadable is for the model.
+type Pictures interface {
+	Picture(ctx context.Context, data []byte, inside string, page int) ([]byte, error)
+}
+
 // NewDescribeImage makes describe_image, which has model answer a question about
-// a picture of the workspace, or about a page of a pdf that reader draws. What
+// a picture of the workspace, or about what files finds in another file. What
 // the model refuses is a result that says so; a model that cannot be asked at
 // all, or not after many tries, is an error.
-func NewDescribeImage(ask Viewer, model string, reader Reader) Tool {
-	v := &viewing{ask: ask, model: model, reader: reader}
-	tool := define("describe_image",
-		"Has a model that sees look at a picture of the workspace ("+pictures+", up to 32 MiB) or in an archive or office file of it, or at a page of a pdf, and answer a question about it. Ask for all that you need of it, such as the text that stands in it or the number of things of a kind.",
-		func(ctx context.Context, env *Env, a describeArgs) (Output, error) {
+func NewDescribeImage(ask Viewer, model string, files Pictures) Tool {
+	v := &viewing{ask: ask, model: model, files: files}
+	return Define(Definition[describeArgs]{Name: "describe_image", Need: v.need,
+		Description: "Has a model that sees look at a picture of the workspace (" + pictures + ", up to 32 MiB) or in an archive or office file of it, or at a page of a pdf, and answer a question about it. Ask for all that you need of it, such as the text that stands in it or the number of things of a kind.",
+		Run: func(ctx context.Context, env *Env, a describeArgs) (Output, error) {
 			picture, err := v.picture(ctx, env, a)
-			var u *unreadable
+			var u *Unreadable
 			if errors.As(err, &u) {
-				return failed("cannot look at %q: %v", a.Path, u), nil
+				return Failed("cannot look at %q: %v", a.Path, u), nil
 			}
 			if err != nil {
 				return Output{}, err
 			}
-			return v.look(ctx, env, a, picture)
-		})
-	return askingTool[describeArgs]{tool, v.need}
+			return v.Look(ctx, env, a, picture)
+		}})
 }
 
 type viewing struct {
 	ask      Viewer
 	model    string
-	reader   Reader
+	files    Pictures
 	decoding sync.Mutex // one at a time, since a large picture takes much memory
 }
 
 // picture returns what is looked at. An *unreadable is for the model.
 func (v *viewing) picture(ctx context.Context, env *Env, a describeArgs) (*llm.Image, error) {
 	if strings.TrimSpace(a.Question) == "" {
-		return nil, unreadablef("say in question what to look for")
+		return nil, Unreadablef("say in question what to look for")
 	}
-	data, err := readInside(env, a.Path)
+	data, err := env.ReadFile(a.Path)
 	if err != nil {
-		return nil, &unreadable{err.Error()}
+		return nil, &Unreadable{err.Error()}
 	}
-	if a.Inside != "" {
-		found, _, err := memberOf(source{data: data}, a.Inside)
-		if err != nil {
-			return nil, &unreadable{plain(err)}
-		}
-		data = found.data
-	}
-	switch {
-	case isPDF(data):
-		if data, err = v.reader.page(ctx, data, max(a.Page, 1)); err != nil {
-			return nil, err
-		}
-	case a.Page != 0:
-		return nil, unreadablef("it is no pdf file, so it has no pages: leave page out")
+	if data, err = v.files.Picture(ctx, data, a.Inside, a.Page); err != nil {
+		return nil, err
 	}
 	v.decoding.Lock()
 	defer v.decoding.Unlock()
@@ -90,7 +84,7 @@ func (v *viewing) request(a describeArgs, picture *llm.Image) llm.Request {
 // any size.
 func (v *viewing) need(env *Env, a describeArgs) Need {
 	picture := &llm.Image{}
-	data, err := readInside(env, a.Path)
+	data, err := env.ReadFile(a.Path)
 	if err != nil { // it is never asked
 		return Need{Model: v.model}
 	}
@@ -117,7 +111,7 @@ func NeedOfLook(r llm.Request) Need {
 // any, and one for 350 pixels, of which they look at no more than they count
 // PictureTokens for.
 func pictureTokens(data []byte) int64 {
-	f, known := formatOf(data)
+	f, known := FormatOf(data)
 	if !known {
 		return PictureTokens
 	}
@@ -129,44 +123,44 @@ func pictureTokens(data []byte) int64 {
 }
 
 // look asks the model.
-func (v *viewing) look(ctx context.Context, env *Env, a describeArgs, picture *llm.Image) (Output, error) {
-	asked := newAsking(v.model, env.grant)
+func (v *viewing) Look(ctx context.Context, env *Env, a describeArgs, picture *llm.Image) (Output, error) {
+	asked := env.Asking(v.model)
 	cannot := fmt.Sprintf("cannot look at %q", a.Path)
 	request := v.request(a, picture)
-	request.MaxTokens = env.grant.completion()
-	if !env.grant.covers(NeedOfLook(request)) { // a program has changed it meanwhile
-		return failed("%s: it has grown since the call was allowed; ask again", cannot), nil
+	request.MaxTokens = asked.MaxTokens()
+	if !asked.Covers(NeedOfLook(request)) { // a program has changed it meanwhile
+		return Failed("%s: it has grown since the call was allowed; ask again", cannot), nil
 	}
-	answer, err := v.ask.Chat(ctx, request, &asked)
+	answer, err := v.ask.Chat(ctx, request, asked)
 	var mute *llm.Error
 	if errors.As(err, &mute) && mute.Code == "empty_completion" { // after every try: it is this picture that it says nothing of
-		return asked.mark(failed("%s: the model that looks says nothing of it; ask otherwise, or go on without it", cannot), mute.RequestID, ""), nil
+		return asked.Mark(Failed("%s: the model that looks says nothing of it; ask otherwise, or go on without it", cannot), mute.RequestID, ""), nil
 	}
 	if err != nil {
-		return asked.failure(err, cannot, "the model that looks")
+		return asked.Failure(err, cannot, "the model that looks")
 	}
 	out := v.description(a, answer)
 	if len(answer.Channels) > 0 { // what it read there is recorded nowhere
-		out = failed("%s: the endpoint did more than look at it (%s), so its answer is not used", cannot, strings.Join(answer.Channels, ", "))
+		out = Failed("%s: the endpoint did more than look at it (%s), so its answer is not used", cannot, strings.Join(answer.Channels, ", "))
 	}
-	return asked.mark(out, answer.RequestID, answer.ResponseModel), nil
+	return asked.Mark(out, answer.RequestID, answer.ResponseModel), nil
 }
 
 // description shows an answer: the beginning, as much as a page of a document.
 func (v *viewing) description(a describeArgs, answer llm.Response) Output {
-	about := plainName(a.Path)
+	about := PlainName(a.Path)
 	if a.Inside != "" {
-		about += ", inside it " + plainName(a.Inside)
+		about += ", inside it " + PlainName(a.Inside)
 	}
 	if a.Page > 0 {
 		about += fmt.Sprintf(", page %d", a.Page)
 	}
-	about += ": description by " + plainName(v.model)
+	about += ": description by " + PlainName(v.model)
 	text := answer.Message.Content
-	end := runeOffset(text, pageRunes)
+	end := RuneOffset(text, PageRunes)
 	switch {
 	case end < len(text):
-		about += fmt.Sprintf(", its first %d characters: ask for less", pageRunes)
+		about += fmt.Sprintf(", its first %d characters: ask for less", PageRunes)
 	case answer.FinishReason == "length":
 		about += ", cut off: ask for less"
 	}

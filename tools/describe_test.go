@@ -1,12 +1,10 @@
 package tools
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,7 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/gaia-harness/gaia/internal/testkit/files"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -92,7 +90,7 @@ func looked(tries int, cost int64, response string) *trajectory.ModelUse {
 
 func TestDescribeImage(t *testing.T) {
 	gate := sees("The gate says 417.", "stop")
-	small, large := asPNG(t, quarters(40, 30)), asJPEG(t, quarters(4096, 64))
+	small, large := files.AsPNG(t, files.Quarters(40, 30)), files.AsJPEG(t, files.Quarters(4096, 64))
 	for _, tc := range []struct {
 		name  string
 		data  []byte
@@ -103,13 +101,13 @@ func TestDescribeImage(t *testing.T) {
 	}{
 		{"gate.png", small, []http.HandlerFunc{gate}, "image/png", "[gate.png: description by seeing-model]\nThe gate says 417.", looked(1, 1020, "seeing-model-2")},
 		{"wrongly named.pdf", small, []http.HandlerFunc{gate}, "image/png", "[wrongly named.pdf: description", looked(1, 1020, "seeing-model-2")},
-		{"moving.gif", asGIF(t, quarters(40, 30)), []http.HandlerFunc{gate}, "image/png", "417", looked(1, 1020, "seeing-model-2")},
-		{"a.bmp", asBMP(t, quarters(40, 30)), []http.HandlerFunc{gate}, "image/png", "417", looked(1, 1020, "seeing-model-2")},
-		{"a.tiff", asTIFF(t, quarters(40, 30)), []http.HandlerFunc{gate}, "image/png", "417", looked(1, 1020, "seeing-model-2")},
-		{"a.webp", asWebP(8, 8), []http.HandlerFunc{gate}, "image/webp", "417", looked(1, 1020, "seeing-model-2")},
+		{"moving.gif", files.AsGIF(t, files.Quarters(40, 30)), []http.HandlerFunc{gate}, "image/png", "417", looked(1, 1020, "seeing-model-2")},
+		{"a.bmp", files.AsBMP(t, files.Quarters(40, 30)), []http.HandlerFunc{gate}, "image/png", "417", looked(1, 1020, "seeing-model-2")},
+		{"a.tiff", files.AsTIFF(t, files.Quarters(40, 30)), []http.HandlerFunc{gate}, "image/png", "417", looked(1, 1020, "seeing-model-2")},
+		{"a.webp", files.AsWebP(8, 8), []http.HandlerFunc{gate}, "image/webp", "417", looked(1, 1020, "seeing-model-2")},
 		{"large.jpg", large, []http.HandlerFunc{gate}, "image/jpeg", "417", looked(1, 1020, "seeing-model-2")},
 		{"busy first.png", small, []http.HandlerFunc{say(429, `{}`), say(502, `<html>`), gate}, "image/png", "The gate says 417.", looked(3, 1020, "seeing-model-2")},
-		{"long.png", small, []http.HandlerFunc{sees(strings.Repeat("é", pageRunes+1), "stop")}, "image/png",
+		{"long.png", small, []http.HandlerFunc{sees(strings.Repeat("é", PageRunes+1), "stop")}, "image/png",
 			"[long.png: description by seeing-model, its first 8000 characters: ask for less]\né", looked(1, 1020, "seeing-model-2")},
 		{"cut.png", small, []http.HandlerFunc{sees("half a sen", "length")}, "image/png", "[cut.png: description by seeing-model, cut off: ask for less]\nhalf a sen", looked(1, 1020, "seeing-model-2")},
 		{"no.png", small, []http.HandlerFunc{say(400, `{"error":{"message":"this picture may not be looked at, `+eyeKey+`","code":"content_policy_violation"}}`)}, "image/png",
@@ -120,7 +118,7 @@ func TestDescribeImage(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var sent []sight
-			tool := NewDescribeImage(eye(t, &sent, tc.steps...), "seeing-model", Reader{})
+			tool := NewDescribeImage(eye(t, &sent, tc.steps...), "seeing-model", asIs{})
 			out := use(t, tool, workspace(t, map[string][]byte{tc.name: tc.data}), object{"path": tc.name, "question": "What number is on the gate?"})
 			mustHold(t, "the result", out.Shown, tc.shown)
 			if out.IsError != strings.HasPrefix(out.Shown, "error: ") || strings.Contains(out.Shown, "from the web") {
@@ -136,110 +134,13 @@ func TestDescribeImage(t *testing.T) {
 	}
 }
 
-// What is no picture, or none that can be decoded, is not sent anywhere.
-func TestDescribeImageRefuses(t *testing.T) {
-	small := asPNG(t, quarters(40, 30))
-	env := workspace(t, map[string][]byte{
-		"text.png": []byte("These are words.\n"), "empty.png": nil, "cut.png": small[:len(small)/2], "head.png": []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
-		"bomb.png": pngOf(50_000, 50_000), "bomb.webp": asWebP(16384, 16384), "large.png": append(bytes.Clone(small), make([]byte, MaxPicture)...),
-		"memo.wav": makeWAV(8), "scan.pdf": scanned(t), "dir/a.png": small,
-	})
-	huge, err := os.Create(filepath.Join(env.Root.Name(), "huge.png"))
-	must(t, err)
-	must(t, huge.Truncate(2<<30)) // takes no space
-	huge.Close()
-	var sent []sight
-	tool := NewDescribeImage(eye(t, &sent, sees("no", "stop")), "seeing-model", Reader{})
-	for _, tc := range []struct {
-		path, question string
-		page           int
-		want           string
-	}{
-		{"text.png", "?", 0, "it is of type text/plain, not a picture that can be shown; such are png, jpeg"},
-		{"memo.wav", "?", 0, "it is of type audio/wav, not a picture"},
-		{"empty.png", "?", 0, "it is empty (0 bytes)"},
-		{"cut.png", "?", 0, "it is a png picture that is cut off or damaged: "},
-		{"head.png", "?", 0, "it is a png picture that is cut off or damaged: "},
-		{"bomb.png", "?", 0, "it is a png picture of 50000 × 50000 pixels, which is too large to decode"},
-		{"bomb.webp", "?", 0, "it is a webp picture of 16384 × 16384 pixels, which is too large to decode"},
-		{"large.png", "?", 0, "it is larger than 32 MiB"},
-		{"huge.png", "?", 0, "it is larger than 64 MiB"},
-		{"missing.png", "?", 0, "there is no such file; list_files shows what is there"},
-		{"dir", "?", 0, "it is a directory"},
-		{"../a.png", "?", 0, "the path must be relative and inside the workspace"},
-		{"dir/a.png", " ", 0, "say in question what to look for"},
-		{"dir/a.png", "?", 2, "it is no pdf file, so it has no pages: leave page out"},
-		{"scan.pdf", "?", 1, "pages of a pdf file cannot be drawn here, where pdftoppm is missing"},
-	} {
-		args := object{"path": tc.path, "question": tc.question}
-		if tc.page > 0 {
-			args["page"] = tc.page
-		}
-		out := use(t, tool, env, args)
-		if !out.IsError || out.Model != nil || !strings.HasPrefix(out.Shown, "error: cannot look at ") {
-			t.Errorf("%s: %+v", tc.path, out)
-		}
-		mustHold(t, tc.path, out.Shown, tc.want)
-	}
-	if len(sent) != 0 {
-		t.Errorf("sent %d pictures", len(sent))
-	}
-}
-
-// A picture in an archive or an office file is looked at where it lies.
-func TestDescribeImageInside(t *testing.T) {
-	small := asPNG(t, quarters(40, 30))
-	deck := makeZip(t, map[string][]byte{"ppt/presentation.xml": []byte("<p/>"), "ppt/media/image1.png": small})
-	env := workspace(t, map[string][]byte{"deck.pptx": deck, "all.zip": makeZip(t, map[string][]byte{"deck.pptx": deck, "note.txt": []byte("words")}), "a.png": small})
-	for _, tc := range []struct{ path, inside, want string }{
-		{"deck.pptx", "ppt/media/image1.png", "[deck.pptx, inside it ppt/media/image1.png: description by seeing-model]\nA gate."},
-		{"all.zip", "deck.pptx/ppt/media/image1.png", "]\nA gate."},
-		{"all.zip", "note.txt", "it is of type text/plain, not a picture"},
-		{"all.zip", "none.png", `there is no member "none.png"`},
-		{"all.zip", "../a.png", `there is no member "../a.png"`},
-		{"a.png", "x.png", `error: cannot look at "a.png": `},
-	} {
-		var sent []sight
-		tool := NewDescribeImage(eye(t, &sent, sees("A gate.", "stop")), "seeing-model", Reader{})
-		out := use(t, tool, env, object{"path": tc.path, "inside": tc.inside, "question": "?"})
-		mustHold(t, tc.inside, out.Shown, tc.want)
-		if out.IsError != (len(sent) == 0) || len(sent) > 0 && !bytes.Equal(sent[0].picture, small) {
-			t.Errorf("%s: sent %d pictures", tc.inside, len(sent))
-		}
-	}
-}
-
-// A page of a pdf is drawn as it looks.
-func TestDescribeImageOfPages(t *testing.T) {
-	long.NotRaced(t)
-	for where, r := range popplers(t) {
-		var sent []sight
-		tool := NewDescribeImage(eye(t, &sent, sees("Red, with a blue corner.", "stop")), "seeing-model", r)
-		env := workspace(t, map[string][]byte{"scan.pdf": scanned(t), "text.pdf": makePDF("a", "b"), "locked.pdf": lockedPDF()})
-		mustHold(t, where, use(t, tool, env, object{"path": "scan.pdf", "question": "Which colours?"}).Shown, "[scan.pdf: description by seeing-model]\nRed, with")
-		mustHold(t, where, use(t, tool, env, object{"path": "text.pdf", "question": "?", "page": 2}).Shown, "[text.pdf, page 2: description by seeing-model]\n")
-		mustHold(t, where, use(t, tool, env, object{"path": "text.pdf", "question": "?", "page": 3}).Shown, `error: cannot look at "text.pdf": there is no page 3: the last one is 2`)
-		mustHold(t, where, use(t, tool, env, object{"path": "locked.pdf", "question": "?"}).Shown, "it is an encrypted pdf file")
-		if len(sent) != 2 {
-			t.Fatalf("%s: sent %d pictures", where, len(sent))
-		}
-		page, err := png.Decode(bytes.NewReader(sent[0].picture))
-		must(t, err)
-		for _, p := range []struct{ x, y, red, blue int }{{pageSide / 4, pageSide / 4, 255, 0}, {pageSide * 3 / 4, pageSide * 3 / 4, 0, 255}} {
-			if r, _, b, _ := page.At(p.x, p.y).RGBA(); !near(uint8(r>>8), uint8(p.red)) || !near(uint8(b>>8), uint8(p.blue)) {
-				t.Errorf("%s: at %d,%d it is red %d, blue %d", where, p.x, p.y, r>>8, b>>8)
-			}
-		}
-	}
-}
-
 // An endpoint that cannot be asked is no result: the run stops, or the attempt
 // is made again.
 func TestDescribeImageBreaks(t *testing.T) {
-	env := workspace(t, map[string][]byte{"a.png": asPNG(t, quarters(8, 8))})
+	env := workspace(t, map[string][]byte{"a.png": files.AsPNG(t, files.Quarters(8, 8))})
 	call := func(ctx context.Context, step http.HandlerFunc) (out Output, tries int, err error) {
 		var sent []sight
-		out, err = NewDescribeImage(eye(t, &sent, step), "seeing-model", Reader{}).call(ctx, env, []byte(`{"path":"a.png","question":"?"}`))
+		out, err = callTool(ctx, NewDescribeImage(eye(t, &sent, step), "seeing-model", asIs{}), env, []byte(`{"path":"a.png","question":"?"}`))
 		return out, len(sent), err
 	}
 	for name, tc := range map[string]struct {
@@ -269,8 +170,8 @@ func TestDescribeImageBreaks(t *testing.T) {
 func TestGateDescribes(t *testing.T) {
 	var sent []sight
 	sink := &gateSink{}
-	s := newSession(t, sink, func(p *policy.Policy) { p.MaxCostMicroUSD = 2000 }, NewDescribeImage(eye(t, &sent, sees("A gate.", "stop")), "seeing-model", Reader{}))
-	must(t, os.WriteFile(filepath.Join(s.workspace.Root().Name(), "gate.png"), asPNG(t, quarters(8, 8)), 0o600))
+	s := newSession(t, sink, func(p *policy.Policy) { p.MaxCostMicroUSD = 2000 }, NewDescribeImage(eye(t, &sent, sees("A gate.", "stop")), "seeing-model", asIs{}))
+	must(t, os.WriteFile(filepath.Join(s.workspace.Root().Name(), "gate.png"), files.AsPNG(t, files.Quarters(8, 8)), 0o600))
 	call := []Call{{"c1", "describe_image", `{"path":"gate.png","question":"What is it?"}`}}
 	for _, want := range []string{"A gate.", "refused: R006"} { // the second may cost as much again
 		results, err := s.Run(t.Context(), 1, call)
@@ -287,10 +188,17 @@ func TestGateDescribes(t *testing.T) {
 }
 
 func TestDescribeImageSpec(t *testing.T) {
-	tool := NewDescribeImage(nil, "seeing-model", Reader{})
+	tool := NewDescribeImage(nil, "seeing-model", asIs{})
 	for _, args := range []string{``, `{"path":"a"}`, `{"question":"a"}`, `{"path":"a","question":"b","model":"x"}`} {
-		if _, err := tool.admits([]byte(args)); err == nil {
+		if _, err := admits(tool, []byte(args)); err == nil {
 			t.Errorf("%s is accepted", args)
 		}
 	}
+}
+
+// asIs takes each file for a picture.
+type asIs struct{}
+
+func (asIs) Picture(_ context.Context, data []byte, _ string, _ int) ([]byte, error) {
+	return data, nil
 }

@@ -88,7 +88,7 @@ type Session struct {
 	rec       *trajectory.Attempt
 	workspace *Workspace // nil: there are no files
 	probe     Prober
-	kept      kept
+	kept      Kept
 
 	limits Limits
 
@@ -122,7 +122,7 @@ func (g *Gate) Open(rec *trajectory.Attempt, workspace *Workspace, before Spent,
 }
 
 // Close ends what tools have kept between the calls of the attempt.
-func (s *Session) Close() error { return s.kept.close() }
+func (s *Session) Close() error { return s.kept.Close() }
 
 // Exhausted reports whether no further call would be allowed for want of
 // budget.
@@ -366,7 +366,7 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 	p.latency = s.gate.Now().Sub(began)
 	if err != nil && timed.Err() != nil && ctx.Err() == nil {
 		model := output.Model
-		output, err = failed("%s was cut off: the time of the attempt is used up", p.call.Name), nil
+		output, err = Failed("%s was cut off: the time of the attempt is used up", p.call.Name), nil
 		output.Model = model
 	}
 	p.output = output

@@ -218,17 +218,6 @@ func (g *grant) take(cost *int64, tokens int64) {
 	g.used += tokens
 }
 
-// completion returns the max_tokens of a request.
-func (g *grant) completion() int {
-	if g == nil {
-		return 0
-	}
-	return g.maxTokens
-}
-
-// covers reports whether a request needs no more than was set aside for it.
-func (g *grant) covers(n Need) bool { return g == nil || n.In <= g.need.In }
-
 // settle counts what a call took that asked a model, and records it at once: the
 // next such call is decided with what is left.
 func (s *Session) settle(turn int, p *pass) error {

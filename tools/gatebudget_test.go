@@ -1,9 +1,16 @@
-package tools
+package tools_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/testkit/files"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
+	"image"
+	"image/png"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -67,30 +74,30 @@ func bill(t *testing.T, usage func(n, maxTokens int) string) *billing {
 
 // looks is a session with describe_image of a model at built-in prices, a picture
 // to look at, and other tools.
-func (b *billing) looks(t *testing.T, sink *gateSink, model string, change func(*policy.Policy), others ...Tool) *Session {
+func (b *billing) looks(t *testing.T, sink *tools.GateSink, model string, change func(*policy.Policy), others ...tools.Tool) *tools.Session {
 	t.Helper()
 	prices := llm.BuiltinPrices()
 	client := llm.New(llm.Config{BaseURL: b.URL, Prices: prices, MaxTries: 3, Transport: &http.Transport{DisableKeepAlives: true},
 		Sleep: func(context.Context, time.Duration) error { return nil }})
-	s := newSession(t, sink, change, append(others, NewDescribeImage(client, model, Reader{}))...)
-	s.gate.Prices = prices
-	must(t, s.workspace.Root().WriteFile("gate.png", asPNG(t, quarters(40, 30)), 0o644))
+	s := tools.NewSession(t, sink, change, append(others, tools.NewDescribeImage(client, model, document.Reader{}))...)
+	s.TheGate().Prices = prices
+	must(t, s.Files().Root().WriteFile("gate.png", blankPNG(t, 40, 30), 0o644))
 	return s
 }
 
-func looking(n int) (calls []Call) {
+func looking(n int) (calls []tools.Call) {
 	for i := range n {
-		calls = append(calls, Call{fmt.Sprint("c", i), "describe_image", `{"path":"gate.png","question":"What is it?"}`})
+		calls = append(calls, tools.Call{ID: fmt.Sprint("c", i), Name: "describe_image", Args: `{"path":"gate.png","question":"What is it?"}`})
 	}
 	return calls
 }
 
 // taken adds up what the journal says of requests, and counts the calls that R006
 // refused and the spends that it says ended above a budget.
-func taken(t *testing.T, s *Session, sink *gateSink) (cost, tokens int64, refused, over int) {
+func taken(t *testing.T, s *tools.Session, sink *tools.GateSink) (cost, tokens int64, refused, over int) {
 	t.Helper()
 	denied := map[string]bool{}
-	for _, p := range flushed(t, s, sink) {
+	for _, p := range tools.Flushed(t, s, sink) {
 		switch p := p.(type) {
 		case trajectory.ToolExecuted:
 			if p.Model != nil {
@@ -139,9 +146,10 @@ func TestBudgetHoldsInsideATurn(t *testing.T) {
 		{"nothing is left", "gpt-4o", 5_000, 5_000, 0, 400, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, sink := bill(t, counts(c.in)), &gateSink{}
+			b, sink := bill(t, counts(c.in)), &tools.GateSink{}
 			s := b.looks(t, sink, c.model, func(p *policy.Policy) { p.MaxCostMicroUSD = c.budget })
-			s.gate.MaxTokens, s.cost = c.limit, c.before
+			s.TheGate().MaxTokens = c.limit
+			s.SetSpentMicroUSD(c.before)
 			results, err := s.Run(t.Context(), 1, looking(10))
 			must(t, err)
 			cost, _, refused, over := taken(t, s, sink)
@@ -154,9 +162,9 @@ func TestBudgetHoldsInsideATurn(t *testing.T) {
 			for i, limit := range b.limits {
 				most := c.limit
 				if most == 0 {
-					most = defaultCompletion
+					most = tools.DefaultCompletion
 				}
-				if limit < min(leastCompletion, most) || limit > most {
+				if limit < min(tools.LeastCompletion, most) || limit > most {
 					t.Errorf("request %d has max_tokens %d", i, limit)
 				}
 			}
@@ -172,19 +180,19 @@ func TestBudgetHoldsInsideATurn(t *testing.T) {
 // TestBudgetEventsInOrder: what a look took is in the journal before the next one is
 // decided, and each decision is durable before its request leaves.
 func TestBudgetEventsInOrder(t *testing.T) {
-	sink := &gateSink{}
+	sink := &tools.GateSink{}
 	b := bill(t, counts(400))
 	b.meet = func(*http.Request) {
-		if d := sink.durable(); strings.Count(d, `"decision":"allow"`) != 1+strings.Count(d, `"type":"tool_executed"`) {
+		if d := tools.Durable(sink); strings.Count(d, `"decision":"allow"`) != 1+strings.Count(d, `"type":"tool_executed"`) {
 			t.Error("on disk was " + d)
 		}
 	}
 	s := b.looks(t, sink, "gpt-4o", func(p *policy.Policy) { p.MaxCostMicroUSD = 9_000 })
-	s.gate.MaxTokens = 256
+	s.TheGate().MaxTokens = 256
 	_, err := s.Run(t.Context(), 1, looking(3))
 	must(t, err)
 	const want = "tool_proposed policy_decision tool_executed tool_proposed policy_decision tool_executed tool_proposed policy_decision policy_violation"
-	if got := names(flushed(t, s, sink)); got != want {
+	if got := tools.Names(tools.Flushed(t, s, sink)); got != want {
 		t.Errorf("recorded %s,\nwant     %s", got, want)
 	}
 }
@@ -192,9 +200,9 @@ func TestBudgetEventsInOrder(t *testing.T) {
 // TestTokensHoldInsideATurn: the tokens of a tool's model count at once, its
 // completion fits what is left, and a call that does not is refused.
 func TestTokensHoldInsideATurn(t *testing.T) {
-	b, sink := bill(t, counts(400)), &gateSink{}
+	b, sink := bill(t, counts(400)), &tools.GateSink{}
 	s := b.looks(t, sink, "a-model-without-a-price", nil)
-	s.Limit(Limits{Tokens: 3_000}, 100)
+	s.Limit(tools.Limits{Tokens: 3_000}, 100)
 	results, err := s.Run(t.Context(), 1, looking(10))
 	must(t, err)
 	_, tokens, refused, over := taken(t, s, sink)
@@ -223,9 +231,9 @@ func TestOverspendIsRecorded(t *testing.T) {
 		{"tokens", func(p *policy.Policy) { p.MaxCostMicroUSD = policy.Unlimited }, 5_000, "R006 budget: the task has used 60250 of 5000 tokens"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, sink := bill(t, func(int, int) string { return `{"prompt_tokens":60000,"completion_tokens":250}` }), &gateSink{}
+			b, sink := bill(t, func(int, int) string { return `{"prompt_tokens":60000,"completion_tokens":250}` }), &tools.GateSink{}
 			s := b.looks(t, sink, "gpt-4o", c.change)
-			s.Limit(Limits{Tokens: c.tokens}, 0)
+			s.Limit(tools.Limits{Tokens: c.tokens}, 0)
 			for turn, n := range []int{1, 2} {
 				_, err := s.Run(t.Context(), turn+1, looking(n))
 				must(t, err)
@@ -234,9 +242,9 @@ func TestOverspendIsRecorded(t *testing.T) {
 			if len(b.limits) != 1 || refused != 2 || over != 1 {
 				t.Errorf("%d looks, %d refused, %d violations", len(b.limits), refused, over)
 			}
-			payloads := recorded(t, sink)
+			payloads := tools.Recorded(t, sink)
 			if v, ok := payloads[3].(trajectory.PolicyViolation); !ok || v.CallID != "c0" || v.Description != c.want {
-				t.Errorf("recorded %s, then %+v; want %q", names(payloads[:3]), payloads[3], c.want)
+				t.Errorf("recorded %s, then %+v; want %q", tools.Names(payloads[:3]), payloads[3], c.want)
 			}
 		})
 	}
@@ -245,14 +253,14 @@ func TestOverspendIsRecorded(t *testing.T) {
 // TestUnknownCostCountsAsItsBound: an answer that does not say what it took counts as
 // what was set aside for it.
 func TestUnknownCostCountsAsItsBound(t *testing.T) {
-	b, sink := bill(t, func(int, int) string { return "null" }), &gateSink{}
+	b, sink := bill(t, func(int, int) string { return "null" }), &tools.GateSink{}
 	s := b.looks(t, sink, "gpt-4o", func(p *policy.Policy) { p.MaxCostMicroUSD = 10_000 })
-	s.gate.MaxTokens = 300
+	s.TheGate().MaxTokens = 300
 	_, err := s.Run(t.Context(), 1, looking(10))
 	must(t, err)
 	cost, _, refused, _ := taken(t, s, sink)
-	if n := len(b.limits); cost != 0 || n < 1 || n > 2 || refused != 10-n || s.cost <= 0 || s.cost > 10_000 {
-		t.Errorf("%d looks, %d refused, %d counted, %d in the journal", n, refused, s.cost, cost)
+	if n := len(b.limits); cost != 0 || n < 1 || n > 2 || refused != 10-n || s.SpentMicroUSD() <= 0 || s.SpentMicroUSD() > 10_000 {
+		t.Errorf("%d looks, %d refused, %d counted, %d in the journal", n, refused, s.SpentMicroUSD(), cost)
 	}
 }
 
@@ -260,9 +268,9 @@ func TestUnknownCostCountsAsItsBound(t *testing.T) {
 // is the least that the next request to the model is taken to cost.
 func TestBilledDearerThanThePrice(t *testing.T) {
 	for _, model := range []string{"gpt-4o", "a-model-without-a-price"} {
-		b, sink := bill(t, func(int, int) string { return `{"prompt_tokens":400,"completion_tokens":10,"cost":0.004}` }), &gateSink{}
+		b, sink := bill(t, func(int, int) string { return `{"prompt_tokens":400,"completion_tokens":10,"cost":0.004}` }), &tools.GateSink{}
 		s := b.looks(t, sink, model, func(p *policy.Policy) { p.MaxCostMicroUSD = 10_000 })
-		s.gate.MaxTokens = 256
+		s.TheGate().MaxTokens = 256
 		_, err := s.Run(t.Context(), 1, looking(10))
 		must(t, err)
 		if cost, _, refused, over := taken(t, s, sink); cost != 8_000 || refused != 8 || over != 0 {
@@ -281,9 +289,9 @@ func TestFurtherTryMustFit(t *testing.T) {
 	for budget, want := range map[int64]int{5_000: 1, 8_000: 2, 900_000: 3} {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked++; empty(w, r) }))
-		sink := &gateSink{}
+		sink := &tools.GateSink{}
 		s := (&billing{Server: server}).looks(t, sink, "gpt-4o", func(p *policy.Policy) { p.MaxCostMicroUSD = budget })
-		s.gate.MaxTokens = 256
+		s.TheGate().MaxTokens = 256
 		results, err := s.Run(t.Context(), 1, looking(1))
 		server.Close()
 		must(t, err)
@@ -300,18 +308,22 @@ func TestFreeCallsAreNotSerialised(t *testing.T) {
 	var all, wrote sync.WaitGroup
 	all.Add(3)
 	wrote.Add(1)
-	b, sink := bill(t, counts(400)), &gateSink{}
+	b, sink := bill(t, counts(400)), &tools.GateSink{}
 	var once sync.Once
 	b.meet = func(*http.Request) {
 		once.Do(func() { all.Done(); all.Wait() })
 		wrote.Wait() // also of the second look
 	}
-	probing := func(probeArgs) (Output, error) { all.Done(); all.Wait(); return Output{Shown: "read"}, nil }
-	s := b.looks(t, sink, "gpt-4o", nil, probe("probe", probing), writer("writer", func(env *Env, a probeArgs) (Output, error) {
+	probing := func(tools.ProbeArgs) (tools.Output, error) {
+		all.Done()
+		all.Wait()
+		return tools.Output{Shown: "read"}, nil
+	}
+	s := b.looks(t, sink, "gpt-4o", nil, tools.ProbeTool("probe", probing), tools.Writer("Writer", func(env *tools.Env, a tools.ProbeArgs) (tools.Output, error) {
 		defer wrote.Done()
-		return saves(env, a)
+		return tools.Saves(env, a)
 	}))
-	calls := append(looking(2), Call{"p1", "probe", `{"text":"x"}`}, Call{"p2", "probe", `{"text":"x"}`}, Call{"w", "writer", `{"text":"x"}`})
+	calls := append(looking(2), tools.Call{ID: "p1", Name: "probe", Args: `{"text":"x"}`}, tools.Call{ID: "p2", Name: "probe", Args: `{"text":"x"}`}, tools.Call{ID: "w", Name: "Writer", Args: `{"text":"x"}`})
 	results, err := s.Run(t.Context(), 1, calls)
 	must(t, err)
 	if len(b.limits) != 2 || results[2].Text != "read" || results[4].CallID != "w" {
@@ -324,7 +336,7 @@ func TestFreeCallsAreNotSerialised(t *testing.T) {
 func TestUnboundedLooksAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	all.Add(3)
-	b, sink := bill(t, counts(400)), &gateSink{}
+	b, sink := bill(t, counts(400)), &tools.GateSink{}
 	b.meet = func(*http.Request) { all.Done(); all.Wait() }
 	s := b.looks(t, sink, "gpt-4o", func(p *policy.Policy) { p.MaxCostMicroUSD = policy.Unlimited })
 	_, err := s.Run(t.Context(), 1, looking(3))
@@ -337,40 +349,40 @@ func TestUnboundedLooksAtOnce(t *testing.T) {
 // TestPaidRoundsKeepTheWorkspace: a call that is decided late and breaks a rule undoes
 // the whole turn, and calls count against their number in the order of the reply.
 func TestPaidRoundsKeepTheWorkspace(t *testing.T) {
-	b, sink := bill(t, counts(400)), &gateSink{}
-	s := b.looks(t, sink, "gpt-4o", func(p *policy.Policy) { p.MaxToolCalls = 4 }, writer("writer", saves))
-	bad := Call{"bad", "describe_image", `{"path":"../../results.jsonl","question":"What is it?"}`}
-	calls := append(looking(2), bad, Call{"w", "writer", `{"text":"changed"}`}, Call{"w2", "writer", `{"text":"again"}`})
+	b, sink := bill(t, counts(400)), &tools.GateSink{}
+	s := b.looks(t, sink, "gpt-4o", func(p *policy.Policy) { p.MaxToolCalls = 4 }, tools.Writer("Writer", tools.Saves))
+	bad := tools.Call{ID: "bad", Name: "describe_image", Args: `{"path":"../../results.jsonl","question":"What is it?"}`}
+	calls := append(looking(2), bad, tools.Call{ID: "w", Name: "Writer", Args: `{"text":"changed"}`}, tools.Call{ID: "w2", Name: "Writer", Args: `{"text":"again"}`})
 	results, err := s.Run(t.Context(), 1, calls)
 	must(t, err)
-	if _, err := s.workspace.Root().Stat("out"); err == nil {
+	if _, err := s.Files().Root().Stat("out"); err == nil {
 		t.Error("what the turn wrote is still there")
 	}
 	for i, want := range []string{"A gate.", "A gate.", "refused: R002", "put back as it was before this turn", "refused: R006 budget: the 4 tool calls"} {
 		mustHold(t, fmt.Sprint("result ", i), results[i].Text, want)
 	}
-	payloads := flushed(t, s, sink)
+	payloads := tools.Flushed(t, s, sink)
 	at := func(kind trajectory.Type) int {
 		return slices.IndexFunc(payloads, func(p trajectory.Payload) bool { return p.Type() == kind })
 	}
 	if undone := at(trajectory.TypeRollback); undone < 0 || len(payloads[undone].(trajectory.Rollback).Restored) == 0 || at(trajectory.TypeCheckpointSaved) > undone {
-		t.Errorf("recorded %s", names(payloads))
+		t.Errorf("recorded %s", tools.Names(payloads))
 	}
 }
 
 // TestPaidRoundsAreApproved: a person is asked about each call before it runs, also of
 // those decided late; one that does not fit is refused without asking.
 func TestPaidRoundsAreApproved(t *testing.T) {
-	b, sink := bill(t, counts(400)), &gateSink{}
+	b, sink := bill(t, counts(400)), &tools.GateSink{}
 	s := b.looks(t, sink, "gpt-4o", func(p *policy.Policy) { p.Mode, p.MaxCostMicroUSD = policy.Approved, 8_000 })
-	s.gate.MaxTokens = 256
-	asked := &asked{sink: sink, answers: []Answer{{true, trajectory.ByPerson}, {true, trajectory.ByPerson}}}
-	s.gate.Approver = asked
+	s.TheGate().MaxTokens = 256
+	asked := tools.AskedApprover(sink, tools.Answer{Approved: true, By: trajectory.ByPerson}, tools.Answer{Approved: true, By: trajectory.ByPerson})
+	s.TheGate().Approver = asked
 	results, err := s.Run(t.Context(), 1, looking(3))
 	must(t, err)
 	mustHold(t, "the second result", results[1].Text, "A gate.")
 	mustHold(t, "the third result", results[2].Text, "refused: R006 budget: the call may cost more than the ")
-	if got := names(flushed(t, s, sink)); strings.Count(got, "approval_requested approval_resolved policy_decision tool_executed") != 2 || strings.Count(got, "approval_requested") != 2 {
+	if got := tools.Names(tools.Flushed(t, s, sink)); strings.Count(got, "approval_requested approval_resolved policy_decision tool_executed") != 2 || strings.Count(got, "approval_requested") != 2 {
 		t.Errorf("recorded %s", got)
 	}
 }
@@ -378,16 +390,16 @@ func TestPaidRoundsAreApproved(t *testing.T) {
 // TestTimeHoldsInsideATurn: no call begins once the time of the attempt is used up,
 // and one that asks a model is cut off then.
 func TestTimeHoldsInsideATurn(t *testing.T) {
-	b, sink := bill(t, counts(400)), &gateSink{}
+	b, sink := bill(t, counts(400)), &tools.GateSink{}
 	b.meet = func(r *http.Request) { <-r.Context().Done() }
-	s := b.looks(t, sink, "gpt-4o", nil, probe("probe", func(probeArgs) (Output, error) { return Output{Shown: "read"}, nil }))
+	s := b.looks(t, sink, "gpt-4o", nil, tools.ProbeTool("probe", func(tools.ProbeArgs) (tools.Output, error) { return tools.Output{Shown: "read"}, nil }))
 	left := 50 * time.Millisecond
-	s.Limit(Limits{TimeLeft: func() time.Duration { return left }}, 0)
+	s.Limit(tools.Limits{TimeLeft: func() time.Duration { return left }}, 0)
 	results, err := s.Run(t.Context(), 1, looking(1))
 	must(t, err)
 	mustHold(t, "what is cut off", results[0].Text, "describe_image was cut off: the time of the attempt is used up")
 	left = 0
-	results, err = s.Run(t.Context(), 2, append(looking(1), Call{"p", "probe", `{"text":"x"}`}))
+	results, err = s.Run(t.Context(), 2, append(looking(1), tools.Call{ID: "p", Name: "probe", Args: `{"text":"x"}`}))
 	must(t, err)
 	for _, r := range results {
 		if r.Text != "refused: R006 "+policy.OverTime {
@@ -402,10 +414,10 @@ func TestTimeHoldsInsideATurn(t *testing.T) {
 // TestFileThatGrows: a file that a program changes after its call was allowed is not
 // sent, since more was not set aside.
 func TestFileThatGrows(t *testing.T) {
-	b, sink := bill(t, counts(400)), &gateSink{}
+	b, sink := bill(t, counts(400)), &tools.GateSink{}
 	s := b.looks(t, sink, "gpt-4o", func(p *policy.Policy) { p.Mode = policy.Approved })
-	s.gate.Approver = approving(func() {
-		must(t, os.WriteFile(s.workspace.Root().Name()+"/gate.png", asPNG(t, quarters(1500, 1500)), 0o644))
+	s.TheGate().Approver = approving(func() {
+		must(t, os.WriteFile(s.Files().Root().Name()+"/gate.png", blankPNG(t, 1500, 1500), 0o644))
 	})
 	results, err := s.Run(t.Context(), 1, looking(1))
 	must(t, err)
@@ -417,29 +429,29 @@ func TestFileThatGrows(t *testing.T) {
 // approving approves every call, after something else.
 type approving func()
 
-func (a approving) Approve(context.Context, Approval) (Answer, error) {
+func (a approving) Approve(context.Context, tools.Approval) (tools.Answer, error) {
 	a()
-	return Answer{true, trajectory.ByPerson}, nil
+	return tools.Answer{Approved: true, By: trajectory.ByPerson}, nil
 }
 
 // TestNeeds: the bound of a request follows what the file is.
 func TestNeeds(t *testing.T) {
 	for name, c := range map[string]struct {
-		n    Need
-		want Need
+		n    tools.Need
+		want tools.Need
 	}{
-		"small picture":   {NeedOfLook(llm.Request{Model: "m", Messages: []llm.Message{{Content: "abc", Image: &llm.Image{Data: asPNG(t, quarters(40, 35))}}}}), Need{Model: "m", In: 2 + 300 + 4}},
-		"large picture":   {NeedOfLook(llm.Request{Messages: []llm.Message{{Image: &llm.Image{Data: asPNG(t, quarters(2000, 1500))}}}}), Need{In: PictureTokens}},
-		"no picture":      {NeedOfLook(llm.Request{Messages: []llm.Message{{Image: &llm.Image{Data: []byte("%PDF-")}}}}), Need{In: PictureTokens}},
-		"unknown sound":   {NeedOfRecording(llm.Transcription{Audio: make([]byte, 5500)}), Need{In: 300, Out: 300, Millis: 6000}},
-		"plain samples":   {NeedOfRecording(llm.Transcription{Audio: makeWAV(8)}), Need{In: 50, Out: 50, Millis: 1000}},
-		"slowest samples": {NeedOfRecording(llm.Transcription{Audio: slowWAV(3_000_000)}), Need{In: 50_000_000, Out: 50_000_000, Millis: 1_000_000_000}},
+		"small picture":   {tools.NeedOfLook(llm.Request{Model: "m", Messages: []llm.Message{{Content: "abc", Image: &llm.Image{Data: blankPNG(t, 40, 35)}}}}), tools.Need{Model: "m", In: 2 + 300 + 4}},
+		"large picture":   {tools.NeedOfLook(llm.Request{Messages: []llm.Message{{Image: &llm.Image{Data: blankPNG(t, 2000, 1500)}}}}), tools.Need{In: tools.PictureTokens}},
+		"no picture":      {tools.NeedOfLook(llm.Request{Messages: []llm.Message{{Image: &llm.Image{Data: []byte("%PDF-")}}}}), tools.Need{In: tools.PictureTokens}},
+		"unknown sound":   {tools.NeedOfRecording(llm.Transcription{Audio: make([]byte, 5500)}), tools.Need{In: 300, Out: 300, Millis: 6000}},
+		"plain samples":   {tools.NeedOfRecording(llm.Transcription{Audio: files.MakeWAV(8)}), tools.Need{In: 50, Out: 50, Millis: 1000}},
+		"slowest samples": {tools.NeedOfRecording(llm.Transcription{Audio: slowWAV(3_000_000)}), tools.Need{In: 50_000_000, Out: 50_000_000, Millis: 1_000_000_000}},
 	} {
 		if c.n != c.want {
 			t.Errorf("%s: %+v, want %+v", name, c.n, c.want)
 		}
 	}
-	if cost := NeedOfRecording(llm.Transcription{Model: "whisper-1", Audio: slowWAV(3_000_000)}).Cost(llm.BuiltinPrices(), 0); cost == nil || *cost != 100_000_000 {
+	if cost := tools.NeedOfRecording(llm.Transcription{Model: "whisper-1", Audio: slowWAV(3_000_000)}).Cost(llm.BuiltinPrices(), 0); cost == nil || *cost != 100_000_000 {
 		t.Errorf("the longest recording costs %v", cost)
 	}
 }
@@ -455,17 +467,62 @@ func slowWAV(seconds int) []byte {
 func TestShortRecordingAfterALongOne(t *testing.T) {
 	var sent []string
 	ask := ear(t, &sent, hears)
-	s := newSession(t, &gateSink{}, func(p *policy.Policy) { p.MaxCostMicroUSD = 2_400 }, NewTranscribe(ask, "hearing-model"))
+	s := tools.NewSession(t, &tools.GateSink{}, func(p *policy.Policy) { p.MaxCostMicroUSD = 2_400 }, tools.NewTranscribe(ask, "hearing-model"))
 	prices, err := llm.ParsePrices([]byte(`{"version":"t","note":"","models":{"hearing-model":{"audio_microusd_per_minute":6000}}}`))
 	must(t, err)
-	s.gate.Prices = prices
+	s.TheGate().Prices = prices
 	for name, samples := range map[string]int{"long.wav": 8000 * 21, "short.wav": 8, "longest.wav": 8000 * 80} {
-		must(t, s.workspace.Root().WriteFile(name, makeWAV(samples), 0o644))
+		must(t, s.Files().Root().WriteFile(name, files.MakeWAV(samples), 0o644))
 	}
-	results, err := s.Run(t.Context(), 1, []Call{
+	results, err := s.Run(t.Context(), 1, []tools.Call{
 		{"c1", "transcribe_audio", `{"path":"longest.wav"}`}, {"c2", "transcribe_audio", `{"path":"long.wav"}`}, {"c3", "transcribe_audio", `{"path":"short.wav"}`}})
 	must(t, err)
 	for i, want := range []string{"refused: R006 budget: the call may cost more than the 2400 micro-USD", "The ferry leaves", "The ferry leaves"} {
 		mustHold(t, fmt.Sprint("result ", i), results[i].Text, want)
 	}
+}
+
+// ear is a client of a transcription endpoint on loopback that plays one step
+// per request, the last again and again. The names and sizes of the files it
+// was sent are appended to got.
+func ear(t *testing.T, got *[]string, steps ...http.HandlerFunc) *llm.Client {
+	t.Helper()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f, header, err := r.FormFile("file")
+		if err != nil || r.URL.Path != "/v1/audio/transcriptions" {
+			t.Errorf("%s: %v", r.URL.Path, err)
+			return
+		}
+		data, _ := io.ReadAll(f)
+		*got = append(*got, header.Filename+" "+http.DetectContentType(data)+" "+r.FormValue("model"))
+		step := steps[min(asked, len(steps)-1)]
+		asked++
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Request-Id", "req-ear")
+		step(w, r)
+	}))
+	t.Cleanup(server.Close)
+	prices, err := llm.ParsePrices([]byte(`{"version":"t","note":"","models":{"hearing-model":{"audio_microusd_per_minute":6000}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return llm.New(llm.Config{BaseURL: server.URL + "/v1", APIKey: "sk-test-0123456789abcdef", Prices: prices, MaxTries: 3, Transport: &http.Transport{DisableKeepAlives: true},
+		Sleep: func(context.Context, time.Duration) error { return nil }})
+}
+
+func say(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+var hears = say(200, `{"text":"The ferry leaves at nine.","duration":12.5,"model":"hearing-model-2"}`)
+
+// blankPNG is a picture of a size.
+func blankPNG(t testing.TB, width, height int) []byte {
+	var b bytes.Buffer
+	must(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, width, height))))
+	return b.Bytes()
 }

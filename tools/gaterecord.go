@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"net/url"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -53,15 +52,6 @@ func (s *Session) proposal(p *pass) trajectory.ToolProposed {
 	return out
 }
 
-// origin returns scheme and host of an address, "" if it has none.
-func origin(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
-}
-
 // refusedEvents are the violations of a call while it ran.
 func (s *Session) refusedEvents(p *pass) []trajectory.Payload {
 	p.mu.Lock()
@@ -83,7 +73,7 @@ func (s *Session) executedEvent(p *pass) trajectory.Payload {
 		urls[i].URL, _ = s.rec.Redact.Redact(u.URL)
 		urls[i].ContentType, _ = s.rec.Redact.Redact(u.ContentType) // the server's words
 		if s.rec.Hashes {                                           // what follows is an argument, or came of one
-			urls[i].URL = origin(u.URL)
+			urls[i].URL = Origin(u.URL)
 		}
 	}
 	return trajectory.ToolExecuted{

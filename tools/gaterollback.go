@@ -73,7 +73,7 @@ func (s *Session) leave(passes []*pass) ([]trajectory.Payload, error) {
 		var u *unkeepable
 		if !errors.As(err, &u) {
 			if len(removed) > 0 {
-				note(writers, "removed from the workspace, since it was neither file, folder nor link: "+plainName(removed[0]))
+				note(writers, "removed from the workspace, since it was neither file, folder nor link: "+PlainName(removed[0]))
 			}
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func (s *Session) putBack(b breach, wrote bool) (trajectory.Rollback, error) {
 			return done, nil
 		}
 	}
-	if err := s.kept.close(); err != nil {
+	if err := s.kept.Close(); err != nil {
 		return done, err
 	}
 	return s.restore(done)

@@ -19,9 +19,8 @@ import (
 
 // writer is a tool that may change the workspace; do gets what the tool gets.
 func writer(name string, do func(*Env, probeArgs) (Output, error)) Tool {
-	t := define(name, "Does what the test says.", func(_ context.Context, env *Env, a probeArgs) (Output, error) { return do(env, a) })
-	t.writer = true
-	return t
+	return Define(Definition[probeArgs]{Name: name, Description: "Does what the test says.", Writes: true,
+		Run: func(_ context.Context, env *Env, a probeArgs) (Output, error) { return do(env, a) }})
 }
 
 // saves writes its text to the file "out".
@@ -199,7 +198,7 @@ func TestGateCheckpointFails(t *testing.T) {
 		s := newSession(t, sink, nil, writer("writer", func(*Env, probeArgs) (Output, error) { panic("it ran") }))
 		f, err := s.workspace.Root().Create("huge")
 		must(t, err)
-		must(t, errors.Join(f.Truncate(maxWorkspace+1), f.Close()))
+		must(t, errors.Join(f.Truncate(MaxWorkspace+1), f.Close()))
 		results, err := s.Run(t.Context(), 1, []Call{{"c1", "writer", `{"text":"x"}`}})
 		if err != nil || !strings.HasPrefix(results[0].Text, "refused: the workspace cannot be kept") {
 			t.Errorf("results %+v, error %v", results, err)
@@ -245,7 +244,7 @@ func TestGateRollback(t *testing.T) {
 			sink, closed := &gateSink{}, &atomic.Int32{}
 			s := newSession(t, sink, c.change, probe("probe", func(probeArgs) (Output, error) { return Output{Shown: "read"}, nil }),
 				writer("writer", func(env *Env, a probeArgs) (Output, error) {
-					_, err := env.Kept.get("interpreter", func() (io.Closer, error) { return counting{closed}, nil })
+					_, err := env.Kept.Get("interpreter", func() (io.Closer, error) { return counting{closed}, nil })
 					if a.URL != "" && env.AllowURL("https://huggingface.co/datasets/gaia-benchmark/GAIA") == nil {
 						t.Error("the redirect was allowed")
 					}

@@ -12,14 +12,14 @@ import (
 
 // Kinds of documents that say of a file what it is, since its content is no text.
 const (
-	kindPicture   = "picture"
-	kindRecording = "recording"
+	KindPicture   = "picture"
+	KindRecording = "recording"
 )
 
 // isMedia reports whether a file is a picture or a recording. It goes by the
 // content.
-func isMedia(data []byte, detected *mimetype.MIME) bool {
-	_, picture := formatOf(data)
+func IsMedia(data []byte, detected *mimetype.MIME) bool {
+	_, picture := FormatOf(data)
 	return picture || isRecording(detected)
 }
 
@@ -37,24 +37,24 @@ func kindOf(m *mimetype.MIME) string {
 
 // aboutMedia says what a picture or a recording is, by its header, and which
 // tool tells what is in it.
-func aboutMedia(data []byte, detected *mimetype.MIME) (document, error) {
-	if f, known := formatOf(data); known {
+func AboutMedia(data []byte, detected *mimetype.MIME) (Document, error) {
+	if f, known := FormatOf(data); known {
 		return f.about(data)
 	}
 	text := "type: " + kindOf(detected) + "\n" + aboutWave(data) + "transcribe_audio, where it is offered, writes down what is said in it.\n"
-	return document{kind: kindRecording, text: text}, nil
+	return Document{Kind: KindRecording, Text: text}, nil
 }
 
-func (f imageFormat) about(data []byte) (document, error) {
+func (f imageFormat) about(data []byte) (Document, error) {
 	config, err := f.header(data)
 	if err != nil {
-		return document{}, err
+		return Document{}, err
 	}
 	text := fmt.Sprintf("type: %s\nwidth: %d pixels\nheight: %d pixels\n%s", f.name, config.Width, config.Height, colours(config.ColorModel))
 	if n, what := f.frames(data); n > 0 {
 		text += fmt.Sprintf("%s: %d\n", what, n)
 	}
-	return document{kind: kindPicture, text: text + "describe_image, where it is offered, says what it shows.\n"}, nil
+	return Document{Kind: KindPicture, Text: text + "describe_image, where it is offered, says what it shows.\n"}, nil
 }
 
 // colours says how a picture keeps its colours; "" if it is not known.

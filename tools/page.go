@@ -2,6 +2,17 @@ package tools
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/secret"
+	"github.com/gaia-harness/gaia/internal/visible" // Limits of what is read. They hold for files and for what comes over HTTP.
+	// bytes of a file
+	// bytes of text made from one; the rest is left out, and said so
+	// characters of a document shown at once
+	// lines shown before and after a line that matches
+	// characters shown of a line in a list of matches
+	// document is a file or page turned into text.
+	// "csv", "xlsx", "pdf", "text", …
+	"github.com/gaia-harness/gaia/trajectory"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -9,39 +20,42 @@ import (
 )
 
 const (
-	pageRunes = 8000 // characters of a document shown at once
-	around    = 2    // lines shown before and after a line that matches
-	lineRunes = 300  // characters shown of a line in a list of matches
+	MaxFile     = 64 << 20
+	MaxDocument = 16 << 20
+)
+const (
+	PageRunes = 8000
+	around    = 2
+	LineRunes = 300
 )
 
-// document is a file or page turned into text.
-type document struct {
-	kind  string   // "csv", "xlsx", "pdf", "text", …
-	notes []string // what the reader found worth saying: "12 rows", "decoded from windows-1252"
-	text  string   // valid UTF-8, lines end with \n
+type Document struct {
+	Kind  string
+	Notes []string // what the reader found worth saying: "12 rows", "decoded from windows-1252"
+	Text  string   // valid UTF-8, lines end with \n
 }
 
 // show renders page n (from 1; 0 means 1) of d under a line that says what
 // this is and how to read on. With find only the lines holding it (whatever
 // their case) are shown, with their neighbours and line numbers.
-func (d document) show(title string, page int, find string) Output {
-	about := strings.Join(append([]string{title + ": " + d.kind}, d.notes...), ", ")
-	text := d.text
+func (d Document) Show(title string, page int, find string) Output {
+	about := strings.Join(append([]string{title + ": " + d.Kind}, d.Notes...), ", ")
+	text := d.Text
 	if find != "" {
-		lines, matches := matching(d.text, find)
+		lines, matches := matching(d.Text, find)
 		if matches == 0 {
-			return Output{Document: d.text, Shown: fmt.Sprintf("[%s; no line holds %q]", about, find)}
+			return Output{Document: d.Text, Shown: fmt.Sprintf("[%s; no line holds %q]", about, find)}
 		}
 		about += fmt.Sprintf("; lines holding %q: %d, each as number:text, neighbours as number-text", find, matches)
 		text = lines
 	}
-	pages := paginate(text)
+	pages := Paginate(text)
 	if page == 0 {
 		page = 1
 	}
 	if page < 0 || page > len(pages) {
-		out := failed("there is no page %d of %s: the last one is %d", page, title, len(pages))
-		out.Document = d.text
+		out := Failed("there is no page %d of %s: the last one is %d", page, title, len(pages))
+		out.Document = d.Text
 		return out
 	}
 	about += fmt.Sprintf("; page %d of %d", page, len(pages))
@@ -51,15 +65,15 @@ func (d document) show(title string, page int, find string) Output {
 			about += " or look inside with find"
 		}
 	}
-	return Output{Document: d.text, Shown: "[" + about + "]\n" + pages[page-1]}
+	return Output{Document: d.Text, Shown: "[" + about + "]\n" + pages[page-1]}
 }
 
 // paginate cuts text into pages of at most pageRunes characters, after a line
 // or at least a word where one ends in the second half of the page.
-func paginate(text string) []string {
+func Paginate(text string) []string {
 	var pages []string
 	for {
-		end := runeOffset(text, pageRunes)
+		end := RuneOffset(text, PageRunes)
 		if end == len(text) {
 			return append(pages, text)
 		}
@@ -74,7 +88,7 @@ func paginate(text string) []string {
 }
 
 // runeOffset returns where the first n characters of text end, in bytes.
-func runeOffset(text string, n int) int {
+func RuneOffset(text string, n int) int {
 	for i := range text {
 		if n == 0 {
 			return i
@@ -117,16 +131,16 @@ func matching(text, find string) (list string, matches int) {
 
 // window cuts a long line to the part around character at.
 func window(line string, at int) string {
-	if utf8.RuneCountInString(line) <= lineRunes {
+	if utf8.RuneCountInString(line) <= LineRunes {
 		return line
 	}
 	runes := []rune(line)
-	from := max(0, min(at-lineRunes/2, len(runes)-lineRunes))
-	part := string(runes[from : from+lineRunes])
+	from := max(0, min(at-LineRunes/2, len(runes)-LineRunes))
+	part := string(runes[from : from+LineRunes])
 	if from > 0 {
 		part = "…" + part
 	}
-	if from+lineRunes < len(runes) {
+	if from+LineRunes < len(runes) {
 		part += "…"
 	}
 	return part
@@ -148,4 +162,104 @@ func runeIndex(s, want []rune) int {
 		return -1
 	}
 	return utf8.RuneCountInString(string(s)[:i])
+}
+
+// unreadable says, for the model, why there is no document.
+type Unreadable struct{ Why string }
+
+func (u *Unreadable) Error() string { return u.Why }
+
+func Unreadablef(format string, args ...any) error {
+	return &Unreadable{fmt.Sprintf(format, args...)}
+}
+
+// plain is the text of an error on one line. A library's words can hold
+// anything that is in the file.
+func Plain(err error) string {
+	if err == nil {
+		return ""
+	}
+	return PlainLine(err.Error())
+}
+
+// plainLine is a text from outside on one line, as it may be shown.
+func PlainLine(text string) string {
+	text = strings.Map(Printable, strings.ToValidUTF8(text, "\ufffd"))
+	return text[:RuneOffset(text, 400)]
+}
+
+// printable makes every kind of space a space and drops control characters and
+// soft hyphens.
+func Printable(r rune) rune {
+	switch {
+	case r == '\t' || r == '\n' || r == '\r' || r == '\u00a0':
+		return ' '
+	case r < ' ' || r == '\u00ad':
+		return -1
+	}
+	return r
+}
+
+// clipped is d with no more text than a document may have.
+func (d Document) Clipped() Document {
+	if len(d.Text) > MaxDocument {
+		d.Text = d.Text[:lineEnd(d.Text, MaxDocument)]
+		d.Notes = append(d.Notes, fmt.Sprintf("only its first %d MiB of text", MaxDocument>>20))
+	}
+	return d
+}
+
+// lineEnd returns where to cut text so that at most limit bytes stay: after a
+// line if there is one, else between characters.
+func lineEnd(text string, limit int) int {
+	if i := strings.LastIndexByte(text[:limit], '\n'); i >= 0 {
+		return i + 1
+	}
+	for !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return limit
+}
+
+// origin returns scheme and host of an address, "" if it has none.
+func Origin(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// plainName quotes a name that would not stay on its line.
+func PlainName(name string) string {
+	if strings.ContainsFunc(name, visible.Hidden) {
+		return visible.Quote(name)
+	}
+	return name
+}
+
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// maxReason bounds, in bytes, what a library's error is quoted with. It is below
+// what the evidence keeps of a name.
+const maxReason = 240
+
+// clipped takes credentials out before the cut: half of one is not known for one.
+func Clipped(s string) string {
+	s, _ = secret.Redact(s, trajectory.Redacted)
+	return strings.ToValidUTF8(s[:min(len(s), maxReason)], "")
+}
+
+// count is a number of things in words: "1 page", "2 pages".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// failed is a result that the model can act on.
+func Failed(format string, args ...any) Output {
+	text := "error: " + fmt.Sprintf(format, args...)
+	return Output{Document: text, Shown: text, IsError: true}
 }

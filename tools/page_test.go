@@ -10,20 +10,20 @@ import (
 func TestPaginate(t *testing.T) {
 	texts := map[string]string{
 		"empty":    "",
-		"one page": strings.Repeat("a", pageRunes),
-		"one more": strings.Repeat("a", pageRunes+1),
+		"one page": strings.Repeat("a", PageRunes),
+		"one more": strings.Repeat("a", PageRunes+1),
 		"lines":    strings.Repeat("a line of thirty-two characters\n", 1000),
 		"words":    strings.Repeat("word ", 5000),
 		"wide":     strings.Repeat("é日😀", 9000),
-		"late end": strings.Repeat("a", pageRunes-1) + "\n" + strings.Repeat("b", 10),
+		"late end": strings.Repeat("a", PageRunes-1) + "\n" + strings.Repeat("b", 10),
 	}
 	for name, text := range texts {
-		pages := paginate(text)
+		pages := Paginate(text)
 		if strings.Join(pages, "") != text {
 			t.Errorf("%s: the pages are not the text", name)
 		}
 		for i, p := range pages {
-			if n := utf8.RuneCountInString(p); n > pageRunes || !utf8.ValidString(p) || (i < len(pages)-1 && n < pageRunes/2) {
+			if n := utf8.RuneCountInString(p); n > PageRunes || !utf8.ValidString(p) || (i < len(pages)-1 && n < PageRunes/2) {
 				t.Errorf("%s: page %d has %d characters, valid %v", name, i+1, n, utf8.ValidString(p))
 			}
 		}
@@ -38,7 +38,7 @@ func TestShow(t *testing.T) {
 	for i := range 2000 {
 		fmt.Fprintf(&b, "line %d of the Log\n", i+1)
 	}
-	d := document{kind: "text", notes: []string{"a note"}, text: b.String()}
+	d := Document{Kind: "text", Notes: []string{"a note"}, Text: b.String()}
 	tests := []struct {
 		page    int
 		find    string
@@ -57,9 +57,9 @@ func TestShow(t *testing.T) {
 		{0, "nowhere", false, []string{`[log.txt: text, a note; no line holds "nowhere"]`}, "line 1"},
 	}
 	for _, test := range tests {
-		out := d.show("log.txt", test.page, test.find)
-		if out.IsError != test.isError || out.Document != d.text {
-			t.Errorf("page %d, find %q: error %v, whole document %v", test.page, test.find, out.IsError, out.Document == d.text)
+		out := d.Show("log.txt", test.page, test.find)
+		if out.IsError != test.isError || out.Document != d.Text {
+			t.Errorf("page %d, find %q: error %v, whole document %v", test.page, test.find, out.IsError, out.Document == d.Text)
 		}
 		mustHold(t, "what is shown", out.Shown, test.want...)
 		if test.not != "" && strings.Contains(out.Shown, test.not) {
@@ -71,8 +71,8 @@ func TestShow(t *testing.T) {
 // A match deep inside a long line is shown with what is around it, also where
 // upper and lower case differ in length.
 func TestFindInLongLine(t *testing.T) {
-	d := document{kind: "text", text: strings.Repeat("İ", 3000) + " the Needle is here " + strings.Repeat("z", 3000)}
-	out := d.show("long.txt", 0, "needle")
+	d := Document{Kind: "text", Text: strings.Repeat("İ", 3000) + " the Needle is here " + strings.Repeat("z", 3000)}
+	out := d.Show("long.txt", 0, "needle")
 	mustHold(t, "what is shown", out.Shown, "1:…", "İ the Needle is here z", "z…\n")
 	if n := utf8.RuneCountInString(out.Shown); n > 600 {
 		t.Errorf("%d characters shown", n)

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"image"
 	"image/color"
@@ -45,14 +46,14 @@ const PictureTokens = 3000
 // text of an error, on why there is nothing to show, is for the model. A large
 // photograph takes a few hundred megabytes for a moment.
 func NewPicture(data []byte) (*llm.Image, error) {
-	format, known := formatOf(data)
+	format, known := FormatOf(data)
 	switch {
 	case len(data) == 0:
-		return nil, unreadablef("it is empty (0 bytes)")
+		return nil, Unreadablef("it is empty (0 bytes)")
 	case !known:
-		return nil, unreadablef("it is of type %s, not a picture that can be shown; such are %s", kindOf(mimetype.Detect(data)), pictures)
+		return nil, Unreadablef("it is of type %s, not a picture that can be shown; such are %s", kindOf(mimetype.Detect(data)), pictures)
 	case len(data) > MaxPicture:
-		return nil, unreadablef("it is larger than %d MiB", MaxPicture>>20)
+		return nil, Unreadablef("it is larger than %d MiB", MaxPicture>>20)
 	}
 	return format.prepare(data)
 }
@@ -71,7 +72,7 @@ type imageFormat struct {
 
 // formatOf tells a picture by its first bytes. Some endpoints refuse a gif that
 // moves, so none is sent as it is.
-func formatOf(data []byte) (imageFormat, bool) {
+func FormatOf(data []byte) (imageFormat, bool) {
 	for _, f := range []imageFormat{
 		{"\x89PNG\r\n\x1a\n", "png", true, reading(png.DecodeConfig), reading(png.Decode)},
 		{"\xff\xd8\xff", "jpeg", true, reading(jpeg.DecodeConfig), reading(jpeg.Decode)},
@@ -100,7 +101,7 @@ func (f imageFormat) prepare(data []byte) (sent *llm.Image, err error) {
 		return nil, err
 	}
 	if f.name == "jpeg" && bytes.Count(data, []byte("\xff\xda")) > maxScans {
-		return nil, unreadablef("it is a jpeg picture of more than %d scans, which is too much to decode", maxScans)
+		return nil, Unreadablef("it is a jpeg picture of more than %d scans, which is too much to decode", maxScans)
 	}
 	pixels := int64(config.Width) * int64(config.Height)
 	switch config.ColorModel {
@@ -108,7 +109,7 @@ func (f imageFormat) prepare(data []byte) (sent *llm.Image, err error) {
 		pixels *= 2
 	}
 	if pixels > maxPixels || f.name == "jpeg" && jpegBytes(data, pixels) > maxJPEG || max(config.Width, config.Height) > maxLength {
-		return nil, unreadablef("it is a %s picture of %d × %d pixels, which is too large to decode", f.name, config.Width, config.Height)
+		return nil, Unreadablef("it is a %s picture of %d × %d pixels, which is too large to decode", f.name, config.Width, config.Height)
 	}
 	// Also what is sent as it is: an endpoint refuses a damaged picture, and the question with it.
 	decoded, err := f.decode(data)
@@ -120,7 +121,7 @@ func (f imageFormat) prepare(data []byte) (sent *llm.Image, err error) {
 	}
 	media, small, ok := encode(upright(fit(decoded), orientation(data)), f.name == "jpeg", maxSent)
 	if !ok {
-		return nil, unreadablef("it is a %s picture that cannot be made small enough", f.name)
+		return nil, Unreadablef("it is a %s picture that cannot be made small enough", f.name)
 	}
 	return &llm.Image{MediaType: media, Data: small}, nil
 }
@@ -146,15 +147,15 @@ func (f imageFormat) header(data []byte) (config image.Config, err error) {
 func (f imageFormat) damaged(err error) error {
 	why := ""
 	if err != nil {
-		why = ": " + plain(err)
+		why = ": " + Plain(err)
 	}
 	var inTIFF tiff.UnsupportedError
 	var inJPEG jpeg.UnsupportedError
 	var inPNG png.UnsupportedError
 	if errors.As(err, &inTIFF) || errors.As(err, &inJPEG) || errors.As(err, &inPNG) || errors.Is(err, bmp.ErrUnsupported) {
-		return unreadablef("it is a %s picture of a kind that cannot be decoded%s", f.name, why)
+		return Unreadablef("it is a %s picture of a kind that cannot be decoded%s", f.name, why)
 	}
-	return unreadablef("it is a %s picture that is cut off or damaged%s", f.name, why)
+	return Unreadablef("it is a %s picture that is cut off or damaged%s", f.name, why)
 }
 
 func reading[T any](from func(io.Reader) (T, error)) func([]byte) (T, error) {
@@ -222,4 +223,222 @@ func encode(m *image.RGBA, lossy bool, limit int) (media string, sent []byte, ok
 		}
 	}
 	return "", nil, false
+}
+
+// frames counts what a picture of this kind shows one after the other, by its
+// structure, and says what they are; 0 where it is one picture.
+func (f imageFormat) frames(data []byte) (count int, what string) {
+	switch f.name {
+	case "gif":
+		return gifFrames(data), "frames"
+	case "png":
+		return pngFrames(data), "frames"
+	case "webp":
+		return webpFrames(data), "frames"
+	case "tiff":
+		if n := tiffPages(data); n > 1 {
+			return n, "pages"
+		}
+	}
+	return 0, ""
+}
+
+// pngFrames is what a png that moves says before its pixels.
+func pngFrames(data []byte) int {
+	for rest := skipped(data, 8); len(rest) >= 12; {
+		size := int64(binary.BigEndian.Uint32(rest))
+		switch kind := string(rest[4:8]); {
+		case kind == "acTL":
+			return int(binary.BigEndian.Uint32(rest[8:]))
+		case kind == "IDAT" || size > int64(len(rest)):
+			return 0
+		}
+		rest = skipped(rest, int(size)+12)
+	}
+	return 0
+}
+
+func webpFrames(data []byte) (frames int) {
+	for rest := skipped(data, 12); len(rest) >= 8; {
+		if bytes.HasPrefix(rest, []byte("ANMF")) {
+			frames++
+		}
+		size := int64(binary.LittleEndian.Uint32(rest[4:]))
+		rest = skipped(rest, int(min(8+size+size%2, int64(len(rest)))))
+	}
+	return frames
+}
+
+// tiffPages counts the directories of a tiff, each of which leads to the next.
+// Those that lead back end it.
+func tiffPages(data []byte) (pages int) {
+	var order binary.ByteOrder = binary.LittleEndian
+	if bytes.HasPrefix(data, []byte("MM")) {
+		order = binary.BigEndian
+	}
+	if len(data) < 8 {
+		return 0
+	}
+	seen := map[int64]bool{}
+	for at := int64(order.Uint32(data[4:])); at > 0 && at+2 <= int64(len(data)); pages++ {
+		next := at + 2 + 12*int64(order.Uint16(data[at:]))
+		if seen[at] {
+			return pages
+		}
+		if next+4 > int64(len(data)) {
+			return pages + 1
+		}
+		seen[at] = true
+		at = int64(order.Uint32(data[next:]))
+	}
+	return pages
+}
+
+// jpegBytes is what decoding a jpeg of that many pixels lays out, by its header:
+// its samples, the coefficients of all of them if it is progressive, and its
+// pixels once more if it is of four inks. A header that is not understood counts
+// as the worst.
+func jpegBytes(data []byte, pixels int64) int64 {
+	frame, progressive := jpegFrame(data)
+	if len(frame) < 6 || len(frame) < 6+3*int(frame[5]) {
+		return pixels * (4*5 + 4)
+	}
+	components := frame[6 : 6+3*int(frame[5])]
+	var all, most int64 // samples of a block of pixels, and of its finest component
+	for ; len(components) > 0; components = components[3:] {
+		samples := int64(components[1]>>4) * int64(components[1]&15)
+		all, most = all+samples, max(most, samples)
+	}
+	if most == 0 {
+		return pixels * (4*5 + 4)
+	}
+	each := int64(1)
+	if progressive {
+		each += 4
+	}
+	bytes := pixels * all * each / most
+	if frame[5] == 4 {
+		bytes += 4 * pixels
+	}
+	return bytes
+}
+
+// jpegFrame is the body of a jpeg's frame header; nil if there is none.
+func jpegFrame(data []byte) (body []byte, progressive bool) {
+	for rest := skipped(data, 2); len(rest) >= 4 && rest[0] == 0xff; {
+		marker := rest[1]
+		switch {
+		case marker == 0xff: // filling
+			rest = rest[1:]
+			continue
+		case marker == 0xda:
+			return nil, false
+		case marker == 0x01 || marker >= 0xd0 && marker <= 0xd7: // stands alone
+			rest = rest[2:]
+			continue
+		}
+		size := int(binary.BigEndian.Uint16(rest[2:]))
+		if size < 2 || len(rest) < 2+size {
+			return nil, false
+		}
+		if marker >= 0xc0 && marker <= 0xc2 {
+			return rest[4 : 2+size], marker == 0xc2
+		}
+		rest = rest[2+size:]
+	}
+	return nil, false
+}
+
+// orientation reads how the pixels of a jpeg (from its Exif data) or of a tiff
+// are to be turned: 1 to 8 as in the TIFF specification, 1 for not at all. That
+// of other formats is not read.
+func orientation(data []byte) int {
+	if bytes.HasPrefix(data, []byte("\xff\xd8")) {
+		data = exif(data)
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	switch {
+	case bytes.HasPrefix(data, []byte("MM\x00*")):
+		order = binary.BigEndian
+	case !bytes.HasPrefix(data, []byte("II*\x00")):
+		return 1
+	}
+	if len(data) < 8 {
+		return 1
+	}
+	at := int64(order.Uint32(data[4:]))
+	if at+2 > int64(len(data)) {
+		return 1
+	}
+	entries := data[at+2:]
+	for range order.Uint16(data[at:]) {
+		if len(entries) < 12 {
+			return 1
+		}
+		const tag, short = 0x0112, 3
+		if order.Uint16(entries) == tag && order.Uint16(entries[2:]) == short {
+			if o := int(order.Uint16(entries[8:])); o >= 1 && o <= 8 {
+				return o
+			}
+			return 1
+		}
+		entries = entries[12:]
+	}
+	return 1
+}
+
+// exif returns the Exif data of a jpeg, which has the form of a tiff; nil if
+// there is none before the pixels.
+func exif(data []byte) []byte {
+	for rest := data[2:]; len(rest) >= 4 && rest[0] == 0xff; {
+		if rest[1] == 0xff { // filling
+			rest = rest[1:]
+			continue
+		}
+		size := int(binary.BigEndian.Uint16(rest[2:]))
+		if rest[1] == 0xda || size < 2 || len(rest) < 2+size {
+			return nil
+		}
+		if body, found := bytes.CutPrefix(rest[4:2+size], []byte("Exif\x00\x00")); found && rest[1] == 0xe1 {
+			return body
+		}
+		rest = rest[2+size:]
+	}
+	return nil
+}
+
+// upright turns and mirrors m as its orientation says.
+func upright(m *image.RGBA, orientation int) *image.RGBA {
+	if orientation <= 1 || orientation > 8 {
+		return m
+	}
+	right, low := m.Bounds().Dx()-1, m.Bounds().Dy()-1
+	size := image.Rect(0, 0, right+1, low+1)
+	if orientation >= 5 {
+		size = image.Rect(0, 0, low+1, right+1)
+	}
+	out := image.NewRGBA(size)
+	for y := range size.Dy() {
+		for x := range size.Dx() {
+			fromX, fromY := x, y
+			switch orientation {
+			case 2:
+				fromX = right - x
+			case 3:
+				fromX, fromY = right-x, low-y
+			case 4:
+				fromY = low - y
+			case 5:
+				fromX, fromY = y, x
+			case 6:
+				fromX, fromY = y, low-x
+			case 7:
+				fromX, fromY = right-y, low-x
+			case 8:
+				fromX, fromY = right-y, x
+			}
+			out.SetRGBA(x, y, m.RGBAAt(fromX, fromY))
+		}
+	}
+	return out
 }

@@ -31,10 +31,10 @@ func TestFrames(t *testing.T) {
 			t.Errorf("%s %q: %d, want %d", test.name, test.data, got, test.want)
 		}
 	}
-	f, _ := formatOf([]byte(moving))
+	f, _ := FormatOf([]byte(moving))
 	doc, err := f.about([]byte(moving))
 	must(t, err)
-	mustHold(t, "a png that moves", doc.text, "frames: 5\n")
+	mustHold(t, "a png that moves", doc.Text, "frames: 5\n")
 	if err := f.damaged(tiff.UnsupportedError("compression value 7")); !strings.Contains(err.Error(), "of a kind that cannot be decoded") {
 		t.Error(err)
 	}

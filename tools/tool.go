@@ -55,7 +55,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gaia-harness/gaia/internal/secret"
+	"github.com/gaia-harness/gaia/tools/internal/direct"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -93,21 +93,21 @@ type Output struct {
 // followed, and an error from it refuses the redirect; Kept is what tools keep
 // between the calls of the attempt.
 type Env struct {
-	Root     *folder
+	Root     *Folder
 	AllowURL func(url string) error
-	Kept     *kept
+	Kept     *Kept
 	grant    *grant // of a tool that asks a model; nil: nothing limits it
 }
 
-// kept holds what tools keep between the calls of one attempt, such as a process,
-// each under a name of its own. It ends with the attempt.
-type kept struct {
+// Kept holds what tools keep between the calls of one attempt, such as a process,
+// each under its name. It ends with the attempt.
+type Kept struct {
 	mu    sync.Mutex
 	byKey map[string]io.Closer
 }
 
-// get returns what is kept under a name, made on first need.
-func (k *kept) get(name string, open func() (io.Closer, error)) (io.Closer, error) {
+// Get returns what is kept under a name; open makes it where there is nothing yet.
+func (k *Kept) Get(name string, open func() (io.Closer, error)) (io.Closer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if have, ok := k.byKey[name]; ok {
@@ -124,8 +124,8 @@ func (k *kept) get(name string, open func() (io.Closer, error)) (io.Closer, erro
 	return made, nil
 }
 
-// close ends everything.
-func (k *kept) close() error {
+// Close ends everything that is kept.
+func (k *Kept) Close() error {
 	k.mu.Lock()
 	all := k.byKey
 	k.byKey = nil
@@ -150,22 +150,30 @@ type Tool interface {
 	call(ctx context.Context, env *Env, args []byte) (Output, error)
 }
 
-// defined is a tool whose arguments are of type A.
-type defined[A any] struct {
-	spec   Spec
-	schema *jsonschema.Resolved
-	urls   func(A) []string // that are made of the arguments; nil: none are
-	writer bool
-	run    func(context.Context, *Env, A) (Output, error)
+// AdmitsDirectly returns the addresses that a tool makes of arguments, in a test.
+func AdmitsDirectly(_ direct.Key, t Tool, args []byte) ([]string, error) { return t.admits(args) }
+
+// CallDirectly calls a tool without the Gate, in a test: its key has no other holder.
+func CallDirectly(ctx context.Context, _ direct.Key, t Tool, env *Env, args []byte) (Output, error) {
+	return t.call(ctx, env, args)
 }
 
-// define makes a tool from one definition: the schema shown to the model, the
-// validation and the decoding all come from A's fields and their tags. It
-// panics if A has no JSON Schema, which is a mistake in the program.
-func define[A any](name, description string, run func(context.Context, *Env, A) (Output, error)) *defined[A] {
+// Definition describes a tool whose arguments are of type A: the schema shown to the
+// model, the validation and the decoding all come from A's fields and their tags.
+type Definition[A any] struct {
+	Name, Description string
+	Run               func(context.Context, *Env, A) (Output, error)
+	URLs              func(A) []string   // addresses that are made of the arguments; nil: none are
+	Need              func(*Env, A) Need // of a tool that asks a model; nil: it asks none
+	Writes            bool               // calls can change the workspace
+}
+
+// Define makes a tool from its definition. It panics if A has no JSON Schema, which is a
+// mistake in the program.
+func Define[A any](d Definition[A]) Tool {
 	schema, err := jsonschema.For[A](nil)
 	if err != nil {
-		panic(fmt.Sprintf("tool %s: %v", name, err))
+		panic(fmt.Sprintf("tool %s: %v", d.Name, err))
 	}
 	parameters, err := json.Marshal(schema)
 	if len(schema.Properties) == 0 {
@@ -173,36 +181,114 @@ func define[A any](name, description string, run func(context.Context, *Env, A) 
 		parameters = []byte(`{"type":"object","properties":{},"additionalProperties":false}`)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("tool %s: %v", name, err))
+		panic(fmt.Sprintf("tool %s: %v", d.Name, err))
 	}
 	resolved, err := schema.Resolve(nil)
 	if err != nil {
-		panic(fmt.Sprintf("tool %s: %v", name, err))
+		panic(fmt.Sprintf("tool %s: %v", d.Name, err))
 	}
-	return &defined[A]{spec: Spec{Name: name, Description: description, Parameters: parameters}, schema: resolved, run: run}
+	tool := &defined[A]{d, Spec{Name: d.Name, Description: d.Description, Parameters: parameters}, resolved}
+	if d.Need != nil {
+		return askingTool[A]{tool}
+	}
+	return tool
+}
+
+type defined[A any] struct {
+	Definition[A]
+	spec   Spec
+	schema *jsonschema.Resolved
 }
 
 func (d *defined[A]) Spec() Spec { return d.spec }
 
-func (d *defined[A]) writes() bool { return d.writer }
+func (d *defined[A]) writes() bool { return d.Writes }
 
 // decode accepts exactly one JSON value that fits the schema: no unknown or
 // repeated names.
 func (d *defined[A]) decode(args []byte) (A, error) {
 	var a, none A
 	args = orNone(args)
-	var v any
-	if err := json.Unmarshal(args, &v); err != nil {
-		return none, fmt.Errorf("the arguments of %s are not one JSON object: %s", d.spec.Name, reason(err))
-	}
-	if err := d.schema.Validate(v); err != nil {
-		return none, fmt.Errorf("the arguments do not fit %s: %s; its parameters are %s",
-			d.spec.Name, unfit(err), d.spec.Parameters)
+	if err := validate(d.spec, d.schema, args); err != nil {
+		return none, err
 	}
 	if err := json.Unmarshal(args, &a, json.RejectUnknownMembers(true)); err != nil {
 		return none, fmt.Errorf("the arguments do not fit %s: %s", d.spec.Name, reason(err))
 	}
 	return a, nil
+}
+
+func (d *defined[A]) admits(args []byte) ([]string, error) {
+	a, err := d.decode(args)
+	if err != nil || d.URLs == nil {
+		return nil, err
+	}
+	return d.URLs(a), nil
+}
+
+func (d *defined[A]) call(ctx context.Context, env *Env, args []byte) (Output, error) {
+	a, err := d.decode(args)
+	if err != nil {
+		return Failed("%v", err), nil
+	}
+	out, err := d.Run(ctx, env, a)
+	return out.valid(), err
+}
+
+// askingTool is a tool that asks a model.
+type askingTool[A any] struct{ *defined[A] }
+
+func (t askingTool[A]) needs(env *Env, args []byte) Need {
+	a, err := t.decode(args)
+	if err != nil { // it does not run
+		return Need{}
+	}
+	return t.Need(env, a)
+}
+
+// Foreign describes a tool that only a schema knows, such as one of an MCP server. It
+// changes no workspace.
+type Foreign struct {
+	Spec   Spec
+	Schema *jsonschema.Resolved    // of Spec.Parameters
+	Check  func(args []byte) error // is asked before the schema is applied
+	Run    func(ctx context.Context, env *Env, args []byte) (Output, error)
+}
+
+// DefineForeign makes a tool from its description.
+func DefineForeign(f Foreign) Tool { return &foreign{f} }
+
+type foreign struct{ f Foreign }
+
+func (t *foreign) Spec() Spec { return t.f.Spec }
+
+func (t *foreign) writes() bool { return false }
+
+func (t *foreign) admits(args []byte) ([]string, error) {
+	if err := t.f.Check(args); err != nil {
+		return nil, err
+	}
+	return nil, validate(t.f.Spec, t.f.Schema, orNone(args))
+}
+
+func (t *foreign) call(ctx context.Context, env *Env, args []byte) (Output, error) {
+	if _, err := t.admits(args); err != nil {
+		return Failed("%v", err), nil
+	}
+	out, err := t.f.Run(ctx, env, orNone(args))
+	return out.valid(), err
+}
+
+// validate accepts exactly one JSON value that fits a schema.
+func validate(spec Spec, schema *jsonschema.Resolved, args []byte) error {
+	var v any
+	if err := json.Unmarshal(args, &v); err != nil {
+		return fmt.Errorf("the arguments of %s are not one JSON object: %s", spec.Name, reason(err))
+	}
+	if err := schema.Validate(v); err != nil {
+		return fmt.Errorf("the arguments do not fit %s: %s; its parameters are %s", spec.Name, unfit(err), spec.Parameters)
+	}
+	return nil
 }
 
 // orNone is the arguments of a call: no text at all counts as {}, which is what
@@ -222,13 +308,9 @@ var (
 	atOffset    = regexp.MustCompile(` after offset [0-9]+`)
 )
 
-// maxReason bounds, in bytes, what a library's error is quoted with. It is below
-// what the evidence keeps of a name.
-const maxReason = 240
-
 // unfit is a schema's error without the value that does not fit it.
 func unfit(err error) string {
-	return clipped(quotedValue.ReplaceAllString(strings.ReplaceAll(err.Error(), "validating root: ", ""), `type: it has type "`))
+	return Clipped(quotedValue.ReplaceAllString(strings.ReplaceAll(err.Error(), "validating root: ", ""), `type: it has type "`))
 }
 
 // reason is err without the name of the library that found it.
@@ -237,44 +319,7 @@ func reason(err error) string {
 	for _, prefix := range []string{"jsontext: ", "json: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
-	return clipped(atOffset.ReplaceAllString(text, ""))
-}
-
-// clipped takes credentials out before the cut: half of one is not known for one.
-func clipped(s string) string {
-	s, _ = secret.Redact(s, trajectory.Redacted)
-	return strings.ToValidUTF8(s[:min(len(s), maxReason)], "")
-}
-
-func (d *defined[A]) admits(args []byte) ([]string, error) {
-	a, err := d.decode(args)
-	if err != nil || d.urls == nil {
-		return nil, err
-	}
-	return d.urls(a), nil
-}
-
-// askingTool is a tool that asks a model.
-type askingTool[A any] struct {
-	*defined[A]
-	need func(*Env, A) Need
-}
-
-func (t askingTool[A]) needs(env *Env, args []byte) Need {
-	a, err := t.decode(args)
-	if err != nil { // it does not run
-		return Need{}
-	}
-	return t.need(env, a)
-}
-
-func (d *defined[A]) call(ctx context.Context, env *Env, args []byte) (Output, error) {
-	a, err := d.decode(args)
-	if err != nil {
-		return failed("%v", err), nil
-	}
-	out, err := d.run(ctx, env, a)
-	return out.valid(), err
+	return Clipped(atOffset.ReplaceAllString(text, ""))
 }
 
 // valid makes everything that came from outside UTF-8, which the evidence is
@@ -288,16 +333,15 @@ func (o Output) valid() Output {
 	return o
 }
 
-// count is a number of things in words: "1 page", "2 pages".
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
+// without takes a secret out of everything that came from outside.
+func (o Output) Without(secret string) Output {
+	if secret == "" {
+		return o
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// failed is a result that the model can act on.
-func failed(format string, args ...any) Output {
-	text := "error: " + fmt.Sprintf(format, args...)
-	return Output{Document: text, Shown: text, IsError: true}
+	clean := func(s string) string { return strings.ReplaceAll(s, secret, trajectory.Redacted) }
+	o.Document, o.Shown = clean(o.Document), clean(o.Shown)
+	for i, u := range o.URLs {
+		o.URLs[i] = trajectory.URL{URL: clean(u.URL), Status: u.Status, ContentType: clean(u.ContentType)}
+	}
+	return o
 }

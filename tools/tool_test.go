@@ -2,25 +2,13 @@ package tools
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
-
-// everyTool is each tool once; nothing is asked of the network.
-func everyTool() []Tool {
-	w := NewWeb(WebConfig{})
-	return []Tool{NewReadFile(Reader{}), NewListFiles(), NewCalculate(), NewWebFetch(w), NewWebSearch(w, Engine{Name: SearXNG, URL: "http://search.example/search"}),
-		NewTranscribe(nil, "m"), NewDescribeImage(nil, "m", Reader{}), NewUnsafePython(Interpreter{})}
-}
 
 // workspace is an Env over a directory with the given files.
 func workspace(t *testing.T, files map[string][]byte) *Env {
@@ -40,7 +28,7 @@ func workspace(t *testing.T, files map[string][]byte) *Env {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return &Env{Root: &folder{Root: root}, AllowURL: func(string) error { return nil }}
+	return &Env{Root: &Folder{Root: root}, AllowURL: func(string) error { return nil }}
 }
 
 // use calls a tool as the Gate would.
@@ -50,7 +38,7 @@ func use(t *testing.T, tool Tool, env *Env, args any) Output {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := tool.call(t.Context(), env, text)
+	out, err := callTool(t.Context(), tool, env, text)
 	if err != nil {
 		t.Fatalf("%s %s: %v", tool.Spec().Name, text, err)
 	}
@@ -59,52 +47,17 @@ func use(t *testing.T, tool Tool, env *Env, args any) Output {
 
 type object = map[string]any
 
+func callTool(ctx context.Context, tool Tool, env *Env, args []byte) (Output, error) {
+	return tool.call(ctx, env, args)
+}
+
+func admits(tool Tool, args []byte) ([]string, error) { return tool.admits(args) }
+
 func mustHold(t *testing.T, what, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			t.Errorf("%s does not hold %q:\n%s", what, part, text[:runeOffset(text, 800)])
-		}
-	}
-}
-
-func TestSpecs(t *testing.T) {
-	want := map[string]struct{ all, required []string }{
-		"read_file":  {[]string{"path", "inside", "page", "find"}, []string{"path"}},
-		"list_files": {},
-		"calculate":  {[]string{"expression"}, []string{"expression"}},
-		"web_fetch":  {[]string{"url", "mode", "page", "find", "archived"}, []string{"url"}},
-		"web_search": {[]string{"query"}, []string{"query"}},
-
-		"transcribe_audio": {[]string{"path", "page", "find"}, []string{"path"}},
-		"describe_image":   {[]string{"path", "inside", "question", "page"}, []string{"path", "question"}},
-		"python":           {[]string{"code", "timeout_s"}, []string{"code"}},
-	}
-	for _, tool := range everyTool() {
-		spec := tool.Spec()
-		var schema struct {
-			Type       string
-			Properties map[string]struct{ Type, Description string }
-			Required   []string
-			Additional *bool `json:"additionalProperties"`
-		}
-		if err := json.Unmarshal(spec.Parameters, &schema, json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(true)); err != nil {
-			t.Fatalf("%s: %v in %s", spec.Name, err, spec.Parameters)
-		}
-		if schema.Type != "object" || schema.Properties == nil || schema.Additional == nil || *schema.Additional {
-			t.Errorf("%s is not a closed object with properties: %s", spec.Name, spec.Parameters)
-		}
-		w, known := want[spec.Name]
-		if !known || spec.Description == "" {
-			t.Errorf("unexpected or undescribed tool %q", spec.Name)
-		}
-		if len(schema.Properties) != len(w.all) || strings.Join(schema.Required, " ") != strings.Join(w.required, " ") {
-			t.Errorf("%s: parameters %s", spec.Name, spec.Parameters)
-		}
-		for _, name := range w.all {
-			if p := schema.Properties[name]; p.Type == "" || p.Description == "" {
-				t.Errorf("%s.%s has no type or no description", spec.Name, name)
-			}
+			t.Errorf("%s does not hold %q:\n%s", what, part, text[:RuneOffset(text, 800)])
 		}
 	}
 }
@@ -125,96 +78,10 @@ func TestRefusalsSayNoMoreThanTheCall(t *testing.T) {
 	}
 }
 
-// TestAsked: what is decided on is what the arguments name, whatever the JSON
-// they are written in, and what the tool makes of them. The names of arguments
-// that the rules know are those of the tools.
-func TestAsked(t *testing.T) {
-	tests := []struct {
-		tool Tool
-		args string
-		want policy.Call
-	}{
-		{NewReadFile(Reader{}), `{"path":"a\u002fb.csv","find":"x"}`, policy.Call{Paths: []string{"a/b.csv"}, Texts: []string{"x", "a/b.csv"}}},
-		{NewListFiles(), ``, policy.Call{Paths: []string{"."}}},
-		{NewCalculate(), `{"expression":"1+1"}`, policy.Call{Texts: []string{"1+1"}}},
-		{NewDescribeImage(nil, "m", Reader{}), `{"path":"a.png","question":"what?"}`, policy.Call{Paths: []string{"a.png"}, Texts: []string{"a.png", "what?"}}},
-		{NewTranscribe(nil, "m"), `{"path":"a.wav"}`, policy.Call{Paths: []string{"a.wav"}, Texts: []string{"a.wav"}}},
-		{NewUnsafePython(Interpreter{}), `{"code":"import os"}`, policy.Call{Code: []string{"import os"}, Texts: []string{"import os"}}},
-		{NewWebFetch(NewWeb(WebConfig{})), `{"url":"http://a.example/#x","archived":"2020"}`, policy.Call{
-			URLs:  []string{"http://a.example/#x", "https://web.archive.org/web/2020/http://a.example/#x", "https://web.archive.org/web/20200701000000id_/http://a.example/"},
-			Texts: []string{"2020", "http://a.example/#x"}}},
-		{NewWebSearch(NewWeb(WebConfig{}), Engine{Name: SearXNG, URL: "http://s.example/search?lang=en"}), `{"query":"sea gulls"}`,
-			policy.Call{URLs: []string{"http://s.example/search?format=json&lang=en&q=sea+gulls"}, Texts: []string{"sea gulls"}}},
-	}
-	seen := []string{}
-	for _, test := range tests {
-		s := newSession(t, &gateSink{}, nil, test.tool)
-		test.want.Tool, test.want.Known, test.want.TaskID = test.tool.Spec().Name, true, "task"
-		seen = append(seen, test.want.Tool)
-		got := s.read(Call{"c", test.want.Tool, test.args}).asked
-		if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s %s: -want +got\n%s", test.want.Tool, test.args, diff)
-		}
-	}
-	if slices.Sort(seen); !slices.Equal(seen, policy.BuiltinTools()) {
-		t.Errorf("tested are %q, and the rules know %q", seen, policy.BuiltinTools())
-	}
-}
-
-// Arguments that do not fit are refused with words that name the fault.
-func TestArguments(t *testing.T) {
-	tests := []struct{ args, want string }{
-		{`{"path":"a"}`, ""},
-		{` {"path":"a","page":2} `, ""},
-		{``, `missing properties: ["path"]`},
-		{`{}`, `its parameters are {"type":"object"`},
-		{`{"path":null}`, `want "string"`},
-		{`{"path":7}`, `/properties/path`},
-		{`{"path":"a","page":"2"}`, `want "integer"`},
-		{`{"path":"a","page":2.5}`, `want "integer"`},
-		{`{"path":"a","page":99999999999999999999}`, `do not fit read_file`},
-		{`{"path":"a","mode":"r"}`, `["mode"]`},
-		{`{"Path":"a"}`, `["Path"]`},
-		{`{"path":"a","path":"b"}`, `duplicate object member name`},
-		{`["a"]`, `want "object"`},
-		{`"a"`, `want "object"`},
-		{`{"path":"a"} {}`, `not one JSON object`},
-		{`{"path":"a"`, `not one JSON object`},
-		{`{"path":"\ud800"}`, `not one JSON object`},
-		{"{\"path\":\"\xff\"}", `not one JSON object`},
-	}
-	for _, test := range tests {
-		_, err := NewReadFile(Reader{}).admits([]byte(test.args))
-		switch {
-		case err == nil && test.want != "":
-			t.Errorf("%s: accepted", test.args)
-		case err != nil && test.want == "":
-			t.Errorf("%s: %v", test.args, err)
-		case err != nil && !strings.Contains(err.Error(), test.want):
-			t.Errorf("%s: %q does not say %q", test.args, err, test.want)
-		}
-	}
-}
-
-// A call that was admitted with bad arguments all the same is a result, and
-// one that is cancelled is an error.
-func TestCallEnds(t *testing.T) {
-	env := workspace(t, map[string][]byte{"a.txt": []byte("a")})
-	out, err := NewReadFile(Reader{}).call(t.Context(), env, []byte(`{"pth":"a.txt"}`))
-	if err != nil || !out.IsError {
-		t.Errorf("bad arguments: %+v, %v", out, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, tool := range everyTool() {
-		args, waits := map[string]string{"read_file": `{"path":"a.txt"}`, "web_fetch": `{"url":"http://192.0.2.1/"}`, "web_search": `{"query":"a"}`, "list_files": ``}[tool.Spec().Name]
-		if !waits { // or asks what this tool has not: a model, a program
-			continue
-		}
-		if _, err := tool.call(ctx, env, []byte(args)); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, cancelled: %v", tool.Spec().Name, err)
-		}
-	}
+type pagedArgs struct {
+	Path string `json:"path"`
+	Page int    `json:"page,omitzero"`
+	Find string `json:"find,omitzero"`
 }
 
 // What is decoded marshals to arguments that decode to the same.
@@ -222,11 +89,11 @@ func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{`{"path":"a"}`, `{"path":"a","page":3,"find":"x"}`, `{}`, ``, `{"path":"a","path":"b"}`, `{"path":1e400}`, `[[[[`, `{"path":"\u0000"}`} {
 		f.Add([]byte(seed))
 	}
-	tool := NewReadFile(Reader{}).(*defined[readFileArgs])
+	tool := Define(Definition[pagedArgs]{Name: "read"}).(*defined[pagedArgs])
 	f.Fuzz(func(t *testing.T, args []byte) {
 		a, err := tool.decode(args)
 		if err != nil {
-			if a != (readFileArgs{}) {
+			if a != (pagedArgs{}) {
 				t.Errorf("%+v with error %v", a, err)
 			}
 			return
@@ -239,4 +106,11 @@ func FuzzArguments(f *testing.F) {
 			t.Errorf("%s: %+v, then %+v, %v", args, a, again, err)
 		}
 	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

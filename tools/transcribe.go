@@ -28,36 +28,36 @@ type transcribeArgs struct {
 // written down by model. What the model refuses is a result that says so; a
 // model that cannot be asked at all, or not after many tries, is an error.
 func NewTranscribe(ask Transcriber, model string) Tool {
-	tool := define("transcribe_audio",
-		"Writes down what is said in a recording of the workspace (mp3, m4a, wav, flac, ogg, webm, mp4 and other sound, up to 25 MiB). It hears words only, no music and no noises. Long transcripts come in pages; find looks inside.",
-		func(ctx context.Context, env *Env, a transcribeArgs) (Output, error) {
-			data, err := readInside(env, a.Path)
+	return Define(Definition[transcribeArgs]{Name: "transcribe_audio",
+		Description: "Writes down what is said in a recording of the workspace (mp3, m4a, wav, flac, ogg, webm, mp4 and other sound, up to 25 MiB). It hears words only, no music and no noises. Long transcripts come in pages; find looks inside.",
+		Run: func(ctx context.Context, env *Env, a transcribeArgs) (Output, error) {
+			data, err := env.ReadFile(a.Path)
 			if err == nil {
 				err = transcribable(data)
 			}
 			if err != nil {
-				return failed("cannot transcribe %q: %v", a.Path, err), nil
+				return Failed("cannot transcribe %q: %v", a.Path, err), nil
 			}
-			// The name in the task is nobody's business, and its extension may be wrong.
+			// The name in the task is not passed on, and its extension may be wrong.
 			recording := llm.Transcription{Model: model, FileName: "audio" + mimetype.Detect(data).Extension(), Audio: data}
-			if !env.grant.covers(NeedOfRecording(recording)) { // a program has changed it meanwhile
-				return failed("cannot transcribe %q: it has grown since the call was allowed; ask again", a.Path), nil
+			asked := env.Asking(model)
+			if !asked.Covers(NeedOfRecording(recording)) { // a program has changed it meanwhile
+				return Failed("cannot transcribe %q: it has grown since the call was allowed; ask again", a.Path), nil
 			}
-			asked := newAsking(model, env.grant)
-			heard, err := ask.Transcribe(ctx, recording, &asked)
+			heard, err := ask.Transcribe(ctx, recording, asked)
 			if err != nil {
-				return asked.failure(err, fmt.Sprintf("cannot transcribe %q", a.Path), "the transcription model")
+				return asked.Failure(err, fmt.Sprintf("cannot transcribe %q", a.Path), "the transcription model")
 			}
-			out := transcript(heard).clipped().show(plainName(a.Path), a.Page, a.Find)
-			return asked.mark(out, heard.RequestID, heard.ResponseModel), nil
-		})
-	return askingTool[transcribeArgs]{tool, func(env *Env, a transcribeArgs) Need {
-		data, err := readInside(env, a.Path)
-		if err != nil { // it is never asked
-			data = nil
-		}
-		return NeedOfRecording(llm.Transcription{Model: model, Audio: data})
-	}}
+			out := transcript(heard).Clipped().Show(PlainName(a.Path), a.Page, a.Find)
+			return asked.Mark(out, heard.RequestID, heard.ResponseModel), nil
+		},
+		Need: func(env *Env, a transcribeArgs) Need {
+			data, err := env.ReadFile(a.Path)
+			if err != nil { // it is never asked
+				data = nil
+			}
+			return NeedOfRecording(llm.Transcription{Model: model, Audio: data})
+		}})
 }
 
 // What a recording has at least and at most in a second: bytes, of the leanest
@@ -91,13 +91,13 @@ func transcribable(data []byte) error {
 	return fmt.Errorf("it is of type %s, not a recording", kindOf(detected))
 }
 
-func transcript(heard llm.Transcript) document {
-	doc := document{kind: "transcript", text: heard.Text}
+func transcript(heard llm.Transcript) Document {
+	doc := Document{Kind: "transcript", Text: heard.Text}
 	if heard.Milliseconds > 0 {
-		doc.notes = append(doc.notes, fmt.Sprintf("%.1f seconds", float64(heard.Milliseconds)/1000))
+		doc.Notes = append(doc.Notes, fmt.Sprintf("%.1f seconds", float64(heard.Milliseconds)/1000))
 	}
 	if strings.TrimSpace(heard.Text) == "" {
-		doc.notes = append(doc.notes, "no words were heard")
+		doc.Notes = append(doc.Notes, "no words were heard")
 	}
 	return doc
 }

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net/http"
@@ -17,28 +16,9 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/testkit/files"
 	"github.com/gaia-harness/gaia/trajectory"
 )
-
-// makeWAV is a recording: so many samples of silence, 8 kHz, 8 bits.
-func makeWAV(samples int) []byte {
-	b := []byte("RIFF")
-	b = binary.LittleEndian.AppendUint32(b, uint32(36+samples))
-	b = append(b, "WAVEfmt "...)
-	b = binary.LittleEndian.AppendUint32(b, 16)
-	b = binary.LittleEndian.AppendUint16(b, 1) // PCM
-	b = binary.LittleEndian.AppendUint16(b, 1) // one channel
-	b = binary.LittleEndian.AppendUint32(b, 8000)
-	b = binary.LittleEndian.AppendUint32(b, 8000)
-	b = binary.LittleEndian.AppendUint16(b, 1)
-	b = binary.LittleEndian.AppendUint16(b, 8)
-	b = append(b, "data"...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(samples))
-	for range samples {
-		b = append(b, 0x80)
-	}
-	return b
-}
 
 const earKey = "sk-test-0123456789abcdef"
 
@@ -97,23 +77,23 @@ func TestTranscribe(t *testing.T) {
 		shown string
 		model *trajectory.ModelUse
 	}{
-		{"memo.wav", string(makeWAV(800)), []http.HandlerFunc{hears}, nil, "audio.wav audio/wave hearing-model",
+		{"memo.wav", string(files.MakeWAV(800)), []http.HandlerFunc{hears}, nil, "audio.wav audio/wave hearing-model",
 			"[memo.wav: transcript, 12.5 seconds; page 1 of 1]\nThe ferry leaves at nine.", used(1, cost(1250), "hearing-model-2")},
-		{"busy first.wav", string(makeWAV(8)), []http.HandlerFunc{say(429, `{}`), say(502, `<html>`), hears}, nil, "audio.wav audio/wave hearing-model",
+		{"busy first.wav", string(files.MakeWAV(8)), []http.HandlerFunc{say(429, `{}`), say(502, `<html>`), hears}, nil, "audio.wav audio/wave hearing-model",
 			"The ferry leaves at nine.", used(3, cost(1250), "hearing-model-2")},
 		{"wrongly named.pdf", mp3, []http.HandlerFunc{hears}, nil, "audio.mp3 audio/mpeg hearing-model", "[wrongly named.pdf: transcript", used(1, cost(1250), "hearing-model-2")},
-		{"evil\"\r\nX: y.wav", string(makeWAV(8)), []http.HandlerFunc{hears}, nil, "audio.wav audio/wave hearing-model", `["evil\"\r\nX: y.wav": transcript`, used(1, cost(1250), "hearing-model-2")},
-		{"silence.wav", string(makeWAV(8)), []http.HandlerFunc{say(200, `{"text":" "}`)}, nil, "audio.wav audio/wave hearing-model",
+		{"evil\"\r\nX: y.wav", string(files.MakeWAV(8)), []http.HandlerFunc{hears}, nil, "audio.wav audio/wave hearing-model", `["evil\"\r\nX: y.wav": transcript`, used(1, cost(1250), "hearing-model-2")},
+		{"silence.wav", string(files.MakeWAV(8)), []http.HandlerFunc{say(200, `{"text":" "}`)}, nil, "audio.wav audio/wave hearing-model",
 			"[silence.wav: transcript, no words were heard; page 1 of 1]\n ", used(1, nil, "")},
-		{"long.wav", string(makeWAV(8)), []http.HandlerFunc{say(200, `{"text":"`+strings.Repeat("word ", 3000)+`"}`)}, object{"page": 2}, "audio.wav audio/wave hearing-model",
+		{"long.wav", string(files.MakeWAV(8)), []http.HandlerFunc{say(200, `{"text":"`+strings.Repeat("word ", 3000)+`"}`)}, object{"page": 2}, "audio.wav audio/wave hearing-model",
 			"[long.wav: transcript; page 2 of 2]\nword word", used(1, nil, "")},
-		{"find.wav", string(makeWAV(8)), []http.HandlerFunc{hears}, object{"find": "NINE"}, "audio.wav audio/wave hearing-model",
+		{"find.wav", string(files.MakeWAV(8)), []http.HandlerFunc{hears}, object{"find": "NINE"}, "audio.wav audio/wave hearing-model",
 			"1:The ferry leaves at nine.", used(1, cost(1250), "hearing-model-2")},
-		{"too much.wav", string(makeWAV(8)), []http.HandlerFunc{say(413, `{"error":{"message":"Maximum content size limit exceeded"}}`)}, nil, "audio.wav audio/wave hearing-model",
+		{"too much.wav", string(files.MakeWAV(8)), []http.HandlerFunc{say(413, `{"error":{"message":"Maximum content size limit exceeded"}}`)}, nil, "audio.wav audio/wave hearing-model",
 			`error: cannot transcribe "too much.wav": the transcription model does not take it: Maximum content size limit exceeded`, used(1, cost(0), "")},
-		{"odd.wav", string(makeWAV(8)), []http.HandlerFunc{say(400, `{"error":{"message":"Invalid file format, `+earKey+`"}}`)}, nil, "audio.wav audio/wave hearing-model",
+		{"odd.wav", string(files.MakeWAV(8)), []http.HandlerFunc{say(400, `{"error":{"message":"Invalid file format, `+earKey+`"}}`)}, nil, "audio.wav audio/wave hearing-model",
 			"the transcription model does not take it: Invalid file format, [redacted]", used(1, cost(0), "")},
-		{"page.wav", string(makeWAV(8)), []http.HandlerFunc{hears}, object{"page": 7}, "audio.wav audio/wave hearing-model",
+		{"page.wav", string(files.MakeWAV(8)), []http.HandlerFunc{hears}, object{"page": 7}, "audio.wav audio/wave hearing-model",
 			"error: there is no page 7 of page.wav: the last one is 1", used(1, cost(1250), "hearing-model-2")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -144,8 +124,8 @@ func TestTranscribeRefuses(t *testing.T) {
 		"text.mp3":    []byte("These are words, not sound.\n"),
 		"empty.wav":   nil,
 		"picture.mp3": []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
-		"large.wav":   append(makeWAV(8), make([]byte, maxRecording)...),
-		"dir/a.wav":   makeWAV(8),
+		"large.wav":   append(files.MakeWAV(8), make([]byte, maxRecording)...),
+		"dir/a.wav":   files.MakeWAV(8),
 	})
 	huge, err := os.Create(filepath.Join(env.Root.Name(), "huge.wav"))
 	if err != nil {
@@ -183,10 +163,10 @@ func TestTranscribeRefuses(t *testing.T) {
 // An endpoint that cannot be asked is no result: the run stops, or the attempt
 // is made again.
 func TestTranscribeBreaks(t *testing.T) {
-	env := workspace(t, map[string][]byte{"a.wav": makeWAV(8)})
+	env := workspace(t, map[string][]byte{"a.wav": files.MakeWAV(8)})
 	call := func(ctx context.Context, step http.HandlerFunc) (out Output, tries int, err error) {
 		var sent []string
-		out, err = NewTranscribe(ear(t, &sent, step), "hearing-model").call(ctx, env, []byte(`{"path":"a.wav"}`))
+		out, err = callTool(ctx, NewTranscribe(ear(t, &sent, step), "hearing-model"), env, []byte(`{"path":"a.wav"}`))
 		return out, len(sent), err
 	}
 	for name, tc := range map[string]struct {
@@ -223,7 +203,7 @@ func TestGateTranscribes(t *testing.T) {
 	})
 	sink := &gateSink{}
 	s := newSession(t, sink, func(p *policy.Policy) { p.MaxCostMicroUSD = 2500 }, NewTranscribe(ask, "hearing-model"))
-	if err := os.WriteFile(filepath.Join(s.workspace.Root().Name(), "memo.wav"), makeWAV(8), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.workspace.Root().Name(), "memo.wav"), files.MakeWAV(8), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	call := []Call{{"c1", "transcribe_audio", `{"path":"memo.wav"}`}}
@@ -256,7 +236,7 @@ func TestGateTranscribes(t *testing.T) {
 func TestTranscribeSpec(t *testing.T) {
 	tool := NewTranscribe(nil, "hearing-model")
 	for _, args := range []string{``, `{}`, `{"path":7}`, `{"path":"a","model":"x"}`} {
-		if _, err := tool.admits([]byte(args)); err == nil {
+		if _, err := admits(tool, []byte(args)); err == nil {
 			t.Errorf("%s is accepted", args)
 		}
 	}
@@ -270,7 +250,7 @@ func TestBrokenTranscriptionsArePaid(t *testing.T) {
 	ask := ear(t, &sent, say(200, `{"duration":60}`)) // billed, and no transcript
 	sink := &gateSink{}
 	s := newSession(t, sink, nil, NewTranscribe(ask, "hearing-model"), NewCalculate())
-	if err := os.WriteFile(filepath.Join(s.workspace.Root().Name(), "memo.wav"), makeWAV(8), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.workspace.Root().Name(), "memo.wav"), files.MakeWAV(8), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Run(t.Context(), 1, []Call{{"c1", "transcribe_audio", `{"path":"memo.wav"}`}})

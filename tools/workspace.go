@@ -18,7 +18,7 @@ import (
 // Nothing is looked at before it is needed: where no tool writes, a workspace costs
 // nothing.
 type Workspace struct {
-	root    *folder
+	root    *Folder
 	dir     string
 	store   *os.Root        // files by the hex digits of their digest; nil: nothing was kept yet
 	stored  map[string]bool // digests
@@ -38,7 +38,7 @@ func OpenWorkspace(dir string) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Workspace{root: &folder{Root: root}, dir: dir, stored: map[string]bool{}, lines: written{byFile: map[string]map[uint64]int{}}}, nil
+	return &Workspace{root: &Folder{Root: root}, dir: dir, stored: map[string]bool{}, lines: written{byFile: map[string]map[uint64]int{}}}, nil
 }
 
 // Root is the folder, which nothing that is done through it leaves.
@@ -132,7 +132,7 @@ func (w *Workspace) copyIn(e *entry, content io.ReadSeeker) error {
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	if err := e.readFile(io.TeeReader(content, out), maxWorkspace); err == errTooMany {
+	if err := e.readFile(io.TeeReader(content, out), MaxWorkspace); err == errTooMany {
 		return err
 	} else if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
@@ -216,7 +216,7 @@ func (w *Workspace) putBack(e entry) error {
 // empty removes everything in a folder, however much there is of it and however
 // deep it is nested: what lies in a folder in it is moved up before it is removed,
 // so that no path becomes long.
-func empty(root *folder) error {
+func empty(root *Folder) error {
 	if err := root.chmod(".", 0o700); err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func empty(root *folder) error {
 }
 
 // eachIn does something that takes each name out of a folder, until there is none.
-func eachIn(root *folder, dir string, do func(name string) error) error {
+func eachIn(root *Folder, dir string, do func(name string) error) error {
 	for {
 		d, err := root.OpenFile(dir, os.O_RDONLY|nonblock, 0)
 		if err != nil {

@@ -207,7 +207,7 @@ func TestWorkspaceTooLarge(t *testing.T) {
 		do         func(root *os.Root) error
 	}{
 		{"files", "more than 1000", func(r *os.Root) (err error) {
-			for i := range maxEntries + 1 {
+			for i := range MaxEntries + 1 {
 				err = errors.Join(err, r.WriteFile(fmt.Sprintf("deep/f%d", i), nil, 0o644))
 			}
 			return err
@@ -441,7 +441,7 @@ func TestTreeDigest(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	must(t, err)
 	defer root.Close()
-	found, err := look(&folder{Root: root}, nil)
+	found, err := look(&Folder{Root: root}, nil)
 	must(t, err)
 	got, err := found.digest()
 	must(t, err)

@@ -193,7 +193,7 @@ func nameIn(side, path string, there bool) string {
 	if !there {
 		return "/dev/null"
 	}
-	return plainName(side + path)
+	return PlainName(side + path)
 }
 
 // counted returns how many lines a diff adds and removes. Its first three name the

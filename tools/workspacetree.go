@@ -116,17 +116,17 @@ func permissions(b uint32) fs.FileMode {
 // look returns all that is in a workspace. An *unkeepable says why that cannot be
 // had. Unless take is nil it gets each entry, of a file with its content, while the
 // folder that it is in is open, and may correct what the entry says of that.
-func look(f *folder, take func(e *entry, content io.ReadSeeker) error) (tree, error) {
+func look(f *Folder, take func(e *entry, content io.ReadSeeker) error) (tree, error) {
 	var found tree
-	left := int64(maxWorkspace)
-	err := f.walk(func(name string, info fs.FileInfo, err error) error {
+	left := int64(MaxWorkspace)
+	err := f.Walk(func(name string, info fs.FileInfo, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case len(name) > maxPath:
 			return &unkeepable{fmt.Sprintf("a path in it is longer than %d bytes", maxPath)}
-		case len(found) > maxEntries: // it is an entry itself
-			return &unkeepable{fmt.Sprintf("there are more than %d files and folders in it", maxEntries)}
+		case len(found) > MaxEntries: // it is an entry itself
+			return &unkeepable{fmt.Sprintf("there are more than %d files and folders in it", MaxEntries)}
 		}
 		e := entry{Kind: kindOther, Mode: bits(info.Mode()), Path: recordable(name), name: name}
 		var content *os.File
@@ -167,7 +167,7 @@ func look(f *folder, take func(e *entry, content io.ReadSeeker) error) (tree, er
 	return found, nil
 }
 
-func (e *entry) readLink(f *folder) error {
+func (e *entry) readLink(f *Folder) error {
 	target, err := f.Readlink(e.name)
 	if err != nil {
 		return err
@@ -195,10 +195,10 @@ func (e *entry) readFile(content io.Reader, limit int64) error {
 	return nil
 }
 
-var errTooMany = &unkeepable{fmt.Sprintf("its files are larger than %d MiB together", maxWorkspace>>20)}
+var errTooMany = &unkeepable{fmt.Sprintf("its files are larger than %d MiB together", MaxWorkspace>>20)}
 
 // openFile opens a regular file for reading, also one that nobody may read.
-func openFile(root *folder, name string, info fs.FileInfo) (*os.File, error) {
+func openFile(root *Folder, name string, info fs.FileInfo) (*os.File, error) {
 	if info.Mode().Perm()&0o400 == 0 {
 		if err := root.Chmod(name, info.Mode()|0o400); err != nil {
 			return nil, err

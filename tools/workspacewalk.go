@@ -14,19 +14,19 @@ import (
 // What a workspace may hold, so that all of it can be kept and listed in a line
 // of the journal, and looked at again and again while programs write to it.
 const (
-	maxEntries   = 1000
-	maxWorkspace = 256 << 20 // bytes, of all files: four attachments of the largest size
+	MaxEntries   = 1000
+	MaxWorkspace = 256 << 20 // bytes, of all files: four attachments of the largest size
 	maxPath      = 1024      // bytes
-	maxDepth     = 64        // folders in each other; looking at them takes the square of it
+	MaxDepth     = 64        // folders in each other; looking at them takes the square of it
 )
 
 // maxNames is more than there may be in a workspace: what is too much is counted a
 // little further, since it may have been there from the start.
-const maxNames = 2*maxEntries + 1
+const MaxNames = 2*MaxEntries + 1
 
-// folder is a workspace as all that look at it share it. What is done through it
+// Folder is a workspace as all that look at it share it. What is done through it
 // leaves it nowhere.
-type folder struct {
+type Folder struct {
 	*os.Root
 	walking sync.Mutex // held by who walks: nobody else is to see what is open meanwhile
 }
@@ -42,7 +42,7 @@ type folder struct {
 // through: nothing is to be hidden in them, and nothing is to change by being
 // looked at. Programs may be running in the folder: nothing that was found is relied
 // on, no link is followed, and of each folder at most maxNames names are read.
-func (f *folder) walk(visit func(name string, info fs.FileInfo, err error) error) error {
+func (f *Folder) Walk(visit func(name string, info fs.FileInfo, err error) error) error {
 	if f == nil {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (f *folder) walk(visit func(name string, info fs.FileInfo, err error) error
 	return nil
 }
 
-func (f *folder) walkFrom(name string, info fs.FileInfo, err error, visit func(string, fs.FileInfo, error) error) error {
+func (f *Folder) walkFrom(name string, info fs.FileInfo, err error, visit func(string, fs.FileInfo, error) error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (f *folder) walkFrom(name string, info fs.FileInfo, err error, visit func(s
 
 // open returns what is in a folder, and what closes it again if it was closed.
 // One that a program has given other permissions meanwhile is left as it is.
-func (f *folder) open(name string, info fs.FileInfo) (entries []fs.DirEntry, shut func(), err error) {
+func (f *Folder) open(name string, info fs.FileInfo) (entries []fs.DirEntry, shut func(), err error) {
 	shut = func() {}
 	closed := info.Mode().Perm()&0o700 != 0o700
 	if closed {
@@ -121,7 +121,7 @@ func (f *folder) open(name string, info fs.FileInfo) (entries []fs.DirEntry, shu
 // here, by the folder that is open: by its path it would take a look at each folder
 // above it.
 func entriesOf(d *os.File) ([]fs.DirEntry, error) {
-	entries, err := d.ReadDir(maxNames)
+	entries, err := d.ReadDir(MaxNames)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
@@ -132,14 +132,14 @@ func entriesOf(d *os.File) ([]fs.DirEntry, error) {
 // lstat and chmod reach the folder itself by its place, which only this process
 // has a say in: once it is closed there is no other way. What is below it they
 // reach through it only.
-func (f *folder) lstat(name string) (fs.FileInfo, error) {
+func (f *Folder) lstat(name string) (fs.FileInfo, error) {
 	if name == "." {
 		return os.Lstat(f.Name())
 	}
 	return f.Lstat(name)
 }
 
-func (f *folder) chmod(name string, mode fs.FileMode) error {
+func (f *Folder) chmod(name string, mode fs.FileMode) error {
 	if name == "." {
 		return os.Chmod(f.Name(), mode)
 	}
@@ -148,7 +148,7 @@ func (f *folder) chmod(name string, mode fs.FileMode) error {
 
 // enterable lets a program be started in a folder that code has closed: nobody
 // could, and what closed it may be gone.
-func (f *folder) enterable() error {
+func (f *Folder) Enterable() error {
 	if f == nil {
 		return nil
 	}
@@ -162,4 +162,4 @@ func (f *folder) enterable() error {
 }
 
 // tooDeep reports whether a folder of this name is deeper than one may be.
-func tooDeep(name string) bool { return strings.Count(name, "/") >= maxDepth }
+func TooDeep(name string) bool { return strings.Count(name, "/") >= MaxDepth }

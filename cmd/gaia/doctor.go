@@ -18,7 +18,9 @@ import (
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/loader"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/mcp"
+	sandboxtools "github.com/gaia-harness/gaia/tools/sandbox"
+	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -352,7 +354,7 @@ func (x *exam) ofSenses(ctx context.Context, m doctor.Models) []doctor.Finding {
 		given(2, "rehearsal: a built-in web")
 	case x.search == searchNone:
 		given(2, "left out by --search "+searchNone)
-	case x.engine.Name == tools.SearXNG:
+	case x.engine.Name == web.SearXNG:
 		given(2, "searxng at "+x.engine.Origin()+", not asked")
 	case x.engine.Name != "":
 		given(2, x.engine.Name+", with the key from "+x.keyVariable(x.engine.Name)+", not asked")
@@ -498,7 +500,7 @@ func (x *exam) serversFinding(ctx context.Context, w *world) doctor.Finding {
 		if program && !outside {
 			server.Sandbox = w.sandbox
 		}
-		network := program && !outside && e.Network == tools.NetworkHost
+		network := program && !outside && e.Network == mcp.NetworkHost
 		if err == nil && x.plan.SubmitIntent && outside {
 			err = x.unconfined(&x.runSettings, e)
 		}
@@ -536,9 +538,9 @@ func (x *exam) serversFinding(ctx context.Context, w *world) doctor.Finding {
 
 func (a *app) pythonFinding(ctx context.Context, w *world) doctor.Finding {
 	const use = "the model's code runs in it"
-	interpreter, err := tools.FindInterpreter(ctx, onPath("python3"), a.forShims())
+	interpreter, err := sandboxtools.FindInterpreter(ctx, onPath("python3"), a.forShims())
 	if err == nil && w.noSandbox == nil {
-		err = tools.CheckPython(ctx, w.sandbox, interpreter)
+		err = sandboxtools.CheckPython(ctx, w.sandbox, interpreter)
 	}
 	f := doctor.Tried("python", use, "Python "+interpreter.Version+" at "+interpreter.Path, err)
 	if err == nil && w.noSandbox != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -170,7 +170,7 @@ func TestDoctorRehearsal(t *testing.T) {
 // TestDoctorMissing: what is not there is optional, also where something else goes
 // without it.
 func TestDoctorMissing(t *testing.T) {
-	w := &world{noSandbox: &tools.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
+	w := &world{noSandbox: &sandbox.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
 	if f := (&app{getenv: os.Getenv}).pythonFinding(t.Context(), w); f.State != doctor.Missing {
 		t.Errorf("python without a sandbox: %+v", f)
 	}

@@ -25,6 +25,9 @@ import (
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/sandbox"
+	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -32,8 +35,8 @@ import (
 type world struct {
 	run.Env
 	close     func() error
-	sandbox   *tools.Sandbox // nil: there is none
-	noSandbox error          // why
+	sandbox   *sandbox.Sandbox // nil: there is none
+	noSandbox error            // why
 }
 
 func (w world) Close() error {
@@ -139,7 +142,7 @@ func (w *world) rehearse(s *runSettings) error {
 		s.plan.Transcription.Origin = rehearsalHost + fixtures.TranscriptionModel
 	}
 	s.plan.Search = nil
-	return w.equip(tools.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL}, tools.Engine{Name: tools.SearXNG, URL: fixtures.SearchURL})
+	return w.equip(web.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL}, web.Engine{Name: web.SearXNG, URL: fixtures.SearchURL})
 }
 
 // connect fills in the endpoint that the settings name.
@@ -164,7 +167,7 @@ func (w *world) connect(s *runSettings, apiKey string) error {
 	if s.engine.Name != "" {
 		s.plan.Search = &plan.SearchPlan{Engine: s.engine.Name, Origin: s.engine.Origin()}
 	}
-	return w.equip(tools.WebConfig{}, s.engine)
+	return w.equip(web.WebConfig{}, s.engine)
 }
 
 // bounded refuses a model whose cost a budget bounds and no price table knows.
@@ -336,15 +339,15 @@ const (
 
 // equip fills in the tools of a run; search needs an engine. Documents that could harm
 // this process are read by another run of this program.
-func (w *world) equip(c tools.WebConfig, engine tools.Engine) (err error) {
+func (w *world) equip(c web.WebConfig, engine web.Engine) (err error) {
 	if w.Reader, err = child(w.sandbox); err != nil {
 		return err
 	}
 	c.Reader = w.Reader // with the same memory: an attachment is read for its probes and by the agent
-	web := tools.NewWeb(c)
-	w.Tools = []tools.Tool{tools.NewReadFile(c.Reader), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
+	fetcher := web.NewWeb(c)
+	w.Tools = []tools.Tool{document.NewReadFile(c.Reader), tools.NewListFiles(), tools.NewCalculate(), web.NewWebFetch(fetcher)}
 	if engine.Name != "" {
-		w.Tools = append(w.Tools, tools.NewWebSearch(web, engine))
+		w.Tools = append(w.Tools, web.NewWebSearch(fetcher, engine))
 	}
 	return nil
 }
@@ -391,9 +394,9 @@ type searchKey struct {
 // it.
 func searchKeys() []searchKey {
 	return []searchKey{
-		{tools.Tavily, []string{"TAVILY_API_KEY"}},
-		{tools.Brave, []string{"BRAVE_API_KEY", "BRAVE_SEARCH_API_KEY"}},
-		{tools.Serper, []string{"SERPER_API_KEY"}},
+		{web.Tavily, []string{"TAVILY_API_KEY"}},
+		{web.Brave, []string{"BRAVE_API_KEY", "BRAVE_SEARCH_API_KEY"}},
+		{web.Serper, []string{"SERPER_API_KEY"}},
 	}
 }
 
@@ -402,7 +405,7 @@ func searchKeys() []searchKey {
 func (a *app) settleSearch(s *runSettings) error {
 	keys, found := map[string]string{}, []string(nil)
 	if s.searxng != "" {
-		found = append(found, tools.SearXNG)
+		found = append(found, web.SearXNG)
 	}
 	for _, k := range searchKeys() {
 		for _, name := range k.variables {
@@ -414,7 +417,7 @@ func (a *app) settleSearch(s *runSettings) error {
 	}
 	if instance := a.getenv("SEARXNG_URL"); s.searxng == "" && instance != "" {
 		s.searxng = instance
-		found = append(found, tools.SearXNG)
+		found = append(found, web.SearXNG)
 	}
 	name := s.search
 	if name == "" && len(found) > 0 {
@@ -423,14 +426,14 @@ func (a *app) settleSearch(s *runSettings) error {
 			fmt.Fprintf(a.stderr, "gaia: web_search asks %s, though %s could be asked, too; --search chooses\n", name, strings.Join(found[1:], " and "))
 		}
 	}
-	if name != tools.SearXNG {
+	if name != web.SearXNG {
 		s.searxng = ""
 	}
 	if name == "" || name == searchNone {
 		return nil
 	}
-	s.engine = tools.Engine{Name: name, URL: s.searxng, Key: keys[name]}
-	if name == tools.SearXNG {
+	s.engine = web.Engine{Name: name, URL: s.searxng, Key: keys[name]}
+	if name == web.SearXNG {
 		u, err := url.Parse(s.searxng)
 		switch {
 		case s.searxng == "":

@@ -14,7 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/settings"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -169,7 +169,7 @@ func (s *runSettings) addRunFlags(cmd *cobra.Command) {
 
 // addSearchFlags makes the flag that says what the tool web_search asks.
 func (s *runSettings) addSearchFlags(cmd *cobra.Command) {
-	engines := []string{tools.Tavily, tools.Brave, tools.Serper, tools.SearXNG, searchNone}
+	engines := []string{web.Tavily, web.Brave, web.Serper, web.SearXNG, searchNone}
 	cmd.Flags().Var(choice(&s.search, strings.Join(engines, "|")), "search", "search engine of the tool web_search (default: the first whose key or address is set)")
 	completeFixed(cmd, "search", engines...)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/submit"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
@@ -331,7 +331,7 @@ func convertAttemptsCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := tools.LimitProcess(); err != nil {
+			if err := document.LimitProcess(); err != nil {
 				return err
 			}
 			return errors.Join(history.Convert(os.Stdin, os.Stdout), os.Stdout.Close())

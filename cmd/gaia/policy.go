@@ -15,6 +15,10 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/mcp"
+	"github.com/gaia-harness/gaia/tools/sandbox"
+	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -317,9 +321,9 @@ func (c checkedCall) decide(p policy.Policy) (policy.Decision, error) {
 
 // unfit says why the arguments do not fit the schema of a built-in tool, "" if they do.
 func (c checkedCall) unfit() (string, error) {
-	web := tools.NewWeb(tools.WebConfig{})
-	builtin := []tools.Tool{tools.NewCalculate(), tools.NewDescribeImage(nil, "", tools.Reader{}), tools.NewListFiles(), tools.NewReadFile(tools.Reader{}),
-		tools.NewTranscribe(nil, ""), tools.NewUnsafePython(tools.Interpreter{}), tools.NewWebFetch(web), tools.NewWebSearch(web, tools.Engine{Name: tools.SearXNG})}
+	fetcher := web.NewWeb(web.WebConfig{})
+	builtin := []tools.Tool{tools.NewCalculate(), tools.NewDescribeImage(nil, "", document.Reader{}), tools.NewListFiles(), document.NewReadFile(document.Reader{}),
+		tools.NewTranscribe(nil, ""), sandbox.NewUnsafePython(sandbox.Interpreter{}), web.NewWebFetch(fetcher), web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG})}
 	at := slices.IndexFunc(builtin, func(t tools.Tool) bool { return t.Spec().Name == c.tool })
 	if at < 0 {
 		return "", fmt.Errorf("the schema of %q is not known", c.tool)
@@ -386,7 +390,7 @@ func modes() []string {
 func noTool(name string) string {
 	own := policy.ToolName(name)
 	server, _, remote := strings.Cut(own, "__")
-	if own == policy.EveryTool || slices.Contains(policy.BuiltinTools(), own) || remote && regexp.MustCompile(tools.MCPName).MatchString(server) {
+	if own == policy.EveryTool || slices.Contains(policy.BuiltinTools(), own) || remote && regexp.MustCompile(mcp.MCPName).MatchString(server) {
 		return ""
 	}
 	if near := settings.Nearest(own, policy.BuiltinTools()); near != "" {

@@ -20,18 +20,21 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/mcp"
+	sandboxtools "github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
 // child is this program as a reader of documents, with what of this machine helps it, in
 // the sandbox.
-func child(sandbox *tools.Sandbox) (tools.Reader, error) {
+func child(sandbox *sandboxtools.Sandbox) (document.Reader, error) {
 	executable, err := os.Executable()
 	if err != nil {
-		return tools.Reader{}, fmt.Errorf("finding this program, which reads documents: %w", err)
+		return document.Reader{}, fmt.Errorf("finding this program, which reads documents: %w", err)
 	}
-	return tools.Reader{Child: []string{executable, convertName}, Poppler: poppler(sandbox), Memory: new(tools.Memory)}, nil
+	return document.Reader{Child: []string{executable, convertName}, Poppler: poppler(sandbox), Memory: new(document.Memory)}, nil
 }
 
 const convertName = "convert-document"
@@ -45,15 +48,15 @@ func convertCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.Join(tools.Convert(os.Stdin, os.Stdout), os.Stdout.Close())
+			return errors.Join(document.Convert(os.Stdin, os.Stdout), os.Stdout.Close())
 		},
 	}
 }
 
 // poppler is where poppler's programs are on this machine; nil if none is there.
 // They run in the sandbox, if there is one.
-func poppler(sandbox *tools.Sandbox) *tools.Poppler {
-	p := tools.Poppler{Text: onPath("pdftotext"), Pages: onPath("pdftoppm"), Sandbox: sandbox}
+func poppler(sandbox *sandboxtools.Sandbox) *document.Poppler {
+	p := document.Poppler{Text: onPath("pdftotext"), Pages: onPath("pdftoppm"), Sandbox: sandbox}
 	if p.Text == "" && p.Pages == "" {
 		return nil
 	}
@@ -67,7 +70,7 @@ func (a *app) confine(ctx context.Context, s *runSettings, w *world) error {
 	if err != nil {
 		return err
 	}
-	w.sandbox, w.noSandbox = tools.NewSandbox(ctx, tools.SandboxConfig{Bwrap: onPath("bwrap"), Hidden: hidden})
+	w.sandbox, w.noSandbox = sandboxtools.NewSandbox(ctx, sandboxtools.SandboxConfig{Bwrap: onPath("bwrap"), Hidden: hidden})
 	if w.noSandbox != nil {
 		w.sandbox = nil
 	}
@@ -147,19 +150,19 @@ func (a *app) pythonTool(ctx context.Context, unconfined bool, w *world) (tools.
 	if !unconfined && w.noSandbox != nil {
 		return nil, w.noSandbox
 	}
-	interpreter, err := tools.FindInterpreter(ctx, onPath("python3"), a.forShims())
+	interpreter, err := sandboxtools.FindInterpreter(ctx, onPath("python3"), a.forShims())
 	if err != nil {
 		return nil, err
 	}
 	if unconfined {
-		return tools.NewUnsafePython(interpreter), tools.CheckPython(ctx, nil, interpreter)
+		return sandboxtools.NewUnsafePython(interpreter), sandboxtools.CheckPython(ctx, nil, interpreter)
 	}
-	return tools.NewPython(w.sandbox, interpreter), tools.CheckPython(ctx, w.sandbox, interpreter)
+	return sandboxtools.NewPython(w.sandbox, interpreter), sandboxtools.CheckPython(ctx, w.sandbox, interpreter)
 }
 
 // mending is what would mend what cannot be used; "" if that is not known.
 func mending(err error) string {
-	var u *tools.Unusable
+	var u *sandboxtools.Unusable
 	if errors.As(err, &u) {
 		return u.Remedy
 	}
@@ -188,7 +191,7 @@ func (a *app) addServers(ctx context.Context, w *world, s *runSettings) (secrets
 				}
 			}
 		}
-		if server.Sandbox != nil && e.Network == tools.NetworkHost {
+		if server.Sandbox != nil && e.Network == mcp.NetworkHost {
 			if err := a.networked(s, e); err != nil {
 				return nil, err
 			}
@@ -206,7 +209,7 @@ func (a *app) addServers(ctx context.Context, w *world, s *runSettings) (secrets
 }
 
 // cannotUse is the failure of a server that does not start or says what cannot be used.
-func cannotUse(server tools.MCPServer, settings string, err error) error {
+func cannotUse(server mcp.MCPServer, settings string, err error) error {
 	return &failure{Code: exitUsage, Err: err, Hints: append(server.Hints(), "correct it, or leave it out of "+settings)}
 }
 
@@ -235,8 +238,8 @@ func (a *app) unconfined(s *runSettings, e settings.Server) error {
 
 // server settles where what the settings name is on this machine; runs is the
 // folder of the runs.
-func (a *app) server(e settings.Server, runs string) (tools.MCPServer, []string, error) {
-	server := tools.MCPServer{Name: e.Name, URL: e.URL, Only: e.Tools, Path: a.getenv("PATH"), Headers: map[string]string{}, Env: map[string]string{}, Network: e.Network, StartTimeout: e.StartTimeout}
+func (a *app) server(e settings.Server, runs string) (mcp.MCPServer, []string, error) {
+	server := mcp.MCPServer{Name: e.Name, URL: e.URL, Only: e.Tools, Path: a.getenv("PATH"), Headers: map[string]string{}, Env: map[string]string{}, Network: e.Network, StartTimeout: e.StartTimeout}
 	var secrets []string
 	for header, variable := range e.Headers {
 		value := a.getenv(variable)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/sandbox"
 )
 
 // A run that was planned with python does not go on without it, and one that was
@@ -36,7 +36,7 @@ func TestPlannedPython(t *testing.T) {
 		s := planned(tt.plan)
 		var stderr bytes.Buffer
 		a := &app{stdout: io.Discard, stderr: &stderr, getenv: func(string) string { return "" }}
-		w := &world{noSandbox: &tools.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
+		w := &world{noSandbox: &sandbox.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
 		err := a.addPython(t.Context(), s, w)
 		if s.python != tt.want || (err == nil) != (tt.fails == "") || err != nil && err.Error() != tt.fails || stderr.String() != tt.stderr || len(w.Tools) > 0 {
 			t.Errorf("%s: %q, %v, %q", name, s.python, err, stderr.String())

@@ -14,7 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/web"
 )
 
 func TestSettleSearch(t *testing.T) {
@@ -32,20 +32,20 @@ func TestSettleSearch(t *testing.T) {
 	tests := []struct {
 		name, search, searxng string
 		env                   map[string]string
-		want                  tools.Engine
+		want                  web.Engine
 		says                  string
 	}{
-		{"nothing", "", "", nil, tools.Engine{}, ""},
-		{"all keys", "", "", all, tools.Engine{Name: "tavily", Key: "t"}, "gaia: web_search asks tavily, though brave and serper and searxng could be asked, too; --search chooses\n"},
-		{"three keys", "", "", without("TAVILY_API_KEY"), tools.Engine{Name: "brave", Key: "b"}, "though serper and searxng"},
-		{"the other name", "", "", map[string]string{"BRAVE_SEARCH_API_KEY": " b2\n"}, tools.Engine{Name: "brave", Key: "b2"}, ""},
-		{"an empty key", "", "", map[string]string{"TAVILY_API_KEY": " ", "SERPER_API_KEY": "s"}, tools.Engine{Name: "serper", Key: "s"}, ""},
-		{"an instance", "", "", map[string]string{"SEARXNG_URL": there}, tools.Engine{Name: "searxng", URL: there}, ""},
-		{"a flag before keys", "", here, all, tools.Engine{Name: "searxng", URL: here}, "asks searxng, though tavily and brave and serper could be"},
-		{"named", "serper", "", all, tools.Engine{Name: "serper", Key: "s"}, ""},
-		{"named with an instance given", "brave", here, all, tools.Engine{Name: "brave", Key: "b"}, ""},
-		{"named instance", "searxng", "", all, tools.Engine{Name: "searxng", URL: there}, ""},
-		{"none", "none", here, all, tools.Engine{}, ""},
+		{"nothing", "", "", nil, web.Engine{}, ""},
+		{"all keys", "", "", all, web.Engine{Name: "tavily", Key: "t"}, "gaia: web_search asks tavily, though brave and serper and searxng could be asked, too; --search chooses\n"},
+		{"three keys", "", "", without("TAVILY_API_KEY"), web.Engine{Name: "brave", Key: "b"}, "though serper and searxng"},
+		{"the other name", "", "", map[string]string{"BRAVE_SEARCH_API_KEY": " b2\n"}, web.Engine{Name: "brave", Key: "b2"}, ""},
+		{"an empty key", "", "", map[string]string{"TAVILY_API_KEY": " ", "SERPER_API_KEY": "s"}, web.Engine{Name: "serper", Key: "s"}, ""},
+		{"an instance", "", "", map[string]string{"SEARXNG_URL": there}, web.Engine{Name: "searxng", URL: there}, ""},
+		{"a flag before keys", "", here, all, web.Engine{Name: "searxng", URL: here}, "asks searxng, though tavily and brave and serper could be"},
+		{"named", "serper", "", all, web.Engine{Name: "serper", Key: "s"}, ""},
+		{"named with an instance given", "brave", here, all, web.Engine{Name: "brave", Key: "b"}, ""},
+		{"named instance", "searxng", "", all, web.Engine{Name: "searxng", URL: there}, ""},
+		{"none", "none", here, all, web.Engine{}, ""},
 	}
 	for _, test := range tests {
 		var said bytes.Buffer
@@ -54,7 +54,7 @@ func TestSettleSearch(t *testing.T) {
 		if err := a.settleSearch(&s); err != nil || s.engine != test.want || !strings.Contains(said.String(), test.says) || (said.Len() > 0) != (test.says != "") {
 			t.Errorf("%s: %+v, %v, says %q", test.name, s.engine, err, said.String())
 		}
-		if (s.searxng != "") != (s.engine.Name == tools.SearXNG) {
+		if (s.searxng != "") != (s.engine.Name == web.SearXNG) {
 			t.Errorf("%s: the address left is %q", test.name, s.searxng)
 		}
 	}
@@ -66,14 +66,14 @@ func TestPlannedSearch(t *testing.T) {
 	a := &app{stderr: &bytes.Buffer{}, getenv: func(name string) string { return env[name] }}
 	for _, test := range []struct {
 		plan *planpkg.SearchPlan
-		want tools.Engine
+		want web.Engine
 		err  string
 	}{
-		{nil, tools.Engine{}, ""},
-		{&planpkg.SearchPlan{Engine: "serper"}, tools.Engine{Name: "serper", Key: "s"}, ""},
-		{&planpkg.SearchPlan{Engine: "brave"}, tools.Engine{}, "there is no key to search with brave"},
-		{&planpkg.SearchPlan{Engine: "searxng"}, tools.Engine{}, "there is no address to search with searxng"},
-		{&planpkg.SearchPlan{Engine: "lycos"}, tools.Engine{}, `--search is "lycos"`},
+		{nil, web.Engine{}, ""},
+		{&planpkg.SearchPlan{Engine: "serper"}, web.Engine{Name: "serper", Key: "s"}, ""},
+		{&planpkg.SearchPlan{Engine: "brave"}, web.Engine{}, "there is no key to search with brave"},
+		{&planpkg.SearchPlan{Engine: "searxng"}, web.Engine{}, "there is no address to search with searxng"},
+		{&planpkg.SearchPlan{Engine: "lycos"}, web.Engine{}, `--search is "lycos"`},
 	} {
 		s := runSettings{taskFlags: taskFlags{source: "dir:data"}}
 		s.concurrency, s.onLost = autoConcurrency, goOn

@@ -18,7 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/verify"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -37,7 +37,7 @@ type runSettings struct {
 
 	// Where models, tools and keys are.
 	baseURL, searxng, prices, cassette, key string
-	engine                                  tools.Engine // of web_search, settled; without a name: none
+	engine                                  web.Engine // of web_search, settled; without a name: none
 	servers                                 []settings.Server
 	serversFrom                             string // file of settings with them
 

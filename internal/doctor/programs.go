@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/sandbox"
 )
 
 // Tried words what became of trying something that a run goes without where it
@@ -23,7 +23,7 @@ func Tried(name, use, works string, err error) Finding {
 // Remedy is what mends a program that does not work. Whatever fails before it is
 // tried fails for want of a place to try it in.
 func Remedy(err error) string {
-	if u := (*tools.Unusable)(nil); errors.As(err, &u) && u.Remedy != "" {
+	if u := (*sandbox.Unusable)(nil); errors.As(err, &u) && u.Remedy != "" {
 		return u.Remedy
 	}
 	return "set TMPDIR to a directory that you can write to, such as TMPDIR=/var/tmp"
@@ -32,7 +32,7 @@ func Remedy(err error) string {
 // Poppler asks a program of poppler for its version.
 func Poppler(ctx context.Context, path, name, use string, environ []string) Finding {
 	if path == "" {
-		return Tried(name, use, "", &tools.Unusable{Why: name + " is not installed", Remedy: "apt install poppler-utils (brew install poppler on macOS)"})
+		return Tried(name, use, "", &sandbox.Unusable{Why: name + " is not installed", Remedy: "apt install poppler-utils (brew install poppler on macOS)"})
 	}
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -41,7 +41,7 @@ func Poppler(ctx context.Context, path, name, use string, environ []string) Find
 	out, err := cmd.CombinedOutput() // some versions exit with an error all the same
 	line, _, _ := strings.Cut(string(out), "\n")
 	if !strings.Contains(line, "version") {
-		return Tried(name, use, "", &tools.Unusable{Why: fmt.Sprintf("%s does not say its version: %v", path, err), Remedy: "apt reinstall poppler-utils (brew reinstall poppler on macOS)"})
+		return Tried(name, use, "", &sandbox.Unusable{Why: fmt.Sprintf("%s does not say its version: %v", path, err), Remedy: "apt reinstall poppler-utils (brew reinstall poppler on macOS)"})
 	}
 	return Tried(name, use, line+" at "+path, nil)
 }

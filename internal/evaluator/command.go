@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/child"
 	"os/exec"
 	"strings"
 	"time"
@@ -76,11 +77,11 @@ func (c Command) run(e rundir.RunEvent) ([]byte, error) {
 	cmd.Env = append([]string{}, c.Environ...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(append(line, '\n')), out, said
 	cmd.WaitDelay = time.Second // for what holds its output open and is not killed
-	group(cmd)
+	child.Group(cmd)
 	err = cmd.Start()
 	if err == nil {
 		err = cmd.Wait()
-		killGroup(cmd)
+		child.Kill(cmd)
 	}
 	switch {
 	case c.Context.Err() != nil:

@@ -38,6 +38,7 @@ import (
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -56,9 +57,9 @@ type Env struct {
 	Preflight   *preflight.Models // asked before the tasks, by clients without a cassette; nil: nothing
 	Cache       *judgecache.Cache // of earlier verdicts; nil: none are used
 
-	Tools    []tools.Tool   // but for those of Transcriber and Viewer
-	Reader   tools.Reader   // reads attachments, for their probes
-	Approver tools.Approver // of calls that need approval; nil: they are denied
+	Tools    []tools.Tool    // but for those of Transcriber and Viewer
+	Reader   document.Reader // reads attachments, for their probes
+	Approver tools.Approver  // of calls that need approval; nil: they are denied
 
 	Concurrency int    // tasks at once; 0: as the limiter allows
 	Continue    bool   // when recording fails: go on without evidence, else stop

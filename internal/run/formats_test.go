@@ -22,7 +22,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
+	sandboxtools "github.com/gaia-harness/gaia/tools/sandbox"
 )
 
 // sensing adds the scripted eyes and ears to a rehearsal.
@@ -200,18 +201,18 @@ func TestAnswersWithoutPrograms(t *testing.T) {
 		t.Fatalf("without programs: %q", without)
 	}
 
-	sandbox, err := tools.NewSandbox(t.Context(), tools.SandboxConfig{Bwrap: path("bwrap")})
+	sandbox, err := sandboxtools.NewSandbox(t.Context(), sandboxtools.SandboxConfig{Bwrap: path("bwrap")})
 	if err != nil {
 		t.Skipf("bubblewrap does not work here: %v", err)
 	}
-	interpreter, err := tools.FindInterpreter(t.Context(), path("python3"), []string{"PATH=" + os.Getenv("PATH")})
+	interpreter, err := sandboxtools.FindInterpreter(t.Context(), path("python3"), []string{"PATH=" + os.Getenv("PATH")})
 	if err != nil {
 		t.Skipf("python3 does not work here: %v", err)
 	}
 	c := config(t, ids...)
-	reader := tools.Reader{Poppler: &tools.Poppler{Text: path("pdftotext"), Sandbox: sandbox}}
-	c.env.Tools[0] = tools.NewReadFile(reader)
-	c.env.Tools = append(c.env.Tools, tools.NewPython(sandbox, interpreter))
+	reader := document.Reader{Poppler: &document.Poppler{Text: path("pdftotext"), Sandbox: sandbox}}
+	c.env.Tools[0] = document.NewReadFile(reader)
+	c.env.Tools = append(c.env.Tools, sandboxtools.NewPython(sandbox, interpreter))
 	a := read(t, execute(t, t.TempDir(), c).Dir)
 	with, ran := a.answers(), false
 	for _, e := range a.executed {

@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -72,7 +73,7 @@ func generated(t testing.TB, tasks endpoint.Tasks, url string, change func(*llm.
 	m.Budgets.Turns, m.Retry.CallTries = 20, client.MaxTries
 	return setup{m, Env{
 		Set: set, Gold: gold, Model: llm.New(client), Limiter: client.Limiter, Prices: prices, Concurrency: 16,
-		Tools: []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate()},
+		Tools: []tools.Tool{document.NewReadFile(document.Reader{}), tools.NewListFiles(), tools.NewCalculate()},
 		Key:   key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: canonical.Digest(nil)},
 		Now: time.Now, Mono: func() time.Duration { return time.Since(began) }, Rand: rand.Reader,
 	}}

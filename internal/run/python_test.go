@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
+	sandboxtools "github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
@@ -26,16 +27,16 @@ import (
 func python(t *testing.T) tools.Tool {
 	t.Helper()
 	bwrap, _ := exec.LookPath("bwrap")
-	sandbox, err := tools.NewSandbox(t.Context(), tools.SandboxConfig{Bwrap: bwrap})
+	sandbox, err := sandboxtools.NewSandbox(t.Context(), sandboxtools.SandboxConfig{Bwrap: bwrap})
 	if err != nil {
 		t.Skipf("there is no sandbox here: %v", err)
 	}
 	path, _ := exec.LookPath("python3")
-	interpreter, err := tools.FindInterpreter(t.Context(), path, []string{"PATH=" + os.Getenv("PATH")})
+	interpreter, err := sandboxtools.FindInterpreter(t.Context(), path, []string{"PATH=" + os.Getenv("PATH")})
 	if err != nil {
 		t.Skipf("there is no python here: %v", err)
 	}
-	return tools.NewPython(sandbox, interpreter)
+	return sandboxtools.NewPython(sandbox, interpreter)
 }
 
 // A line is what a told model says in a turn: calls, one of which is code where

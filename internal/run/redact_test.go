@@ -20,6 +20,8 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -148,8 +150,8 @@ func TestNoCredentialIsWritten(t *testing.T) {
 				defer server.Close()
 				client := llm.New(llm.Config{BaseURL: server.URL, MaxTries: 2, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
 				c.env.Model, c.plan.SubmitIntent = client, false // nobody reports usage
-				web := tools.NewWeb(tools.WebConfig{Exceptions: map[string]string{"harbour.example:80": server.Listener.Addr().String()}})
-				c.env.Tools = []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
+				fetcher := web.NewWeb(web.WebConfig{Exceptions: map[string]string{"harbour.example:80": server.Listener.Addr().String()}})
+				c.env.Tools = []tools.Tool{document.NewReadFile(document.Reader{}), tools.NewListFiles(), tools.NewCalculate(), web.NewWebFetch(fetcher)}
 				c.env.Redact = trajectory.NewRedactor([]string{settingValue})
 				counted := map[trajectory.Type]int{}
 				outcome := ""

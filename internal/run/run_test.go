@@ -27,6 +27,8 @@ import (
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
@@ -88,7 +90,7 @@ func config(t testing.TB, ids ...string) setup {
 	c := &clock{}
 	client := llm.New(llm.Config{BaseURL: server.ModelURL, Prices: prices, MaxTries: 6, Now: c.now,
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
-	web := tools.NewWeb(tools.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL})
+	fetcher := web.NewWeb(web.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL})
 	m := plan.New()
 	m.Dataset.Selection, m.Policy, m.SubmitIntent, m.Rehearsal = filter.Rule(), p, true, true
 	m.Model = plan.ModelPlan{Name: fixtures.Model, Origin: "builtin:model"}
@@ -96,8 +98,8 @@ func config(t testing.TB, ids ...string) setup {
 	return setup{m, Env{
 		Set: set, Gold: gold, Model: client, Prices: prices, Concurrency: 1,
 		Judge: &grading.Judge{Client: client, Name: fixtures.JudgeModel, Origin: "builtin:judge"},
-		Tools: []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web),
-			tools.NewWebSearch(web, tools.Engine{Name: tools.SearXNG, URL: fixtures.SearchURL})},
+		Tools: []tools.Tool{document.NewReadFile(document.Reader{}), tools.NewListFiles(), tools.NewCalculate(), web.NewWebFetch(fetcher),
+			web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG, URL: fixtures.SearchURL})},
 		Key: key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: canonical.Digest(nil)},
 		Now: c.now, Mono: c.mono, Rand: random,
 	}}

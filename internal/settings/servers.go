@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/mcp"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -33,7 +33,7 @@ type Server struct {
 	Tools        []string          `yaml:"tools"`         // of the server's, those that are offered; empty: all
 	Env          []string          `yaml:"env"`           // names of variables of the environment; sorted
 	Sandbox      *bool             `yaml:"sandbox"`       // nil: true
-	Network      string            `yaml:"network"`       // tools.NetworkNone, tools.NetworkHost, or "" for the former
+	Network      string            `yaml:"network"`       // mcp.NetworkNone, mcp.NetworkHost, or "" for the former
 	Start        string            `yaml:"start_timeout"` // as written
 	StartTimeout time.Duration     `yaml:"-"`             // 0: the usual one
 	URL          string            `yaml:"url"`
@@ -109,7 +109,7 @@ func (s *Server) check() (key, reason, hint string) {
 		s.StartTimeout, err = time.ParseDuration(s.Start)
 	}
 	switch {
-	case !regexp.MustCompile(tools.MCPName).MatchString(s.Name):
+	case !regexp.MustCompile(mcp.MCPName).MatchString(s.Name):
 		return "name", "it is to be small letters, digits and dashes, 32 at most, a letter first", serverHint
 	case isURL == isProgram:
 		return "command", fmt.Sprintf("the server %q has to have either command or url", s.Name), serverHint
@@ -117,12 +117,12 @@ func (s *Server) check() (key, reason, hint string) {
 		return "url", "a server with url has no folders, sandbox, env or network", serverHint
 	case isProgram && len(s.Headers) > 0:
 		return "headers", "a server with command has no headers", serverHint
-	case !slices.Contains([]string{"", tools.NetworkNone, tools.NetworkHost}, s.Network):
+	case !slices.Contains([]string{"", mcp.NetworkNone, mcp.NetworkHost}, s.Network):
 		return "network", fmt.Sprintf("it is %q", text.Trim(s.Network, shownWidth)), "give none (the default) or host"
-	case s.Unconfined() && s.Network == tools.NetworkNone:
+	case s.Unconfined() && s.Network == mcp.NetworkNone:
 		return "network", "a server outside of the sandbox has the network", "leave out network, or 'sandbox: false'"
-	case err != nil || s.Start != "" && (s.StartTimeout < time.Second || s.StartTimeout > tools.MCPStartMost):
-		return "start_timeout", fmt.Sprintf("it is not a time from 1s to %s", tools.MCPStartMost), "such as start_timeout: 90s"
+	case err != nil || s.Start != "" && (s.StartTimeout < time.Second || s.StartTimeout > mcp.MCPStartMost):
+		return "start_timeout", fmt.Sprintf("it is not a time from 1s to %s", mcp.MCPStartMost), "such as start_timeout: 90s"
 	}
 	for _, word := range slices.Concat(s.Command, s.Folders, s.Tools) {
 		if word == "" {

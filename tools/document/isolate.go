@@ -1,0 +1,367 @@
+package document
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"github.com/gaia-harness/gaia/internal/child"
+	"github.com/gaia-harness/gaia/tools"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Reader turns documents into text. Child is the command line of the process that
+// reads those that can be led to take too much (all but small texts and simple pages): a
+// program and arguments that call [Convert]. The libraries trust what they read, and can
+// use up all memory or stack, which a Go program cannot recover from. Each document has a
+// process, with an empty environment. Without a Child they are read in this
+// process, which is for documents that are trusted. With a Poppler pdf files are
+// read by its programs, which the child starts; the library is for what they fail on.
+// With a Memory a document is read once, also one that cannot be read.
+type Reader struct {
+	Child   []string
+	Poppler *Poppler
+	Memory  *Memory
+
+	program []string // in the child: the command line of pdftotext
+	less    int      // attempts that ran out before, each of which costs a part of the result
+}
+
+// Limits of reading one document in a child.
+const (
+	documentTime = 30 * time.Second            // for all attempts at a document, poppler's among them; without the wait for a place
+	maxChildren  = 4                           // at once, of all readers of this process
+	childReply   = 2*tools.MaxDocument + 1<<20 // bytes; JSON writes line ends and quotes as two
+	maxRequest   = 64 << 10                    // bytes of the request before the document
+	maxName      = 255                         // bytes of a name or content type in it
+	maxInside    = 4 << 10                     // bytes of the name of a member in it
+)
+
+// limits are what a child allows itself.
+type limits struct {
+	memory int64  // bytes
+	cpu    uint64 // seconds, in which it ends though nobody is left to kill it
+}
+
+// childLimits leave room: a workbook of 500,000 cells takes 0.6 GiB and 5 s. The
+// processor time is that of two processors.
+func childLimits() limits { return limits{memory: 2 << 30, cpu: 60} }
+
+// children has a place for each child that may run at once. With the limits of a child and
+// of the program that it starts it bounds the memory of all.
+var children = make(chan struct{}, maxChildren)
+
+// What goes to the child is a request as one line of JSON and then the document;
+// what comes back is a reply as JSON.
+type request struct {
+	Format      string   `json:"format"`            // formatFile or formatPage
+	Size        int      `json:"size"`              // of the document, in bytes
+	Program     []string `json:"program,omitempty"` // command line of poppler's program
+	Name        string   `json:"name,omitzero"`     // of the file, see source
+	ContentType string   `json:"content_type,omitzero"`
+	Web         bool     `json:"web,omitzero"`    // it comes from Base
+	Base        string   `json:"base,omitzero"`   // address of a web page
+	Mode        string   `json:"mode,omitzero"`   // of web_fetch
+	Inside      string   `json:"inside,omitzero"` // of an archive
+	Less        int      `json:"less,omitzero"`   // attempts that ran out before
+}
+
+// reply has a kind or an error.
+type reply struct {
+	Kind  string   `json:"kind,omitzero"`
+	Notes []string `json:"notes,omitempty"`
+	Text  string   `json:"text,omitzero"`
+	Error string   `json:"error,omitzero"` // for the model
+}
+
+var (
+	errExhausted = &tools.Unreadable{Why: "its reader ran out of memory or time"}
+	errNoAnswer  = &tools.Unreadable{Why: "its reader gave no usable answer"}
+)
+
+// formatFile asks for what [Reader.here] makes of a file or of what came over HTTP.
+const formatFile = "file"
+
+// convert reads src as read_file does.
+func (r Reader) convert(ctx context.Context, src Source) (tools.Document, error) {
+	return r.open(ctx, src, "", "")
+}
+
+// convertAs is convert in one of the modes of web_fetch.
+func (r Reader) ConvertAs(ctx context.Context, mode string, src Source) (tools.Document, error) {
+	return r.open(ctx, src, mode, "")
+}
+
+// file reads a file, or a member of it.
+func (r Reader) file(ctx context.Context, src Source, inside string) (tools.Document, error) {
+	return r.open(ctx, src, "", inside)
+}
+
+// open reads src, or a member of it, in one of the modes of web_fetch: in a child
+// unless it is small and simple.
+func (r Reader) open(ctx context.Context, src Source, mode, inside string) (doc tools.Document, err error) {
+	if r.program, err = r.Poppler.textCommand(); err != nil {
+		return tools.Document{}, err
+	}
+	if len(r.Child) == 0 || inside == "" && src.isSmall() {
+		doc, err = r.here(ctx, src, mode, inside)
+	} else {
+		doc, err = r.inChild(ctx, src, mode, inside)
+	}
+	if err == nil && doc.Kind == "pdf" && r.Poppler.draws() && strings.Contains(doc.Text, noText) {
+		doc.Notes = append(slices.Clip(doc.Notes), "describe_image, where it is offered, looks at a page without text")
+	}
+	return doc, err
+}
+
+// inChild is open by a child.
+func (r Reader) inChild(ctx context.Context, src Source, mode, inside string) (tools.Document, error) {
+	q := request{Format: formatFile, Size: len(src.Data), Program: r.program, Mode: mode, Inside: inside,
+		Name: strings.ToValidUTF8(src.Name[max(0, len(src.Name)-maxName):], "\ufffd"), ContentType: strings.ToValidUTF8(src.ContentType[:min(len(src.ContentType), maxName)], "\ufffd")}
+	if len(inside) > maxInside {
+		return tools.Document{}, tools.Unreadablef("there is no member with a name of %d bytes; read the file without inside to see what is in it", len(inside))
+	}
+	if src.Base != nil {
+		q.Web = true
+		if address := src.Base.String(); len(address) <= maxBase {
+			q.Base = address
+		}
+	}
+	return r.Memory.recall(q, src.Data, func() (tools.Document, error) { return r.attempts(ctx, q, src.Data) })
+}
+
+// attempts has a child read a document, and another one less of it where the first ran
+// out of memory or time.
+func (r Reader) attempts(ctx context.Context, q request, data []byte) (tools.Document, error) {
+	select {
+	case children <- struct{}{}:
+		defer func() { <-children }()
+	case <-ctx.Done():
+		return tools.Document{}, ctx.Err()
+	}
+	most := 1
+	switch {
+	case q.Format == formatPage || q.Inside == "" && isPDF(data):
+		most = 0
+	case q.Mode == ModeArticle:
+		most = 2
+	}
+	end := time.Now().Add(documentTime)
+	for {
+		left := time.Until(end)
+		if q.Less < most {
+			left /= 2
+		}
+		doc, err := r.ask(ctx, left, q, data)
+		if q.Less == most || !errors.Is(err, errExhausted) {
+			return doc, err
+		}
+		q.Less++
+	}
+}
+
+// answer is what is made of a document, in the process that calls it.
+func (q request) answer(ctx context.Context, data []byte) (tools.Document, error) {
+	if q.Format == formatPage {
+		return drawPage(ctx, q.Program, data)
+	}
+	src := Source{Name: q.Name, ContentType: q.ContentType, Data: data}
+	if q.Web {
+		base, err := url.Parse(q.Base)
+		if err != nil {
+			return tools.Document{}, tools.Unreadablef("its address cannot be parsed: %v", err)
+		}
+		src.Base = base
+	}
+	return Reader{program: q.Program, less: q.Less}.here(ctx, src, q.Mode, q.Inside)
+}
+
+// read reads a document with poppler or the library for its format.
+func (r Reader) read(ctx context.Context, format string, data []byte) (tools.Document, error) {
+	if r.less > 0 {
+		return tools.Document{}, errExhausted
+	}
+	switch format {
+	case "pdf":
+		if len(r.program) > 0 {
+			return readByPoppler(ctx, r.program, data)
+		}
+		return readPDF(ctx, data)
+	case "xlsx":
+		return readSheets(ctx, data)
+	case "docx":
+		return readDocx(ctx, data)
+	case "pptx":
+		return readPptx(ctx, data)
+	case "odf":
+		return readODF(ctx, data)
+	}
+	return tools.Document{}, fmt.Errorf("there is no reader for the format %q", format)
+}
+
+// smallText bounds, in bytes, the text that is read in this process: a child takes
+// longer to start.
+const smallText = 256 << 10
+
+// isSmall reports whether src is read at once whatever it holds: it is no more than a short
+// text or a simple page.
+func (src Source) isSmall() bool {
+	if len(src.Data) > smallText || isPDF(src.Data) || archiveKind(src.Data) != "" {
+		return false
+	}
+	if _, picture := tools.FormatOf(src.Data); picture {
+		return src.Base == nil // its header is read
+	}
+	ext := src.extension()
+	page := src.Base != nil || ext == ".html" || ext == ".htm" || ext == ".xhtml"
+	return !page || isSimple(src.Data)
+}
+
+// Limits of a web page that is read in this process, since a process of its own
+// would take longer than most pages do. What takes long is text in quotes and lists
+// inside each other: 500 quotes in a page of this size took 15 s, and 50 took 0.2 s.
+const (
+	smallPage   = 32 << 10 // bytes
+	fewIndented = 50       // quotes and lists
+)
+
+// isSimple reports whether a web page can be read at once whatever it holds.
+func isSimple(page []byte) bool {
+	if len(page) > smallPage || bytes.IndexByte(page, 0) >= 0 { // UTF-16 hides the tags
+		return false
+	}
+	page, indented := bytes.ToLower(page), 0
+	for _, tag := range []string{"<blockquote", "<ul", "<ol", "<li", "<menu", "<dir", "<dl", "<dd"} {
+		indented += bytes.Count(page, []byte(tag))
+	}
+	return indented <= fewIndented
+}
+
+// ask has a child read a document. However the child ends, its error is for the
+// model; only a child that cannot be started is a fault of the machinery.
+func (r Reader) ask(ctx context.Context, timeout time.Duration, q request, data []byte) (tools.Document, error) {
+	head, err := json.Marshal(q)
+	if err != nil {
+		return tools.Document{}, fmt.Errorf("writing the request to the reader: %w", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(limited, r.Child[0], r.Child[1:]...)
+	cmd.Env = []string{}
+	cmd.Stdin = io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(data))
+	cmd.WaitDelay = 5 * time.Second // for pipes that someone else holds open
+	child.Group(cmd)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return tools.Document{}, fmt.Errorf("starting the reader of documents: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return tools.Document{}, fmt.Errorf("starting the reader of documents: %w", err)
+	}
+	text, _ := io.ReadAll(io.LimitReader(stdout, childReply+1)) // what broke off is no reply
+	late := limited.Err() != nil
+	cancel()       // it has said what it had to say, and is killed
+	_ = cmd.Wait() // so how it ended means nothing
+	switch {
+	case ctx.Err() != nil:
+		return tools.Document{}, ctx.Err()
+	case late || len(text) == 0:
+		return tools.Document{}, errExhausted
+	}
+	return decodeReply(text)
+}
+
+// decodeReply accepts exactly one reply. Nothing of one that is no reply gets
+// into the error.
+func decodeReply(text []byte) (tools.Document, error) {
+	var r reply
+	if err := json.Unmarshal(text, &r, json.RejectUnknownMembers(true)); err != nil || (r.Kind == "") == (r.Error == "") {
+		return tools.Document{}, errNoAnswer
+	}
+	if r.Error != "" {
+		return tools.Document{}, &tools.Unreadable{Why: r.Error}
+	}
+	return tools.Document{Kind: r.Kind, Notes: r.Notes, Text: r.Text}, nil
+}
+
+// Convert is the whole of a [Reader]'s child: it takes one request from in, limits the
+// process it runs in for good, and writes the reply to out, which the caller
+// closes. A document that cannot be read is a reply; an error means that there
+// was no request or nobody to reply to. It may not return at all.
+func Convert(in io.Reader, out io.Writer) error { return convertLimited(in, out, childLimits()) }
+
+// LimitProcess limits this process for good, as that of a [Reader]'s child.
+func LimitProcess() error { return childLimits().apply() }
+
+func convertLimited(in io.Reader, out io.Writer, l limits) error {
+	if err := l.apply(); err != nil {
+		return fmt.Errorf("limiting the reader of documents: %w", err)
+	}
+	r, data, err := readRequest(in)
+	if err != nil {
+		return fmt.Errorf("reading a request: %w", err)
+	}
+	doc, err := r.answer(context.Background(), data)
+	answer := reply{Error: tools.Plain(err)}
+	if err == nil {
+		doc = doc.Clipped()
+		answer = reply{Kind: doc.Kind, Notes: doc.Notes, Text: doc.Text}
+	}
+	text, err := json.Marshal(answer)
+	if err == nil {
+		_, err = out.Write(text) // all at once: a part of a reply says less than none
+	}
+	if err != nil {
+		return fmt.Errorf("writing a reply: %w", err)
+	}
+	return nil
+}
+
+func readRequest(in io.Reader) (r request, data []byte, err error) {
+	b := bufio.NewReaderSize(in, maxRequest)
+	head, err := b.ReadSlice('\n')
+	if err != nil {
+		return request{}, nil, err
+	}
+	if err := json.Unmarshal(head, &r, json.RejectUnknownMembers(true)); err != nil {
+		return request{}, nil, err
+	}
+	if r.Format != formatFile && r.Format != formatPage || r.Size < 0 || r.Size > tools.MaxFile {
+		return request{}, nil, fmt.Errorf("no such format or size: %q, %d", r.Format, r.Size)
+	}
+	data = make([]byte, r.Size)
+	if _, err := io.ReadFull(b, data); err != nil {
+		return request{}, nil, err
+	}
+	return r, data, nil
+}
+
+// apply limits this process. The operating system stops the one huge allocation,
+// where it can; the watch stops many.
+func (l limits) apply() error {
+	debug.SetMemoryLimit(l.memory * 3 / 4) // from here on the collector works harder
+	debug.SetMaxStack(64 << 20)
+	go l.watch()
+	return l.confine()
+}
+
+func (l limits) watch() {
+	used := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	for range time.Tick(20 * time.Millisecond) {
+		metrics.Read(used)
+		if used[0].Value.Uint64()-used[1].Value.Uint64() > uint64(l.memory) {
+			os.Exit(1)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"github.com/gaia-harness/gaia/tools"
+	"path"
+	"path/filepath"
+)
+
+type readFileArgs struct {
+	Path   string `json:"path" jsonschema:"name of the file in the workspace, as list_files gives it"`
+	Inside string `json:"inside,omitzero" jsonschema:"in an archive or office file: the name of the member to read, such as folder/x.csv, or a.zip/x.csv for one in an archive inside; . lists the members of an office file"`
+	Page   int    `json:"page,omitzero" jsonschema:"which page of a long document to show, from 1; the first if left out"`
+	Find   string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
+}
+
+// NewReadFile makes read_file, which reads a file of the workspace.
+func NewReadFile(reader Reader) tools.Tool {
+	return tools.Define(tools.Definition[readFileArgs]{Name: "read_file",
+		Description: "Reads a file of the workspace as text: csv, tsv, xlsx and ods (every sheet, with formulas), pdf, docx and odt (with notes and comments), pptx and odp (with speaker notes), html, xml, json, program source and other text in any encoding. Lists zip, tar and gz archives, and reads what is inside them. Long ones come in pages; find looks inside.",
+		Run: func(ctx context.Context, env *tools.Env, a readFileArgs) (tools.Output, error) {
+			data, err := env.ReadFile(a.Path)
+			if err != nil {
+				return tools.Failed("cannot read %q: %v", a.Path, err), nil
+			}
+			title := tools.PlainName(a.Path)
+			doc, err := reader.file(ctx, Source{Name: path.Base(filepath.ToSlash(a.Path)), Data: data}, a.Inside)
+			if a.Inside != "" {
+				title += ", inside it " + tools.PlainName(a.Inside)
+			}
+			var u *tools.Unreadable
+			if errors.As(err, &u) {
+				return tools.Failed("cannot read %q: %v", a.Path, u), nil
+			}
+			if err != nil {
+				return tools.Output{}, err
+			}
+			return doc.Show(title, a.Page, a.Find), nil
+		}})
+}
+
+// Text returns what read_file makes of a file's bytes; where it makes nothing of
+// them, the bytes as they are. An error means that the machinery broke.
+func (r Reader) Text(ctx context.Context, name string, data []byte) (string, error) {
+	doc, err := r.convert(ctx, Source{Name: name, Data: data})
+	var u *tools.Unreadable
+	if errors.As(err, &u) || doc.Kind == tools.KindPicture || doc.Kind == tools.KindRecording {
+		return string(data), nil
+	}
+	return doc.Text, err
+}
+
+// Picture returns what in a file is to be looked at: the file, a member of it, or a page
+// of a pdf, which is drawn. An *unreadable is for the model.
+func (r Reader) Picture(ctx context.Context, data []byte, inside string, page int) ([]byte, error) {
+	if inside != "" {
+		found, _, err := memberOf(Source{Data: data}, inside)
+		if err != nil {
+			return nil, &tools.Unreadable{Why: tools.Plain(err)}
+		}
+		data = found.Data
+	}
+	switch {
+	case isPDF(data):
+		return r.page(ctx, data, max(page, 1))
+	case page != 0:
+		return nil, tools.Unreadablef("it is no pdf file, so it has no pages: leave page out")
+	}
+	return data, nil
+}

@@ -1,0 +1,253 @@
+package document
+
+import (
+	"bytes"
+	"context"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
+	"github.com/gabriel-vasile/mimetype"
+	"github.com/gaia-harness/gaia/tools"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// What web_fetch makes of a web page.
+const (
+	ModePage    = "page"
+	ModeArticle = "article"
+	ModeRaw     = "raw"
+)
+
+// webPage is the kind of a document that was one.
+const webPage = "web page"
+
+// maxTableCells bounds what the tables of one page may grow to when their rows
+// are filled up and their spans are spread out: a few bytes can claim billions.
+const maxTableCells = 500_000
+
+func looksLikeHTML(text string) bool {
+	head := strings.ToLower(strings.TrimSpace(text[:tools.RuneOffset(text, 512)]))
+	return strings.HasPrefix(head, "<!doctype html") || strings.HasPrefix(head, "<html")
+}
+
+// maxBase bounds the address that the links of a page are relative to, in bytes.
+const maxBase = 16 << 10
+
+// readHTML makes markdown of a page, or shows its source if that took too much.
+func (r Reader) readHTML(text string, base *url.URL, notes []string) (tools.Document, error) {
+	if r.less > 0 {
+		return tools.Document{Kind: "text", Notes: append(notes, "the source of a web page, which takes too much to convert"), Text: text}, nil
+	}
+	doc, err := readHTML(text, base)
+	doc.Notes = append(notes, doc.Notes...)
+	return doc, err
+}
+
+// readHTML makes markdown of the whole page, tables included; links become
+// absolute where base is.
+func readHTML(text string, base *url.URL) (doc tools.Document, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			doc, err = tools.Document{}, tools.Unreadablef("it is a web page that could not be converted: %v", p)
+		}
+	}()
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		return tools.Document{}, tools.Unreadablef("it is a web page that could not be parsed: %v", err)
+	}
+	title := prepare(root)
+	body, err := markdown(root, base)
+	if err != nil {
+		return tools.Document{}, tools.Unreadablef("it is a web page that could not be converted: %v", err)
+	}
+	if title != "" {
+		body = "title: " + title + "\n\n" + body
+	}
+	return tools.Document{Kind: webPage, Text: body}, nil
+}
+
+// markdown converts a tree that is prepared; links become absolute.
+func markdown(root *html.Node, from *url.URL) (string, error) {
+	// Without escapes: the reader is a model, and find must see file_name as it stands.
+	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(commonmark.WithListEndComment(false)),
+		table.NewTablePlugin(table.WithSpanCellBehavior(table.SpanBehaviorMirror), table.WithHeaderPromotion(true),
+			table.WithNewlineBehavior(table.NewlineBehaviorPreserve), table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal))))
+	// A table that markdown cannot hold (one with lists in its cells) is
+	// written cell by cell; without this its cells would run together.
+	conv.Register.TagType("td", converter.TagTypeBlock, converter.PriorityStandard)
+	conv.Register.TagType("th", converter.TagTypeBlock, converter.PriorityStandard)
+	text, err := conv.ConvertNode(root, converter.WithDomain(from.String()))
+	if err != nil {
+		return "", err
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(string(text), "\ufffd"), "  <br />", "<br />") + "\n", nil
+}
+
+// prepare returns the page's title and readies the tree for the converter.
+func prepare(root *html.Node) (title string) {
+	markHidden(root)
+	cells := maxTableCells
+	for n := range root.Descendants() {
+		switch {
+		case n.Type == html.TextNode:
+			if strings.Contains(n.Data, "|") && inCell(n) {
+				n.Data = strings.ReplaceAll(n.Data, "|", `\|`)
+			}
+		case n.DataAtom == atom.Title:
+			if title == "" && n.FirstChild != nil {
+				title = strings.Join(strings.Fields(n.FirstChild.Data), " ")
+			}
+		case n.DataAtom == atom.Img:
+			dropInline(n)
+		case n.Type == html.ElementNode && isScript(n):
+			writeScript(n)
+		case n.DataAtom == atom.Del:
+			bracket(n, "deleted")
+		case n.DataAtom == atom.S || n.DataAtom == atom.Strike:
+			bracket(n, "struck out")
+		case n.DataAtom == atom.Option:
+			what := "option"
+			if _, chosen := attribute(n, "selected"); chosen {
+				what = "option that is chosen"
+			}
+			bracket(n, what)
+		case n.DataAtom == atom.Input || n.DataAtom == atom.Textarea:
+			writeField(n)
+		case n.DataAtom == atom.Ol:
+			writeOrdinals(n)
+		case n.DataAtom == atom.Table:
+			size := tableSize(n)
+			if size > cells {
+				// The converter leaves such a table to be written cell by cell.
+				n.Attr = []html.Attribute{{Key: "role", Val: "presentation"}}
+				continue
+			}
+			cells -= size
+		}
+	}
+	return title
+}
+
+// dropInline replaces a picture that is written into the page itself, which is
+// long and not text, by the words that stand for it.
+func dropInline(img *html.Node) {
+	alt, inline := "", false
+	for _, a := range img.Attr {
+		switch a.Key {
+		case "alt":
+			alt = a.Val
+		case "src":
+			inline = strings.HasPrefix(strings.ToLower(strings.TrimSpace(a.Val)), "data:")
+		}
+	}
+	if inline {
+		img.Type, img.DataAtom, img.Data, img.Attr = html.TextNode, 0, alt, nil
+	}
+}
+
+func inCell(n *html.Node) bool {
+	for a := range n.Ancestors() {
+		if a.DataAtom == atom.Td || a.DataAtom == atom.Th {
+			return true
+		}
+	}
+	return false
+}
+
+// tableSize counts the cells of a table as a full grid, those that are repeated
+// by their length too. It stops counting above maxTableCells.
+func tableSize(t *html.Node) int {
+	rows, columns, spread, width := 0, 0, 0, 0
+	for n := range t.Descendants() {
+		switch n.DataAtom {
+		case atom.Tr:
+			rows, width = rows+1, 0
+		case atom.Td, atom.Th:
+			across, down := span(n, "colspan"), span(n, "rowspan")
+			width += across
+			columns = max(columns, width)
+			rows = max(rows, down)
+			if across*down > 1 {
+				spread += across * down * (1 + textLen(n)/64)
+			}
+		}
+		if spread > maxTableCells || rows*columns > maxTableCells {
+			break
+		}
+	}
+	return max(spread, rows*columns)
+}
+
+func textLen(n *html.Node) (length int) {
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			length += len(d.Data)
+		}
+	}
+	return length
+}
+
+func span(cell *html.Node, name string) int {
+	for _, a := range cell.Attr {
+		if a.Key == name {
+			if n, err := strconv.Atoi(strings.TrimSpace(a.Val)); err == nil && n > 1 {
+				return min(n, maxTableCells+1)
+			}
+		}
+	}
+	return 1
+}
+
+// inMode is whole in one of the modes.
+func (r Reader) inMode(ctx context.Context, src Source, mode string) (tools.Document, error) {
+	switch mode {
+	case ModeRaw:
+		return readRaw(src)
+	case ModeArticle:
+		doc, why, err := r.article(src)
+		if err != nil || why == "" {
+			return doc.Clipped(), err
+		}
+		r.less = max(0, r.less-1)
+		doc, err = r.inMode(ctx, src, ModePage)
+		if err == nil {
+			doc.Notes = append(doc.Notes, why)
+		}
+		return doc, err
+	}
+	doc, err := r.whole(ctx, src)
+	if err == nil && doc.Kind == webPage && byScripts(doc.Text, src.Data) {
+		doc.Notes = append(doc.Notes, "almost without text: the page is made by scripts, which are not run; try archived or another source")
+	}
+	return doc, err
+}
+
+// readRaw is the text as the server sent it, decoded.
+func readRaw(src Source) (tools.Document, error) {
+	if len(src.Data) == 0 {
+		return tools.Document{}, tools.Unreadablef("it is empty (0 bytes)")
+	}
+	if detected := mimetype.Detect(src.Data); isPDF(src.Data) || !isText(detected) && !src.isPage() {
+		return tools.Document{}, tools.Unreadablef("it is of type %s, which is not text; leave mode out", detected)
+	}
+	text, notes, err := decodeText(src.Data, src.ContentType)
+	if err != nil {
+		return tools.Document{}, err
+	}
+	return tools.Document{Kind: "text as it was served", Notes: notes, Text: text}.Clipped(), nil
+}
+
+// byScripts reports whether a page says next to nothing until its scripts have
+// run: a short text out of much source, or a footer out of a megabyte.
+func byScripts(text string, data []byte) bool {
+	if !bytes.Contains(bytes.ToLower(data), []byte("<script")) {
+		return false
+	}
+	said := len(strings.TrimSpace(text))
+	return said < 300 && len(data) > 8*said || len(data) > 150*said
+}

@@ -1,0 +1,128 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+type listFilesArgs struct{}
+
+// NewListFiles makes list_files, which lists the workspace.
+func NewListFiles() Tool {
+	return Define(Definition[listFilesArgs]{Name: "list_files",
+		Description: "Lists the files of the workspace with their sizes.",
+		Run:         func(ctx context.Context, env *Env, _ listFilesArgs) (Output, error) { return listFiles(ctx, env) }})
+}
+
+func listFiles(ctx context.Context, env *Env) (Output, error) {
+	var b strings.Builder
+	seen, files := 0, 0
+	err := env.Root.Walk(func(name string, info fs.FileInfo, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && name == ".":
+			return err
+		}
+		if seen++; seen > MaxNames {
+			return fs.SkipAll
+		}
+		if err == nil && info.IsDir() && !TooDeep(name) {
+			return nil
+		}
+		if files++; files <= MaxEntries {
+			b.WriteString(PlainName(name) + "\t" + describe(info, err) + "\n")
+		}
+		return fs.SkipDir
+	})
+	switch {
+	case ctx.Err() != nil:
+		return Output{}, ctx.Err()
+	case err != nil:
+		return Failed("cannot list the workspace: %v", whyNot(err)), nil
+	case seen > MaxNames:
+		b.WriteString("and more: not all folders were looked into\n")
+	case files == 0:
+		b.WriteString("the workspace is empty\n")
+	case files > MaxEntries:
+		fmt.Fprintf(&b, "and %d more\n", files-MaxEntries)
+	}
+	return Output{Document: b.String(), Shown: b.String()}, nil
+}
+
+func describe(info fs.FileInfo, err error) string {
+	switch {
+	case err != nil:
+		return "cannot be looked at: " + whyNot(err).Error()
+	case info.IsDir():
+		return "a folder too deep to look into"
+	case !info.Mode().IsRegular():
+		return "not a regular file"
+	}
+	return Count(int(info.Size()), "byte")
+}
+
+// ReadFile reads a regular file of the workspace. The root keeps links inside;
+// the text of the error is for the model.
+func (env *Env) ReadFile(name string) ([]byte, error) {
+	if !filepath.IsLocal(name) {
+		return nil, errors.New("the path must be relative and inside the workspace; list_files shows what is there")
+	}
+	if env.Root == nil {
+		return nil, whyNot(fs.ErrNotExist)
+	}
+	// A pipe may lie there by now, whatever it was before: opening one must not wait
+	// for its writer.
+	f, err := env.Root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, whyNot(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, whyNot(err)
+	}
+	if err := readableFile(info); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, whyNot(err)
+	}
+	if len(data) > MaxFile {
+		return nil, errTooLarge
+	}
+	return data, nil
+}
+
+var errTooLarge = fmt.Errorf("it is larger than %d MiB", MaxFile>>20)
+
+func readableFile(info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return errors.New("it is a directory; list_files shows what is in it")
+	case !info.Mode().IsRegular():
+		return errors.New("it is not a regular file")
+	case info.Size() > MaxFile:
+		return errTooLarge
+	}
+	return nil
+}
+
+// whyNot words an error of the file system without paths of this machine.
+func whyNot(err error) error {
+	var p *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("there is no such file; list_files shows what is there")
+	case errors.As(err, &p):
+		return p.Err // also for links that lead out: "path escapes from parent"
+	}
+	return err
+}

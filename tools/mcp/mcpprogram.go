@@ -1,0 +1,167 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"github.com/gaia-harness/gaia/internal/child"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/sandbox"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// startProgram starts a server that is a program, and speaks with it by its
+// standard input and output. The end of what it writes to standard error is said
+// where it ends before it should.
+func (s MCPServer) startProgram(life context.Context, end func(), session *mcpSession) (mcp.Transport, error) {
+	cmd := s.prepare(life)
+	cmd.Stderr = &session.stderr
+	cmd.WaitDelay = 2 * time.Second // for pipes that someone else holds open
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	session.stop = func(client *mcp.ClientSession) {
+		end() // which kills it
+		_ = in.Close()
+		_ = out.Close()
+		_ = cmd.Wait()
+		if client != nil {
+			_ = client.Close()
+		}
+	}
+	if s.Sandbox != nil {
+		starting, started := context.WithCancel(life)
+		session.watched(starting, cmd.Process.Pid, false)
+		session.begun = func() {
+			started()
+			session.watched(life, cmd.Process.Pid, true)
+		}
+	}
+	return &mcp.IOTransport{Reader: &hearing{out, &session.left, false}, Writer: in, MaxLineLength: mcpLine}, nil
+}
+
+// prepare returns the program, not yet started.
+func (s MCPServer) prepare(life context.Context) *sandbox.Program {
+	if s.Sandbox != nil {
+		return s.Sandbox.Command(life, sandbox.Jail{ReadOnly: s.given(), Variables: s.environment(), Network: s.Network == NetworkHost}, s.Command[0], s.Command[1:]...)
+	}
+	cmd := exec.CommandContext(life, s.Command[0], s.Command[1:]...)
+	cmd.Env = append([]string{"PATH=" + s.Path}, s.environment()...)
+	child.Group(cmd)
+	return &sandbox.Program{Cmd: cmd}
+}
+
+// environment is Env as "NAME=value".
+func (s MCPServer) environment() []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		all = append(all, name+"="+s.Env[name])
+	}
+	return all
+}
+
+// given is what the program is given in the sandbox: the folders, and itself
+// where it lies apart from them and from the system's programs.
+func (s MCPServer) given() []string {
+	given := slices.Clone(s.Folders)
+	for _, place := range append([]string{"/usr"}, s.Folders...) {
+		if _, below := sandbox.Within(place, s.Command[0]); below {
+			return given
+		}
+	}
+	return append(given, s.Command[0])
+}
+
+// allowance is how much a server may still say until it is asked the next time.
+type allowance struct{ bytes, lines atomic.Int64 }
+
+func (a *allowance) spent() bool { return a.bytes.Load() <= 0 || a.lines.Load() <= 0 }
+
+// hearing is what a server says, as far as it may. Each message stands on a line
+// of its own, unless the whole is one document.
+type hearing struct {
+	io.ReadCloser
+	left     *allowance
+	document bool
+}
+
+var errTalkative = errors.New("it said too much")
+
+func (h *hearing) Read(p []byte) (int, error) {
+	if h.left.spent() {
+		return 0, errTalkative
+	}
+	n, err := h.ReadCloser.Read(p)
+	h.left.bytes.Add(-int64(n))
+	if !h.document {
+		h.left.lines.Add(-int64(bytes.Count(p[:n], []byte("\n"))))
+	}
+	return n, err
+}
+
+// lastWords keeps the end of what is written to it.
+type lastWords struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Bounds of what is kept and shown of standard error.
+const (
+	stderrKept  = 8 << 10 // bytes
+	stderrLines = 4
+	stderrShown = 600 // bytes
+)
+
+func (t *lastWords) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p[max(0, len(p)-stderrKept):]...)
+	t.text = t.text[max(0, len(t.text)-stderrKept):]
+	return len(p), nil
+}
+
+// lines returns the last lines that say something, without secrets and on one line. Of a stack trace
+// those are not indented: the frames are left out, the error stays.
+func (t *lastWords) lines(hide func(string) string) string {
+	t.mu.Lock()
+	text, cut := string(t.text), len(t.text) == stderrKept
+	t.mu.Unlock()
+	if cut { // in a line, or in a secret
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	text = hide(strings.ToValidUTF8(text, "\ufffd"))
+	var plain, indented []string
+	for line := range strings.Lines(text) {
+		shown := strings.TrimSpace(tools.PlainLine(line))
+		switch {
+		case !strings.ContainsFunc(shown, unicode.IsLetter):
+		case strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t"):
+			indented = append(indented, shown)
+		default:
+			plain = append(plain, shown)
+		}
+	}
+	if len(plain) == 0 {
+		plain = indented
+	}
+	said := strings.Join(plain[max(0, len(plain)-stderrLines):], " | ")
+	return strings.ToValidUTF8(said[max(0, len(said)-stderrShown):], "")
+}

@@ -1,0 +1,12 @@
+package tools_test
+
+import (
+	"testing"
+
+	"github.com/gaia-harness/gaia/tools/internal/tooltest"
+)
+
+// To root no folder is closed.
+func TestWorkspaceAsNobody(t *testing.T) {
+	tooltest.AsNobody(t, "TestWalk|TestWorkspace(Restores|KeepsNoPipes)")
+}

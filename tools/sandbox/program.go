@@ -1,0 +1,92 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+)
+
+// filterFD is the descriptor from which bubblewrap reads its system-call filter.
+const filterFD = "3"
+
+// A program is a command that may be one of bubblewrap. Start and Run hand over
+// the filter of system calls, where the command asks for one.
+type Program struct {
+	*exec.Cmd
+	cgroups   string // directory in which it gets a control group; "": it gets none
+	group     cgroup
+	exhausted bool // it ended since its group used all of its memory; set by Wait
+}
+
+// Start starts the program, or returns an error where it cannot have its filter
+// and its group.
+func (p *Program) Start() (err error) {
+	if len(p.Args) > 2 && p.Args[1] == "--seccomp" {
+		from, err := filterPipe(slices.Contains(p.Args[:slices.Index(p.Args, "--")], "--share-net"))
+		if err != nil {
+			return fmt.Errorf("handing over the system-call filter: %w", err)
+		}
+		defer from.Close()
+		p.ExtraFiles = []*os.File{from}
+	}
+	if p.cgroups != "" {
+		if p.group, err = newCgroup(p.cgroups); err != nil {
+			return err
+		}
+	}
+	if err = p.group.start(p.Cmd); err != nil {
+		p.group.remove()
+	}
+	return err
+}
+
+// filterPipe returns a pipe from which a filter is read.
+func filterPipe(network bool) (*os.File, error) {
+	filter, err := callFilter(network)
+	if err != nil {
+		return nil, err
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer to.Close()
+	if _, err := to.Write(filter); err != nil { // it is far below what a pipe holds
+		from.Close()
+		return nil, err
+	}
+	return from, nil
+}
+
+// Wait waits for the end of the program and removes its group.
+func (p *Program) Wait() error {
+	err := p.Cmd.Wait()
+	p.exhausted = p.group != "" && p.group.exhausted()
+	p.group.remove()
+	return err
+}
+
+// Run starts the program and waits for its end.
+func (p *Program) Run() error {
+	if err := p.Start(); err != nil {
+		return err
+	}
+	return p.Wait()
+}
+
+// tryCgroups finds where control groups can be made and starts bubblewrap in one.
+func tryCgroups(ctx context.Context, bwrap string) (string, error) {
+	parent, err := findCgroups()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, bwrap, "--version")
+	cmd.Env = []string{}
+	p := &Program{Cmd: cmd, cgroups: parent}
+	if err := p.Run(); err != nil {
+		return "", fmt.Errorf("starting a program in a control group below %s: %w", parent, err)
+	}
+	return parent, nil
+}

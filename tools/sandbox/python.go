@@ -1,0 +1,218 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"github.com/gaia-harness/gaia/tools"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of the tool python, besides those of what is watched and of a workspace.
+const (
+	pythonTime     = 60 * time.Second // a call
+	pythonOpen     = 256              // files open in a process
+	pythonCode     = 256 << 10        // bytes
+	pythonDocument = 1 << 20          // bytes of output that are kept
+	pythonTail     = 64 << 10         // of them the last, where a traceback stands
+	pythonListed   = 20               // changed files that are named
+)
+
+type pythonArgs struct {
+	Code     string `json:"code" jsonschema:"Python code; what is printed and the value of a last expression are shown"`
+	TimeoutS int    `json:"timeout_s,omitzero" jsonschema:"seconds after which it is stopped, from 1 to 60; 60 if left out"`
+}
+
+// NewPython makes python, which runs code in the sandbox.
+func NewPython(s *Sandbox, i Interpreter) tools.Tool {
+	return newPython(&python{sandbox: s, interpreter: i},
+		"Runs Python code, with the workspace as current folder and without a network. Variables and imports stay from call to call.")
+}
+
+// NewUnsafePython makes python without a sandbox: code has this machine and its
+// network.
+func NewUnsafePython(i Interpreter) tools.Tool {
+	return newPython(&python{interpreter: i},
+		"Runs Python code, with the workspace as current folder. Variables and imports stay from call to call.")
+}
+
+func newPython(p *python, description string) tools.Tool {
+	description += fmt.Sprintf(" It is Python %s with what is installed there; a call that is stopped loses the variables, not the files.", p.interpreter.Version)
+	return tools.Define(tools.Definition[pythonArgs]{Name: "python", Description: description, Run: p.Run, Writes: true})
+}
+
+// CheckPython runs a line of code as the tool would, without a sandbox where s is
+// nil. An error that is [*Unusable] says why the tool would not work.
+func CheckPython(ctx context.Context, s *Sandbox, i Interpreter) error {
+	session := newPythonSession(&python{sandbox: s, interpreter: i}, nil)
+	defer session.Close()
+	got, err := session.call(ctx, "print(6 * 7)", pythonTime)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil && got.Text() == "42\n" {
+		return nil
+	}
+	why := "it does not answer"
+	if err != nil {
+		why = tools.Clipped(err.Error())
+	}
+	return &Unusable{fmt.Sprintf("Python %s does not work in the sandbox: %s", i.Version, why),
+		"use a Python whose files lie below its own folders, such as the one of the system"}
+}
+
+// python is the tool without an attempt.
+type python struct {
+	sandbox     *Sandbox // nil: unconfined
+	interpreter Interpreter
+}
+
+func (p *python) Run(ctx context.Context, env *tools.Env, a pythonArgs) (tools.Output, error) {
+	timeout := time.Duration(a.TimeoutS) * time.Second
+	switch {
+	case timeout == 0:
+		timeout = pythonTime
+	case timeout < 0 || timeout > pythonTime:
+		return tools.Failed("timeout_s is %d; give seconds from 1 to %d", a.TimeoutS, pythonTime/time.Second), nil
+	}
+	if len(a.Code) > pythonCode {
+		return tools.Failed("the code has %d bytes; %d are the most, so write what is long to a file in parts", len(a.Code), pythonCode), nil
+	}
+	known, err := env.Kept.Get("python", func() (io.Closer, error) { return newPythonSession(p, env.Root), nil })
+	if err != nil {
+		return tools.Output{}, err
+	}
+	session := known.(*pythonSession)
+	session.mu.Lock() // a turn may ask for several calls at once
+	defer session.mu.Unlock()
+	before := listing(env.Root)
+	result, err := session.call(ctx, a.Code, timeout)
+	if err != nil {
+		return tools.Output{}, err
+	}
+	result.files = env.Root != nil
+	return result.output(before.changed(listing(env.Root))), nil
+}
+
+// pythonResult is what became of a call.
+type pythonResult struct {
+	captured
+	status string // "ok", "raised", or "lost": the process is gone
+	why    string // it is
+	files  bool   // those of the workspace are there without it
+}
+
+// output words a result. The document is what the code wrote, after how it ended
+// where that was not well: of Shown, the evidence has no more than a digest.
+func (r pythonResult) output(changed []string) tools.Output {
+	about := map[string]string{"ok": "finished", "raised": "ended with an exception"}[r.status]
+	if r.status == "lost" {
+		about = r.why + "; variables and imports are lost, files are kept, and the next call starts afresh"
+		if !r.files {
+			about = r.why + "; variables, imports and files are lost, and the next call starts afresh"
+		}
+	}
+	notes := []string{"python: " + about}
+	if n := r.lost(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d bytes of its output in the middle are lost: it wrote more than %d", n, pythonDocument))
+	}
+	if len(changed) > 0 {
+		named := changed[:min(len(changed), pythonListed)]
+		note := "files now in the workspace that changed: " + strings.Join(named, ", ")
+		if more := len(changed) - len(named); more > 0 {
+			note += fmt.Sprintf(" and %d more", more)
+		}
+		notes = append(notes, note)
+	}
+	document := strings.ToValidUTF8(r.Text(), "\ufffd")
+	head, shown := "["+strings.Join(notes, "; ")+"]\n", document
+	if r.status != "ok" {
+		document = "[python: " + about + "]\n" + document
+	}
+	if shown == "" {
+		shown = "(no output)\n"
+	}
+	if utf8.RuneCountInString(shown) > tools.PageRunes {
+		from, to := tools.RuneOffset(shown, tools.PageRunes*3/4), len(shown)
+		for range tools.PageRunes / 4 {
+			_, size := utf8.DecodeLastRuneInString(shown[:to])
+			to -= size
+		}
+		shown = fmt.Sprintf("%s\n[%d bytes in the middle are not shown: print less, or write it to a file and look into that with read_file]\n%s", shown[:from], to-from, shown[to:])
+	}
+	return tools.Output{Document: document, Shown: head + shown, IsError: r.status != "ok"}
+}
+
+// captured is output of which the middle is lost when there is too much.
+type captured struct {
+	head, tail []byte
+	total      int
+}
+
+func (c *captured) add(b []byte) {
+	c.total += len(b)
+	n := min(len(b), pythonDocument-pythonTail-len(c.head))
+	c.head = append(c.head, b[:n]...)
+	c.tail = append(c.tail, b[n:]...)
+	if extra := len(c.tail) - pythonTail; extra > 0 {
+		c.tail = slices.Delete(c.tail, 0, extra)
+	}
+}
+
+func (c *captured) lost() int { return c.total - len(c.head) - len(c.tail) }
+
+func (c *captured) Text() string {
+	if n := c.lost(); n > 0 {
+		return fmt.Sprintf("%s\n[%d bytes are lost]\n%s", c.head, n, c.tail)
+	}
+	return string(c.head) + string(c.tail)
+}
+
+// A fileList is what lies in a workspace, by name.
+type fileList map[string]fileState
+
+type fileState struct {
+	size     int64
+	mode     fs.FileMode
+	modified time.Time
+}
+
+// listing lists a workspace, up to twice as many files as it may have. It is for words
+// alone: what cannot be read is left out.
+func listing(root *tools.Folder) fileList {
+	list, seen := fileList{}, 0
+	_ = root.Walk(func(name string, info fs.FileInfo, err error) error {
+		if seen++; seen > tools.MaxNames {
+			return fs.SkipAll
+		}
+		switch {
+		case err != nil || info.IsDir() && tools.TooDeep(name):
+			return fs.SkipDir
+		case !info.IsDir():
+			list[name] = fileState{info.Size(), info.Mode(), info.ModTime()}
+		}
+		return nil
+	})
+	return list
+}
+
+// changed words what is new or other in now.
+func (l fileList) changed(now fileList) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if now[name] == l[name] {
+			continue
+		}
+		size := tools.Count(int(now[name].size), "byte")
+		if !now[name].mode.IsRegular() {
+			size = "not a regular file"
+		}
+		out = append(out, tools.PlainName(name)+" ("+size+")")
+	}
+	return out
+}

@@ -1,0 +1,297 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"github.com/gaia-harness/gaia/internal/child"
+	"github.com/gaia-harness/gaia/tools"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+//go:embed python.py
+var pythonDriver string
+
+// startTime bounds how long an interpreter may take to be ready.
+const startTime = 30 * time.Second
+
+// pythonLimits are what the driver limits its process and all that come of it
+// to, before any code of a call runs. NPROC does not hold where the user outside
+// is root; the watch does.
+func pythonLimits(confined bool) map[string]int64 {
+	limits := map[string]int64{
+		"CORE":   0,
+		"CPU":    int64(LimitCPU / time.Second),
+		"FSIZE":  tools.MaxWorkspace,
+		"NOFILE": pythonOpen,
+	}
+	if confined { // elsewhere other programs of the user would count, and macOS knows no limit of memory
+		limits["AS"], limits["DATA"], limits["NPROC"] = 2*limitMemory, limitMemory, limitTasks
+	}
+	return limits
+}
+
+// A pythonSession is the interpreter of one attempt: a process that is started
+// on first need and after each one that was lost.
+type pythonSession struct {
+	mu     sync.Mutex // held by who makes a call
+	tool   *python
+	root   *tools.Folder // nil: the workspace is a folder that is lost with the process
+	ctx    context.Context
+	cancel context.CancelFunc
+	now    *pythonProcess // nil: none runs
+	cpu    time.Duration  // of those that ran before
+}
+
+func newPythonSession(p *python, root *tools.Folder) *pythonSession {
+	s := &pythonSession{tool: p, root: root}
+	s.ctx, s.cancel = context.WithCancel(context.Background()) // it outlives the call that makes it
+	return s
+}
+
+// Close ends the process and all that it started, and waits for that.
+func (s *pythonSession) Close() error {
+	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
+	return nil
+}
+
+func (s *pythonSession) end() {
+	if s.now == nil {
+		return
+	}
+	s.now.end()
+	s.cpu += s.now.watch.Cpu()
+	s.now = nil
+}
+
+// call runs code. The caller holds the lock. An error means that no process could
+// be had, or that ctx ended.
+func (s *pythonSession) call(ctx context.Context, code string, timeout time.Duration) (pythonResult, error) {
+	if s.cpu >= LimitCPU {
+		return pythonResult{status: "lost", why: fmt.Sprintf("the attempt has used all of its %v of processor time, so python is over", LimitCPU)}, nil
+	}
+	if s.now == nil {
+		if s.ctx.Err() != nil {
+			return pythonResult{}, errors.New("the attempt is over")
+		}
+		p, err := s.start(ctx)
+		if err != nil {
+			return pythonResult{}, err
+		}
+		s.now = p
+	}
+	s.now.watch.Begin()
+	r := s.now.ask(ctx, map[string]string{"code": code}, timeout)
+	if r.status != "lost" {
+		if why := s.now.watch.Look(); why != "" {
+			r.status, r.why = "lost", why
+		}
+	}
+	s.now.watch.Rest()
+	if r.status == "lost" {
+		p := s.now
+		s.end()
+		if p.program.exhausted {
+			r.why = usage{memory: limitMemory + 1}.beyond(usage{}, LimitCPU)
+		}
+	}
+	return r, ctx.Err()
+}
+
+func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
+	limits, err := json.Marshal(pythonLimits(s.tool.sandbox != nil))
+	if err != nil {
+		return nil, fmt.Errorf("starting python: %w", err)
+	}
+	if err := s.root.Enterable(); err != nil {
+		return nil, fmt.Errorf("starting python: %w", err)
+	}
+	own, cancel := context.WithCancel(s.ctx)
+	cmd := s.prepare(own, "-I", "-B", "-c", pythonDriver, string(limits))
+	p := &pythonProcess{cancel: cancel, chunks: make(chan []byte), done: make(chan struct{}), over: make(chan string, 1)}
+	if err := p.launch(cmd); err != nil {
+		cancel()
+		return nil, fmt.Errorf("starting python: %w", err)
+	}
+	ready := p.ask(ctx, map[string]string{}, startTime)
+	if ready.status != "ready" {
+		p.end()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("starting python: %s: %q", ready.why, tools.Clipped(ready.Text()))
+	}
+	p.watch = NewWatch(cmd.Process.Pid, s.tool.sandbox != nil, s.root, LimitCPU-s.cpu)
+	p.watch.Begin() // before it first looks
+	go p.watch.Run(p.done, p.over)
+	return p, nil
+}
+
+// prepare is the command of the driver.
+func (s *pythonSession) prepare(ctx context.Context, args ...string) *Program {
+	i := s.tool.interpreter
+	workspace := ""
+	if s.root != nil {
+		workspace = s.root.Name()
+	}
+	if s.tool.sandbox != nil {
+		return s.tool.sandbox.Command(ctx, Jail{ReadOnly: i.Required, workspace: workspace}, i.Path, args...)
+	}
+	cmd := exec.CommandContext(ctx, i.Path, args...)
+	child.Group(cmd)
+	cmd.Env, cmd.Dir = []string{}, workspace
+	return &Program{Cmd: cmd}
+}
+
+// pythonProcess is a driver that runs. Its process is foreign from the first
+// call on: what it says is output and nothing else.
+type pythonProcess struct {
+	program  *Program
+	cancel   context.CancelFunc
+	requests *os.File
+	output   *os.File
+	chunks   chan []byte   // of its output; closed at the end of it
+	done     chan struct{} // closed once it has ended
+	over     chan string   // which limit it went beyond
+	watch    *Watch
+}
+
+func (p *pythonProcess) launch(cmd *Program) (err error) {
+	in, requests, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	output, out, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, in.Close(), requests.Close())
+	}
+	p.program, p.requests, p.output = cmd, requests, output
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, out
+	err = cmd.Start()
+	in.Close()
+	out.Close()
+	if err != nil {
+		return errors.Join(err, requests.Close(), output.Close())
+	}
+	go func() {
+		_ = cmd.Wait() // how it ended is its own matter
+		// Whoever it left behind may hold the pipe; what is in it is read.
+		_ = output.SetReadDeadline(time.Now().Add(time.Second))
+		close(p.done)
+	}()
+	go func() {
+		defer close(p.chunks)
+		for {
+			chunk := make([]byte, 64<<10)
+			n, err := output.Read(chunk)
+			if n > 0 {
+				p.chunks <- chunk[:n]
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// end kills the process, all that it started where it is confined, and waits.
+func (p *pythonProcess) end() {
+	p.cancel()
+	for range p.chunks {
+	}
+	<-p.done
+	p.requests.Close()
+	p.output.Close()
+}
+
+// ask sends a request and gathers output until the mark that ends it, which is
+// made for it alone. Code may find it and write it: it then ends its own call,
+// and nobody else's.
+func (p *pythonProcess) ask(ctx context.Context, request map[string]string, timeout time.Duration) pythonResult {
+	request["mark"] = "\x1e" + rand.Text()
+	line, err := json.Marshal(request)
+	if err == nil {
+		_ = p.requests.SetWriteDeadline(time.Now().Add(timeout))
+		_, err = p.requests.Write(append(line, '\n'))
+	}
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	said := gathered{mark: []byte(request["mark"] + " ")}
+	for err == nil {
+		select {
+		case chunk, more := <-p.chunks:
+			if !more {
+				return said.lost("the interpreter ended")
+			}
+			if said.add(chunk) {
+				return said.pythonResult
+			}
+		case <-timer.C:
+			return said.lost(fmt.Sprintf("stopped after %s", tools.Count(int(timeout/time.Second), "second")))
+		case why := <-p.over:
+			return said.lost(why)
+		case <-ctx.Done():
+			return said.lost("interrupted")
+		}
+	}
+	return said.lost("the interpreter ended")
+}
+
+// gathered is what there is of the answer to a request, as output comes, up to a
+// mark and a word behind it.
+type gathered struct {
+	pythonResult
+	mark    []byte
+	pending []byte // what may belong to the mark
+}
+
+// add takes more output and reports whether the answer is whole. What comes
+// behind it is dropped.
+func (a *gathered) add(chunk []byte) bool {
+	a.pending = append(a.pending, chunk...)
+	at := bytes.Index(a.pending, a.mark)
+	if at < 0 {
+		if rest := len(a.pending) - len(a.mark); rest > 0 {
+			a.captured.add(a.pending[:rest])
+			a.pending = append([]byte(nil), a.pending[rest:]...)
+		}
+		return false
+	}
+	word, _, whole := bytes.Cut(a.pending[at+len(a.mark):], []byte("\n"))
+	if !whole && len(word) <= maxStatus {
+		return false
+	}
+	a.captured.add(a.pending[:at])
+	a.status = known(string(word))
+	return true
+}
+
+// maxStatus is longer, in bytes, than any word that the driver says.
+const maxStatus = 16
+
+// lost is what there is of an answer that does not come.
+func (a *gathered) lost(why string) pythonResult {
+	a.captured.add(a.pending)
+	a.status, a.why = "lost", why
+	return a.pythonResult
+}
+
+// known is a status as the driver may say it.
+func known(status string) string {
+	if status == "ready" || status == "ok" {
+		return status
+	}
+	return "raised"
+}

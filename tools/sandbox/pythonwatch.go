@@ -1,0 +1,163 @@
+package sandbox
+
+import (
+	"fmt"
+	"github.com/gaia-harness/gaia/tools"
+	"io/fs"
+	"sync"
+	"time"
+)
+
+// How often a watch looks: a program that fills memory or disk gets a few
+// hundred MiB further until then.
+const (
+	watchEvery = 50 * time.Millisecond // during a call
+	restEvery  = time.Second           // between calls
+)
+
+// What all processes that are watched may use together. It is for arithmetic, tables
+// and pictures of the size that questions come with, and far below what makes a
+// machine useless for the attempts beside.
+const (
+	LimitCPU       = 10 * time.Minute // an attempt
+	limitMemory    = 2 << 30          // bytes: numeric libraries with a table of a few hundred MiB
+	limitProcesses = 64               // programs that run beside each other
+	limitTasks     = 256              // processes and threads: numeric libraries start one for each core
+)
+
+// A watch looks from outside at what a driver and all that it started use, and
+// says when it is too much. What one process may use the system limits; this is
+// for all of them together, and for those that no limit of the system holds.
+type Watch struct {
+	pid      int // of what was started, whose children are the processes
+	confined bool
+	root     *tools.Folder
+	CpuLeft  time.Duration
+	wake     chan struct{} // a call has begun
+
+	mu     sync.Mutex
+	calls  bool
+	before usage // at the beginning of the call: what is there already is no reason to stop it
+	used   time.Duration
+}
+
+// usage is what processes use together.
+type usage struct {
+	processes, tasks int
+	memory, disk     int64 // bytes
+	files, scratch   int   // in the workspace; in a temporary folder
+	cpu              time.Duration
+}
+
+func NewWatch(pid int, confined bool, root *tools.Folder, cpuLeft time.Duration) *Watch {
+	return &Watch{pid: pid, confined: confined, root: root, CpuLeft: cpuLeft, wake: make(chan struct{}, 1)}
+}
+
+// run looks until done, and says once what is too much.
+func (w *Watch) Run(done <-chan struct{}, over chan<- string) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-timer.C:
+		case <-w.wake:
+		}
+		if why := w.Look(); why != "" {
+			over <- why
+			return
+		}
+		w.mu.Lock()
+		next := restEvery
+		if w.calls {
+			next = watchEvery
+		}
+		w.mu.Unlock()
+		timer.Reset(next)
+	}
+}
+
+// begin says that a call begins, rest that it has ended.
+func (w *Watch) Begin() {
+	files, disk := filesOf(w.root)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls, w.before = true, usage{files: files, disk: disk}
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
+
+func (w *Watch) Rest() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = false
+}
+
+func (w *Watch) Cpu() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.used
+}
+
+// look says which limit is passed, "" if none is.
+func (w *Watch) Look() string {
+	u := processesOf(w.pid, limitMemory)
+	if !w.confined {
+		u.scratch = 0 // it has none of its own
+	}
+	files, disk := filesOf(w.root)
+	u.files, u.disk = files, u.disk+disk
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used = max(w.used, u.cpu)
+	return u.beyond(w.before, w.CpuLeft)
+}
+
+// beyond says which limit is passed by more than before.
+func (u usage) beyond(before usage, cpu time.Duration) string {
+	switch {
+	case u.processes > limitProcesses:
+		return fmt.Sprintf("stopped: it ran more than %d processes", limitProcesses)
+	case u.tasks > limitTasks:
+		return fmt.Sprintf("stopped: it ran more than %d threads", limitTasks)
+	case u.memory > limitMemory:
+		return fmt.Sprintf("stopped: it used more than %d GiB of memory", limitMemory>>30)
+	case u.disk > max(tools.MaxWorkspace, before.disk):
+		return fmt.Sprintf("stopped: its files took more than %d MiB", tools.MaxWorkspace>>20)
+	case u.files > max(tools.MaxEntries, before.files):
+		return fmt.Sprintf("stopped: the workspace had more than %d files, or folders more than %d deep", tools.MaxEntries, tools.MaxDepth)
+	case u.scratch > tools.MaxEntries:
+		return fmt.Sprintf("stopped: it made more than %d temporary files", tools.MaxEntries)
+	case u.cpu > cpu:
+		return fmt.Sprintf("stopped: the attempt used all of its %v of processor time", LimitCPU)
+	}
+	return ""
+}
+
+// filesOf counts what lies in a workspace, and the bytes of it, to just beyond
+// where it is too much.
+func filesOf(root *tools.Folder) (files int, size int64) {
+	_ = root.Walk(func(name string, info fs.FileInfo, err error) error {
+		switch {
+		case err != nil:
+			return fs.SkipDir
+		case name == ".":
+			return nil
+		case tools.TooDeep(name):
+			files = tools.MaxNames
+		default:
+			files++
+		}
+		if info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		if files >= tools.MaxNames || size > 8*tools.MaxWorkspace {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return files, size
+}

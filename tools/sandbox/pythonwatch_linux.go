@@ -1,0 +1,109 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// clockTick is the unit of times in /proc, which every Linux has set to this.
+const clockTick = 10 * time.Millisecond
+
+// processesOf adds up what pid and the processes below it use. Pages that several of
+// them share count once, which takes a closer look; that is had only where
+// memory would be too much otherwise.
+func processesOf(pid int, memory int64) (u usage) {
+	family := below(pid, []int{pid})
+	for _, p := range family {
+		u.add(p)
+	}
+	if len(family) > 1 { // the first is bubblewrap outside
+		u.scratch = scratchOf(family[1])
+	}
+	if u.memory > memory {
+		u.memory = 0
+		for _, p := range family {
+			u.memory += proportional(p)
+		}
+	}
+	return u
+}
+
+// below lists the processes that pid started, and those that they did. More than
+// too many are not counted.
+func below(pid int, have []int) []int {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, name := range lists {
+		text, _ := os.ReadFile(name) // it may have ended
+		for _, field := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(field)
+			if err != nil || len(have) > 2*limitProcesses {
+				return have
+			}
+			have = below(child, append(have, child))
+		}
+	}
+	return have
+}
+
+// add adds what one process uses; one that has ended uses nothing.
+func (u *usage) add(pid int) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if err != nil || len(fields) < 22 {
+		return
+	}
+	number := func(field int) int64 { // as proc(5) counts them, from 1
+		n, _ := strconv.ParseInt(string(fields[field-3]), 10, 64)
+		return n
+	}
+	u.processes++
+	u.tasks += int(number(20))
+	u.memory += number(24) * int64(os.Getpagesize())
+	u.cpu += time.Duration(number(14)+number(15)+number(16)+number(17)) * clockTick
+	u.disk += nameless(pid)
+}
+
+// nameless adds up the files that a process holds open and nobody else finds:
+// deleted ones, and those that are memory.
+func nameless(pid int) (size int64) {
+	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, name := range open {
+		var info syscall.Stat_t
+		if syscall.Stat(name, &info) == nil && info.Nlink == 0 && info.Mode&syscall.S_IFMT == syscall.S_IFREG {
+			size += info.Blocks * 512
+		}
+	}
+	return size
+}
+
+// scratchOf counts the files in the temporary folders that a process sees.
+func scratchOf(pid int) (most int) {
+	for _, dir := range []string{"tmp", "dev/shm"} {
+		var info syscall.Statfs_t
+		if syscall.Statfs(fmt.Sprintf("/proc/%d/root/%s", pid, dir), &info) == nil {
+			most = max(most, int(info.Files-info.Ffree))
+		}
+	}
+	return most
+}
+
+// proportional is the memory of a process, its part of what is shared.
+func proportional(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "Pss: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
+}

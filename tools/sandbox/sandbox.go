@@ -1,0 +1,236 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/gaia-harness/gaia/internal/child"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A Sandbox starts programs that see nothing of this machine but what is given
+// to them: no network unless the jail says so, an empty environment, a process table, devices and a
+// temporary folder of their own. It is bubblewrap's; where that does not work
+// there is no Sandbox.
+//
+// A filter closes system calls, and a control group bounds memory and processes where
+// one can be made. Who starts a program for long watches it all the same.
+type Sandbox struct {
+	bwrap     string
+	hidden    []string
+	cgroups   string // where each program gets a control group; "": nowhere
+	noCgroups error  // why
+}
+
+// SandboxConfig says where the program bwrap is, and which files and folders of
+// this machine no program may see though they lie below what it is given: the
+// dataset's cache, run directories, keys, this program itself. What is
+// not there yet is hidden once it is.
+type SandboxConfig struct {
+	Bwrap  string
+	Hidden []string
+}
+
+// A jail is what a program in the sandbox is given besides the system's own
+// programs and libraries.
+type Jail struct {
+	ReadOnly  []string // files and folders, at the places they have outside
+	workspace string   // a folder that it may write to, seen as /workspace; "": it works in a folder that is lost with it
+	scratch   int64    // bytes that each of its temporary folders may hold; 0: scratchSize
+	Variables []string // "NAME=value" of its environment, besides the sandbox's own
+	Network   bool     // this machine's network, with the files that name hosts and certificate authorities
+}
+
+// scratchSize is what /tmp and /dev/shm hold if nothing else is said: they are memory.
+const scratchSize = 64 << 20
+
+// inside is the user and group that programs believe to be. It is nobody's, so
+// that none takes itself for root.
+const inside = "65534"
+
+// Unusable says why something that this program can do without cannot be used
+// on this machine, and what would fix it.
+type Unusable struct{ Why, Remedy string }
+
+func (u *Unusable) Error() string { return u.Why }
+
+// NewSandbox finds out by trying whether bubblewrap keeps its promise on this
+// machine. An error that is [*Unusable] says why not.
+func NewSandbox(ctx context.Context, c SandboxConfig) (*Sandbox, error) {
+	if c.Bwrap == "" {
+		return nil, &Unusable{"bubblewrap is not installed", "install bubblewrap 0.8 or later: apt install bubblewrap"}
+	}
+	if !filepath.IsAbs(c.Bwrap) {
+		return nil, fmt.Errorf("the path of bubblewrap is not absolute: %q", c.Bwrap)
+	}
+	s := &Sandbox{bwrap: c.Bwrap}
+	for _, p := range c.Hidden {
+		at, err := settled(p)
+		if err != nil {
+			return nil, fmt.Errorf("finding what the sandbox is to hide: %w", err)
+		}
+		s.hidden = append(s.hidden, at)
+	}
+	s.cgroups, s.noCgroups = tryCgroups(ctx, c.Bwrap)
+	return s, s.probe(ctx)
+}
+
+// Limits returns, for people, which limits hold for programs in the sandbox. An
+// error that is [*Unusable] says which of them do not, and why.
+func (s *Sandbox) Limits() (string, error) {
+	watched := fmt.Sprintf("system-call filter: yes; watch: %d GiB of memory, %d processes, %d threads", limitMemory>>30, limitProcesses, limitTasks)
+	if s.noCgroups != nil {
+		return "", &Unusable{watched + "; cgroup: no, so memory in socket queues is not counted: " + strings.ReplaceAll(s.noCgroups.Error(), "\n", "; "),
+			"start gaia in a cgroup of its user: systemd-run --user --scope gaia …"}
+	}
+	return watched + "; cgroup: yes, below " + s.cgroups, nil
+}
+
+// resolved is a path without links.
+func resolved(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// settled is resolved for what may not be there yet.
+func settled(path string) (string, error) {
+	at, err := resolved(path)
+	if !errors.Is(err, os.ErrNotExist) || filepath.Dir(path) == path {
+		return at, err
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	dir, err := settled(filepath.Dir(abs))
+	return filepath.Join(dir, filepath.Base(abs)), err
+}
+
+// command prepares a program to be started in the sandbox, by its path outside.
+// It and all that it started end with ctx, and with this process. Its streams
+// must be pipes or nothing: a file could be opened anew, for more than it was
+// handed over for.
+func (s *Sandbox) Command(ctx context.Context, j Jail, path string, args ...string) *Program {
+	layout, err := s.arguments(j)
+	cmd := exec.CommandContext(ctx, s.bwrap, append(layout, append([]string{"--", path}, args...)...)...)
+	child.Group(cmd)
+	cmd.Env = append([]string{}, j.Variables...) // bubblewrap's own can be read by what it starts; its arguments by everybody
+	if err != nil {
+		cmd.Err = err
+	}
+	return &Program{Cmd: cmd, cgroups: s.cgroups}
+}
+
+// arguments are bubblewrap's own. The order counts: what comes later lies on top.
+func (s *Sandbox) arguments(j Jail) ([]string, error) {
+	scratch := j.scratch
+	if scratch == 0 {
+		scratch = scratchSize
+	}
+	size := strconv.FormatInt(scratch, 10)
+	args := []string{"--seccomp", filterFD, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+		"--uid", inside, "--gid", inside, "--hostname", "sandbox"}
+	if j.Network {
+		args = append(args, "--share-net")
+	}
+	if len(j.Variables) == 0 {
+		args = append(args, "--clearenv")
+	}
+	args = append(args, "--setenv", "HOME", "/tmp", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "LANG", "C.UTF-8",
+		"--ro-bind", "/usr", "/usr")
+	args = append(args, system()...)
+	if j.Network {
+		for _, p := range []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust"} {
+			args = append(args, "--ro-bind-try", p, p)
+		}
+	}
+	args = append(args, "--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp")
+	given := []binding{{"/usr", "/usr"}}
+	for _, p := range j.ReadOnly {
+		from, err := resolved(p)
+		if err != nil {
+			return nil, fmt.Errorf("giving a program in the sandbox what it needs: %w", err)
+		}
+		args = append(args, "--ro-bind", from, p)
+		given = append(given, binding{from, p})
+	}
+	if j.workspace != "" {
+		from, err := resolved(j.workspace)
+		if err != nil {
+			return nil, fmt.Errorf("giving a program in the sandbox its workspace: %w", err)
+		}
+		args = append(args, "--bind", from, "/workspace")
+		given = append(given, binding{from, "/workspace"})
+	} else {
+		args = append(args, "--size", size, "--tmpfs", "/workspace")
+	}
+	masks, err := s.masks(given)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, masks...)
+	// What the system's tables of /proc/sys may be written by is the user outside, who can be root.
+	return append(args, "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace"), nil
+}
+
+// systemFolders are what programs need outside of /usr; most lead into it.
+func SystemFolders() []string {
+	return []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+}
+
+// system are the arguments for what programs need outside of /usr.
+func system() []string {
+	var args []string
+	for _, p := range SystemFolders() {
+		if target, err := os.Readlink(p); err == nil {
+			args = append(args, "--symlink", target, p)
+		} else if _, err := os.Stat(p); err == nil {
+			args = append(args, "--ro-bind", p, p)
+		}
+	}
+	for _, p := range []string{"/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"} {
+		args = append(args, "--ro-bind-try", p, p)
+	}
+	return args
+}
+
+// A binding is a file or folder, without links, and where a program sees it.
+type binding struct{ from, to string }
+
+// masks are the arguments that cover what is hidden and lies in what is given.
+func (s *Sandbox) masks(given []binding) ([]string, error) {
+	var args []string
+	for _, hidden := range s.hidden {
+		info, err := os.Stat(hidden)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("hiding what programs in the sandbox may not see: %w", err)
+		}
+		for _, g := range given {
+			rest, below := Within(g.from, hidden)
+			switch at := filepath.Join(g.to, rest); {
+			case !below:
+			case info.IsDir():
+				args = append(args, "--tmpfs", at, "--remount-ro", at)
+			default:
+				args = append(args, "--ro-bind", "/dev/null", at)
+			}
+		}
+	}
+	return args, nil
+}
+
+// within returns where path lies below dir, "." if it is dir.
+func Within(dir, path string) (string, bool) {
+	rest, err := filepath.Rel(dir, path)
+	return rest, err == nil && rest != ".." && !strings.HasPrefix(rest, "../")
+}

@@ -1,0 +1,22 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/gaia-harness/gaia/tools/internal/tooltest"
+)
+
+// Nobody is not root, and root is not everybody: what holds for the one has to
+// hold for the other.
+func TestSandboxAsNobody(t *testing.T) {
+	long.NotRaced(t) // nor are the tests that it runs
+	if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
+		t.Skip("the system has no python3 that everybody can read")
+	}
+	sandbox(t)
+	tooltest.AsNobody(t, "TestSandbox(Layout|Hides|Ends)|TestPythonEscapes/(files_outside|roots|environment|processes|network|abstract|writing|privileges|fork|thread|nameless|hidden_files|closed|left|no_workspace)")
+}

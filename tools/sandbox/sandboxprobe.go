@@ -1,0 +1,162 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"github.com/gaia-harness/gaia/tools"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// probeTime bounds the probe, which takes a few hundredths of a second.
+const probeTime = 20 * time.Second
+
+// probeScript runs inside and reports what it sees, a line each. It writes
+// nothing outside of its workspace, so that a sandbox that leaks does no harm:
+// whether it could is asked of the kernel. Its arguments are paths that it may
+// not see.
+const probeScript = `
+for n in pid net ipc uts mnt user; do echo "namespace $n $(readlink /proc/self/ns/$n)"; done
+while read -r name rest; do case $name in *:*) echo "interface ${name%%:*}";; esac; done </proc/net/dev
+while read -r name value rest; do case $name in Seccomp*) echo "filter $name $value";; esac; done </proc/self/status
+tr '\0' '\n' </proc/self/environ | while IFS= read -r v; do echo "variable ${v%%=*}"; done
+for p in / /usr /etc /dev /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname; do [ -w "$p" ] && echo "writable $p"; done
+for p do
+	if [ -d "$p" ]; then for f in "$p"/* "$p"/.[!.]*; do [ -e "$f" ] && echo "visible $p"; done
+	elif [ -f "$p" ]; then echo "visible $p"; fi
+done
+echo held >/workspace/probe
+echo done
+`
+
+// probeFolder begins the name of the folder of a probe.
+const probeFolder = "gaia-probe-"
+
+// sweepProbes removes the folders of probes that were killed: those older than a
+// probe lasts. A folder of another user stays.
+func sweepProbes() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), probeFolder+"*"))
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > 2*probeTime {
+			_ = os.RemoveAll(dir)
+		}
+	}
+}
+
+// probe runs the script and judges what it saw.
+func (s *Sandbox) probe(ctx context.Context) error {
+	sweepProbes()
+	dir, err := os.MkdirTemp("", probeFolder)
+	if err != nil {
+		return fmt.Errorf("trying the sandbox: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	canary, workspace := filepath.Join(dir, "canary"), filepath.Join(dir, "workspace")
+	if err := errors.Join(os.WriteFile(canary, []byte("outside\n"), 0o644), os.Mkdir(workspace, 0o700)); err != nil {
+		return fmt.Errorf("trying the sandbox: %w", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := s.Command(limited, Jail{workspace: workspace}, "/bin/sh", append([]string{"-c", probeScript, "probe", canary}, s.hidden...)...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return refused(stderr.String(), err)
+	}
+	if why := leaks(stdout.String(), outsideState()); why != "" {
+		return &Unusable{"bubblewrap does not shut programs in on this machine: " + why, "this is no setting that gaia knows of; run without the tools that need it"}
+	}
+	if _, err := os.Stat(filepath.Join(workspace, "probe")); err != nil {
+		return &Unusable{"what is written to a workspace in the sandbox does not arrive", "set TMPDIR to a directory on another file system, such as TMPDIR=/var/tmp"}
+	}
+	return nil
+}
+
+// outsideState returns this process's namespaces and number of filters, as lines of the probe.
+func outsideState() map[string]bool {
+	out := map[string]bool{}
+	for _, n := range []string{"pid", "net", "ipc", "uts", "mnt", "user"} {
+		if id, err := os.Readlink("/proc/self/ns/" + n); err == nil {
+			out["namespace "+n+" "+id] = true
+		}
+	}
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "Seccomp_filters:" {
+			out["filter Seccomp_filters: "+fields[1]] = true
+		}
+	}
+	return out
+}
+
+// leaks says what the probe saw that it should not, "" if nothing.
+func leaks(report string, outside map[string]bool) string {
+	namespaces, filtered, last := 0, false, ""
+	for line := range strings.Lines(report) {
+		line = strings.TrimSuffix(line, "\n")
+		last = line
+		kind, what, _ := strings.Cut(line, " ")
+		switch kind {
+		case "namespace":
+			namespaces++
+			name, id, _ := strings.Cut(what, " ")
+			if outside[line] || id == "" {
+				return "its " + name + " namespace is this machine's"
+			}
+		case "filter":
+			if outside[line] { // of Seccomp_filters, which older kernels do not have
+				return "it has no system-call filter"
+			}
+			filtered = filtered || what == "Seccomp: 2"
+		case "interface":
+			if strings.TrimSpace(what) != "lo" {
+				return "it has a network"
+			}
+		case "variable":
+			if what != "" && what != "HOME" && what != "PATH" && what != "LANG" && what != "PWD" {
+				return "it sees variables of the environment"
+			}
+		case "writable":
+			return "it can write to " + what
+		case "visible":
+			return "it sees files that were not given to it"
+		}
+	}
+	if last != "done" || namespaces != 6 {
+		return "the probe did not come to its end"
+	}
+	if !filtered {
+		return "it has no system-call filter"
+	}
+	return ""
+}
+
+// refused says of a bubblewrap that did not start anything why, in its words,
+// and what is known to fix that.
+func refused(stderr string, err error) error {
+	line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
+	line = strings.TrimPrefix(tools.Clipped(line), "bwrap: ")
+	if line == "" {
+		line = tools.Clipped(err.Error())
+	}
+	u := &Unusable{"bubblewrap cannot make a sandbox: " + line, ""}
+	switch {
+	case strings.Contains(line, "seccomp") || strings.Contains(line, "SECCOMP") || strings.Contains(line, "system-call filter"):
+		u.Remedy = "run gaia on Linux for amd64 or arm64, with a kernel that filters system calls: CONFIG_SECCOMP_FILTER=y"
+	case strings.Contains(line, "nknown option"):
+		u.Why, u.Remedy = "this bubblewrap is too old: "+line, "install bubblewrap 0.8 or later: apt install bubblewrap"
+	case strings.Contains(line, "no such file") || strings.Contains(line, "No such file"):
+		u.Remedy = "see whether they are there: ls -l /bin/sh, and the program that is named"
+	default:
+		u.Remedy = "allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 or a profile of AppArmor for bwrap, sysctl -w kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0; in a container, a profile that lets it make namespaces"
+	}
+	return u
+}

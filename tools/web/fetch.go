@@ -1,0 +1,240 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/transport"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+const maxRedirects = 10
+
+// WebConfig says how the web is reached. Exceptions name hosts that are served
+// by this machine, as "host:port" with the loopback address to dial; they are
+// for rehearsals. MaxBytes bounds a body (default 32 MiB), Timeout a whole
+// exchange, redirects and body included (default 30 s). Reader makes text of
+// bodies. Archive is where archived copies are (default
+// https://web.archive.org). Sleep waits between tries of a search, or until the
+// context ends (default: a timer).
+type WebConfig struct {
+	Exceptions map[string]string
+	MaxBytes   int64
+	Timeout    time.Duration
+	UserAgent  string
+	Reader     document.Reader
+	Archive    string
+	Sleep      func(context.Context, time.Duration) error
+}
+
+// Web is the way out that the tools share.
+type Web struct {
+	config    WebConfig
+	transport *http.Transport
+}
+
+// NewWeb makes a Web. It uses no proxy: one would resolve names where the guard
+// cannot see them.
+func NewWeb(c WebConfig) *Web {
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = 32 << 20
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 30 * time.Second
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = "gaia"
+	}
+	if c.Archive == "" {
+		c.Archive = "https://web.archive.org"
+	}
+	if c.Sleep == nil {
+		c.Sleep = llm.Sleep
+	}
+	return &Web{c, Transport(c.Exceptions, "")}
+}
+
+// Transport connects to public addresses only, but for the exceptions of a [WebConfig]
+// and for trusted, a "host:port" that the operator chose ("": none).
+func Transport(exceptions map[string]string, trusted string) *http.Transport {
+	byHost := map[string]string{}
+	for host, to := range exceptions {
+		byHost[strings.ToLower(host)] = to
+	}
+	g := &guard{dialer: net.Dialer{Timeout: 10 * time.Second}, exceptions: byHost, trusted: strings.ToLower(trusted)}
+	return &http.Transport{
+		Proxy:                  nil,
+		DialContext:            g.dial,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           20,
+		IdleConnTimeout:        10 * time.Second,
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxResponseHeaderBytes: 1 << 20,
+	}
+}
+
+// exchange is what is asked of a server.
+type exchange struct {
+	method, url string      // method "" is GET
+	header      http.Header // besides the user agent
+	body        []byte
+	allow       func(url string) error // asked before a redirect is followed; nil: none is
+}
+
+// response is what came back, or as far as it got.
+type response struct {
+	urls        []trajectory.URL
+	final       *url.URL
+	status      int
+	header      http.Header
+	contentType string
+	body        []byte
+}
+
+// do asks for a URL and follows redirects as far as that is allowed. The text
+// of its error is for the model, unless ctx is done. No cookie is kept, and no page
+// is told which one led to it.
+func (w *Web) do(ctx context.Context, x exchange) (response, error) {
+	var r response
+	u, err := ParseURL(x.url)
+	if err != nil {
+		return r, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.config.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, x.method, u.String(), bytes.NewReader(x.body))
+	if err != nil {
+		return r, err
+	}
+	maps.Copy(req.Header, x.header)
+	req.Header.Set("User-Agent", w.config.UserAgent)
+	r.urls = []trajectory.URL{{URL: u.String()}}
+	client := &http.Client{Transport: transport.Guard(w.transport), CheckRedirect: r.follow(x.allow)}
+	resp, err := client.Do(req)
+	if err != nil {
+		return r, w.explain(err)
+	}
+	defer resp.Body.Close()
+	r.arrived(resp)
+	r.final, r.status, r.header, r.contentType = resp.Request.URL, resp.StatusCode, resp.Header, resp.Header.Get("Content-Type")
+	if packed := resp.Header.Get("Content-Encoding"); packed != "" && packed != "identity" {
+		return r, fmt.Errorf("the server sent it packed as %q, which was not asked for", packed[:tools.RuneOffset(packed, 40)])
+	}
+	if resp.ContentLength > w.config.MaxBytes {
+		return r, w.explain(&http.MaxBytesError{Limit: w.config.MaxBytes})
+	}
+	r.body, err = io.ReadAll(http.MaxBytesReader(nil, resp.Body, w.config.MaxBytes))
+	if err != nil {
+		return r, w.explain(err)
+	}
+	return r, nil
+}
+
+// arrived notes the answer of the last address.
+func (r *response) arrived(resp *http.Response) {
+	last := &r.urls[len(r.urls)-1]
+	last.Status, last.ContentType = resp.StatusCode, resp.Header.Get("Content-Type")
+	last.ContentType = last.ContentType[:tools.RuneOffset(last.ContentType, 200)]
+}
+
+// refusedRedirect says why a redirect was not followed.
+type refusedRedirect struct {
+	to  string
+	err error
+}
+
+func (e *refusedRedirect) Error() string {
+	return fmt.Sprintf("it redirects to %q, which was not followed: %v", e.to, e.err)
+}
+
+func (r *response) follow(allow func(url string) error) func(*http.Request, []*http.Request) error {
+	return func(req *http.Request, via []*http.Request) error {
+		if allow == nil {
+			return http.ErrUseLastResponse
+		}
+		r.arrived(req.Response)
+		to := req.URL.String()
+		if len(to) > maxURL { // it is recorded, and told to the model
+			return &refusedRedirect{to[:tools.RuneOffset(to, 80)] + "…", fmt.Errorf("the address has %d bytes", len(to))}
+		}
+		r.urls = append(r.urls, trajectory.URL{URL: to})
+		if len(via) > maxRedirects {
+			return &refusedRedirect{to, fmt.Errorf("there were more than %d redirects", maxRedirects)}
+		}
+		if _, err := ParseURL(to); err != nil {
+			return &refusedRedirect{to, err}
+		}
+		if err := allow(to); err != nil {
+			return &refusedRedirect{to, err}
+		}
+		req.Header.Del("Referer")
+		return nil
+	}
+}
+
+// maxURL bounds, in bytes, an address that is asked or recorded.
+const maxURL = 8 << 10
+
+// parseURL accepts whole http and https addresses without credentials, and
+// drops the fragment, which is not sent.
+func ParseURL(raw string) (*url.URL, error) {
+	if len(raw) > maxURL {
+		return nil, fmt.Errorf("a web address of %d bytes is too long", len(raw))
+	}
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a URL", raw)
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q is not a whole web address; it must begin with http:// or https://", raw)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("%q has no host", raw)
+	case u.User != nil:
+		return nil, fmt.Errorf("%q holds a user name; leave it out", raw)
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// explain words a failed exchange for the model: what happened, without the
+// addresses of this machine.
+func (w *Web) explain(err error) error {
+	var (
+		inside  *notPublic
+		refused *refusedRedirect
+		large   *http.MaxBytesError
+		dns     *net.DNSError
+		op      *net.OpError
+		outer   *url.Error
+	)
+	switch {
+	case errors.As(err, &inside):
+		return inside
+	case errors.As(err, &refused):
+		return refused
+	case errors.As(err, &large):
+		return fmt.Errorf("it is larger than %d MiB", large.Limit>>20)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no complete answer within %s", w.config.Timeout)
+	case errors.As(err, &dns):
+		return fmt.Errorf("the host %q cannot be found", dns.Name)
+	case errors.As(err, &op):
+		return fmt.Errorf("the connection failed: %v", op.Err)
+	case errors.As(err, &outer):
+		return fmt.Errorf("the exchange failed: %v", outer.Err)
+	}
+	return fmt.Errorf("the exchange failed: %v", err)
+}

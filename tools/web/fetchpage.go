@@ -1,0 +1,126 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+)
+
+const errorBodyRunes = 1000 // characters of an error page that are shown
+
+type webFetchArgs struct {
+	URL      string `json:"url" jsonschema:"whole address of the page or file, beginning with http:// or https://"`
+	Mode     string `json:"mode,omitzero" jsonschema:"page: the whole page as markdown (if left out); article: its main text only; raw: the html or other text as the server sent it"`
+	Page     int    `json:"page,omitzero" jsonschema:"which page of a long document to show, from 1; the first if left out"`
+	Find     string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
+	Archived string `json:"archived,omitzero" jsonschema:"read the copy in the Internet Archive: latest, or the one nearest to a date (YYYY, YYYY-MM or YYYY-MM-DD)"`
+}
+
+// NewWebFetch makes web_fetch, which reads a page or file of the web, or the
+// copy of it that an archive has.
+func NewWebFetch(w *Web) tools.Tool {
+	return tools.Define(tools.Definition[webFetchArgs]{Name: "web_fetch",
+		Description: "Reads a page or file from the web as text: web pages as markdown with their tables and links, files of every kind that read_file reads as it does; of an archive it lists what is inside. Long ones come in pages; find looks inside. With archived it reads the page as it was at a date.",
+		Run:         w.fetch,
+		URLs: func(a webFetchArgs) []string {
+			if copied, err := w.archived(a); err == nil && a.Archived != "" {
+				return []string{copied}
+			}
+			return nil
+		}})
+}
+
+func (w *Web) fetch(ctx context.Context, env *tools.Env, a webFetchArgs) (tools.Output, error) {
+	if a.Mode != "" && a.Mode != document.ModePage && a.Mode != document.ModeArticle && a.Mode != document.ModeRaw {
+		return tools.Failed("there is no mode %q; give page, article or raw", a.Mode), nil
+	}
+	x := exchange{url: a.URL, allow: env.AllowURL, header: http.Header{"Accept": {"text/html,application/xhtml+xml,application/json;q=0.9,text/*;q=0.9,*/*;q=0.8"}}}
+	if a.Archived != "" {
+		copied, err := w.archived(a)
+		if err != nil {
+			return tools.Failed("%v", err), nil
+		}
+		x.url, x.allow = copied, w.insideArchive(env.AllowURL)
+	}
+	r, err := w.do(ctx, x)
+	if ctx.Err() != nil {
+		return tools.Output{}, ctx.Err()
+	}
+	if err != nil {
+		out := tools.Failed("cannot fetch %s: %v", a.URL, err)
+		out.URLs = r.urls
+		return out, nil
+	}
+	out, err := w.present(ctx, r, a)
+	out.URLs = r.urls
+	return out, err
+}
+
+// present makes a result of what came back.
+func (w *Web) present(ctx context.Context, r response, a webFetchArgs) (tools.Output, error) {
+	if a.Archived != "" && r.status == http.StatusNotFound && r.header.Get(mementoHeader) == "" {
+		return tools.Failed("the archive holds no copy of %s; try the page itself, or another address of it", a.URL), nil
+	}
+	src := document.Source{Name: r.fileName(), ContentType: r.saidType(), Base: r.final, Data: r.body}
+	title, notes := r.final.String(), []string(nil)
+	if a.Archived != "" {
+		var captured string
+		src.Base, captured = w.captured(r, a.URL)
+		title = src.Base.String()
+		notes = append(notes, "an archived copy, captured "+captured)
+	}
+	doc, err := w.config.Reader.ConvertAs(ctx, a.Mode, src)
+	var u *tools.Unreadable
+	if err != nil && !errors.As(err, &u) {
+		return tools.Output{}, err
+	}
+	if r.status < 200 || r.status > 299 {
+		out := tools.Failed("the server answered %d %s to %s", r.status, http.StatusText(r.status), r.final)
+		if doc.Text != "" {
+			out.Document = doc.Text
+			out.Shown += "\n" + doc.Text[:tools.RuneOffset(doc.Text, errorBodyRunes)]
+		}
+		return out, nil
+	}
+	if err != nil {
+		return tools.Failed("cannot read %s: %v", title, err), nil
+	}
+	doc.Notes = append(doc.Notes, notes...)
+	if len(r.urls) > 1 && a.Archived == "" {
+		doc.Notes = append(doc.Notes, fmt.Sprintf("redirected from %s", r.urls[0].URL))
+	}
+	return doc.Show(title, a.Page, a.Find), nil
+}
+
+// saidType is the content type, "" where it only says that these are bytes.
+func (r *response) saidType() string {
+	switch media, _, _ := strings.Cut(strings.ToLower(r.contentType), ";"); strings.TrimSpace(media) {
+	case "application/octet-stream", "binary/octet-stream", "application/force-download", "application/x-download":
+		return ""
+	}
+	return r.contentType
+}
+
+// fileName is what the server calls the file, else how its address ends.
+func (r *response) fileName() string {
+	if _, parameters, err := mime.ParseMediaType(r.header.Get("Content-Disposition")); err == nil && parameters["filename"] != "" {
+		return path.Base(strings.ReplaceAll(parameters["filename"], `\`, "/"))
+	}
+	return path.Base(r.final.Path)
+}
+
+// nonEmpty leaves empty strings out.
+func nonEmpty(texts ...string) (out []string) {
+	for _, t := range texts {
+		if t != "" {
+			out = append(out, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strings"
+	"syscall"
+)
+
+// guard decides what may be connected to. It looks at the address after the
+// name was resolved, at the moment of connecting: a redirect, a name that
+// resolves to the inside, or one that resolves differently the second time
+// cannot get round it.
+type guard struct {
+	dialer     net.Dialer
+	exceptions map[string]string // "host:port" → loopback address to dial instead
+	trusted    string            // "host:port" the operator chose, which may be anywhere
+}
+
+// notPublic says that an address must not be connected to.
+type notPublic struct{ host, why string }
+
+func (e *notPublic) Error() string {
+	return fmt.Sprintf("the host %q %s; only public addresses of the web can be fetched", e.host, e.why)
+}
+
+// dial connects to address, "host:port" as the URL has it.
+func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	address = strings.ToLower(address)
+	if to, ok := g.exceptions[address]; ok {
+		at, err := netip.ParseAddrPort(to)
+		if err != nil || !at.Addr().IsLoopback() {
+			return nil, &notPublic{address, fmt.Sprintf("is an exception that leads to %q, which is not a loopback address", to)}
+		}
+		return g.dialer.DialContext(ctx, network, to)
+	}
+	if address == g.trusted {
+		return g.dialer.DialContext(ctx, network, address)
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if why := badName(host); why != "" {
+		return nil, &notPublic{host, why}
+	}
+	if a, err := netip.ParseAddr(host); err == nil && !isPublic(a) {
+		return nil, &notPublic{host, "is not a public address"}
+	}
+	guarded := g.dialer
+	guarded.Control = func(_, resolved string, _ syscall.RawConn) error { return checkResolved(host, resolved) }
+	return guarded.DialContext(ctx, network, address)
+}
+
+// checkResolved is asked with the address that is about to be connected to.
+func checkResolved(host, resolved string) error {
+	at, err := netip.ParseAddrPort(resolved)
+	if err != nil {
+		return &notPublic{host, "has no plain address"}
+	}
+	if !isPublic(at.Addr()) {
+		return &notPublic{host, fmt.Sprintf("has the address %s, which is not public", at.Addr())}
+	}
+	return nil
+}
+
+// badName refuses names for this machine and for private networks, among them
+// those of metadata services (metadata.google.internal), and numbers that only
+// some resolvers take for addresses (2130706433, 0x7f.1, 0177.0.0.1), before
+// anyone resolves them.
+func badName(host string) (why string) {
+	name := strings.TrimSuffix(host, ".")
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return "is this machine"
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return ""
+	}
+	for _, zone := range []string{".internal", ".local", ".localdomain", ".home.arpa"} {
+		if strings.HasSuffix(name, zone) {
+			return "is a name of a private network"
+		}
+	}
+	if oddNumber.MatchString(name[strings.LastIndexByte(name, '.')+1:]) {
+		return "is not a plain IPv4 address"
+	}
+	if !strings.Contains(name, ".") {
+		return "has no domain, so that it is a name of a private network"
+	}
+	return ""
+}
+
+// oddNumber is a last label that makes a name a number (WHATWG URL, "ends in a
+// number").
+var oddNumber = regexp.MustCompile(`^(?:[0-9]+|0x[0-9a-f]*)$`)
+
+// isPublic reports whether an address belongs to the public internet. It looks
+// through addresses that carry an IPv4 one inside: mapped ones, and NAT64,
+// which is how networks without IPv4 reach most of the web. The metadata
+// services of clouds are link-local (169.254.169.254), inside refused blocks,
+// or listed by themselves.
+func isPublic(a netip.Addr) bool {
+	a = a.WithZone("").Unmap()
+	if netip.MustParsePrefix("64:ff9b::/96").Contains(a) {
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() {
+		return false
+	}
+	for _, block := range notPublicBlocks() {
+		if netip.MustParsePrefix(block).Contains(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// notPublicBlocks are those of the IANA special-purpose registries (RFC 6890
+// and later) that netip's own predicates leave out.
+func notPublicBlocks() []string {
+	return []string{
+		"0.0.0.0/8",        // this network
+		"100.64.0.0/10",    // carrier-grade NAT
+		"168.63.129.16/32", // a cloud's host service
+		"192.0.0.0/24",     // protocol assignments, and a cloud's metadata
+		"192.0.2.0/24",     // documentation
+		"192.88.99.0/24",   // 6to4 relays, no longer in use
+		"198.18.0.0/15",    // benchmarks
+		"198.51.100.0/24",  // documentation
+		"203.0.113.0/24",   // documentation
+		"240.0.0.0/4",      // reserved, and broadcast
+		"::/96",            // IPv4-compatible
+		"64:ff9b:1::/48",   // NAT64, local
+		"100::/64",         // discard
+		"2001::/23",        // protocol assignments, Teredo
+		"2001:db8::/32",    // documentation
+		"2002::/16",        // 6to4
+		"3fff::/20",        // documentation
+		"5f00::/16",        // segment routing
+		"fec0::/10",        // site-local
+	}
+}

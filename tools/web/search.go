@@ -1,0 +1,220 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/tidwall/gjson"
+)
+
+const (
+	shownResults  = 10
+	maxHits       = 100 // that are taken of an answer, whatever the engine sends
+	snippetRunes  = 500
+	searchTries   = 4
+	firstWait     = time.Second
+	longestWait   = 30 * time.Second // between tries; an engine that wants more is not asked again
+	maxEngineSays = 200              // characters of an engine's own words that are quoted
+)
+
+type webSearchArgs struct {
+	Query string `json:"query" jsonschema:"what to look for, as one would type it into a search engine"`
+}
+
+// NewWebSearch makes web_search, which asks e. The engine's host may be on this
+// machine or a private network, since the operator chose it: the guard holds
+// for everything else. It panics if there is no engine of e's name.
+//
+// The key goes into a header of the request and nowhere else: an engine that
+// has one is asked without following redirects, and should it repeat the key
+// in its answer, that is taken out. The address of the request is recorded, then those of
+// what was found.
+func NewWebSearch(w *Web, e Engine) tools.Tool {
+	form, ok := engines()[e.Name]
+	if !ok {
+		panic(fmt.Sprintf("there is no search engine %q", e.Name))
+	}
+	s := &searcher{engine: e.complete(), form: form, web: w}
+	if u, err := url.Parse(s.engine.URL); err == nil {
+		s.web = &Web{w.config, Transport(w.config.Exceptions, HostPort(u))}
+	}
+	return tools.Define(tools.Definition[webSearchArgs]{Name: "web_search",
+		Description: "Searches the web and lists the results found: title, address and an extract of each. Read a result with web_fetch.",
+		Run:         s.search,
+		URLs:        func(a webSearchArgs) []string { return []string{s.form.ask(s.engine, a.Query).url} }})
+}
+
+type searcher struct {
+	web    *Web
+	engine Engine
+	form   engineForm
+}
+
+// hostPort is what is dialled for u.
+func HostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+func (s *searcher) search(ctx context.Context, env *tools.Env, a webSearchArgs) (tools.Output, error) {
+	if strings.TrimSpace(a.Query) == "" {
+		return tools.Failed("the query is empty"), nil
+	}
+	r, err := s.ask(ctx, env, a.Query)
+	if ctx.Err() != nil {
+		return tools.Output{}, ctx.Err()
+	}
+	var out tools.Output
+	switch {
+	case err != nil:
+		out = tools.Failed("the search engine could not be asked: %v", err)
+	case r.status != http.StatusOK:
+		out = tools.Failed("the search engine answered %d %s%s", r.status, http.StatusText(r.status), turnedDown(r.status, s.engine.Name, r.body))
+	case !gjson.ValidBytes(r.body):
+		out = tools.Failed("the search engine's answer is not a list of results")
+	default:
+		found, ok := s.form.read(gjson.ParseBytes(r.body))
+		if !ok {
+			out = tools.Failed("the search engine's answer is not a list of results")
+			break
+		}
+		out = results(a.Query, found)
+	}
+	out.URLs = append(r.urls, out.URLs...)
+	return out.Without(s.engine.Key), nil
+}
+
+// ask asks the engine, and again while it is overloaded or wants to be asked
+// less often. The response has the addresses of all tries.
+func (s *searcher) ask(ctx context.Context, env *tools.Env, query string) (response, error) {
+	x := s.form.ask(s.engine, query)
+	if s.engine.Key == "" {
+		x.allow = env.AllowURL
+	}
+	waits := &backoff.ExponentialBackOff{InitialInterval: firstWait, RandomizationFactor: 0.5, Multiplier: 2, MaxInterval: longestWait}
+	var asked []trajectory.URL
+	for try := 1; ; try++ {
+		r, err := s.web.do(ctx, x)
+		if s.engine.Key != "" { // before anything is cut in the middle of it
+			r.body = bytes.ReplaceAll(r.body, []byte(s.engine.Key), []byte(trajectory.Redacted))
+		}
+		asked = append(asked, r.urls...)
+		r.urls = asked
+		if err != nil || try == searchTries || r.status != http.StatusTooManyRequests && r.status < 500 {
+			return r, err
+		}
+		wait := waits.NextBackOff()
+		if told := llm.RetryAfter(r.status, r.header, nil); told > 0 {
+			wait = told
+		}
+		if wait > longestWait {
+			return r, nil
+		}
+		if err := s.web.config.Sleep(ctx, wait); err != nil {
+			return r, err
+		}
+	}
+}
+
+// turnedDown says what an engine's refusal means for the model, in the engine's
+// own words where it has any.
+func turnedDown(status int, engine string, body []byte) string {
+	says := engineSays(body)
+	hint := ""
+	switch words := strings.ToLower(says); {
+	case engine == SearXNG && status == http.StatusForbidden:
+		hint = ": it probably does not offer the json format"
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || strings.Contains(words, "subscription token"):
+		hint = ": it does not accept the key; web_search is out of order, go on without it"
+	case status == http.StatusPaymentRequired || status == 432 || status == 433 || strings.Contains(words, "credit"):
+		hint = ": what it may be asked is used up; web_search is out of order, go on without it"
+	case status == http.StatusTooManyRequests:
+		hint = ": it is asked too often; go on with something else and search later"
+	case status >= 500:
+		hint = ": it is in trouble; search later"
+	}
+	if says != "" {
+		hint += fmt.Sprintf(" (it says %q)", says)
+	}
+	return hint
+}
+
+// engineSays picks an engine's own words out of the body of a refusal.
+func engineSays(body []byte) string {
+	if !gjson.ValidBytes(body) {
+		return ""
+	}
+	answer := gjson.ParseBytes(body)
+	for _, path := range []string{"detail.error", "error.detail", "message", "detail", "error"} {
+		if v := answer.Get(path); v.Type == gjson.String {
+			says := tools.OneLine(v.String())
+			return says[:tools.RuneOffset(says, maxEngineSays)]
+		}
+	}
+	return ""
+}
+
+// results lists what was found. The document holds everything, with whole
+// extracts; the first few are shown.
+func results(query string, found []hit) tools.Output {
+	var out tools.Output
+	var document, shown strings.Builder
+	n := 0
+	found = found[:min(len(found), maxHits)]
+	for _, f := range found {
+		if f.address != "" && len(f.address) <= maxURL {
+			out.URLs = append(out.URLs, trajectory.URL{URL: f.address})
+		}
+		if f.box {
+			fmt.Fprint(&document, f.entry("answer box", tools.MaxDocument))
+			fmt.Fprint(&shown, f.entry("answer box", snippetRunes))
+			continue
+		}
+		n++
+		fmt.Fprint(&document, f.entry(fmt.Sprint(n), tools.MaxDocument))
+		if n <= shownResults {
+			fmt.Fprint(&shown, f.entry(fmt.Sprint(n), snippetRunes))
+		}
+	}
+	out.Document = document.String()
+	out.Shown = fmt.Sprintf("[%s for %q, %d shown]\n%s", tools.Count(n, "result"), query, min(n, shownResults), shown.String())
+	if len(found) == 0 {
+		out.Document = fmt.Sprintf("no results for %q", query)
+		out.Shown = "[no results for " + fmt.Sprintf("%q", query) + "; try fewer or other words]"
+	}
+	return out
+}
+
+// hit is one thing found, each part on one line; a box is what an engine puts
+// beside its results: what it knows about a thing, or an answer it has copied
+// out of a page.
+type hit struct {
+	title, address, extract string
+	box                     bool
+}
+
+// entry writes h with at most so many characters of its title and extract.
+func (h hit) entry(number string, runes int) string {
+	return fmt.Sprintf("%s. %s\n   %s\n   %s\n", number, atMost(h.title, runes), atMost(h.address, maxURL), atMost(h.extract, runes))
+}
+
+// atMost cuts text to so many characters.
+func atMost(text string, runes int) string {
+	if end := tools.RuneOffset(text, runes); end < len(text) {
+		return text[:end] + "…"
+	}
+	return text
+}
