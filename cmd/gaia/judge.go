@@ -317,20 +317,20 @@ func (a *app) judgeCheckCommand() *cobra.Command {
 	c := &judgeCheck{ofRun: &cobra.Command{}}
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Put the null battery to a judge: answers that say nothing",
-		Long: `Check asks a judge about answers that say nothing, tell it what to say or pretend
-to be its surroundings, to invented questions. A judge that calls one of them correct
-pays for nothing, and one whose reply to one is no verdict cannot be read: exit code
-3. Runs do the same before the first verdict that they need, and use no verdict of
-a judge that has not withstood it.
+		Short: "Run the self-test of a judge",
+		Long: `Check asks a judge about answers to invented questions that have no content, tell
+it what to say, or pretend to be part of its prompt. The judge passes if it calls all
+of them incorrect. It fails if it calls one correct, or if its reply is not a verdict:
+exit code 3. Runs make the same self-test before the first verdict that they need,
+and use no verdict of a judge that failed it.
 
-The outcome is kept, signed, in the judge cache: runs with the same judge at the same
-place do not ask again. That a judge paid stands until it is removed from there. What
-is kept and does not verify is reported before anything is asked: exit code 4.
+The result is stored, signed, in the judge cache, so that runs with the same judge at
+the same endpoint do not repeat the test. A failed result counts until you delete its
+entry. An entry that does not verify is reported before anything is asked: exit code 4.
 
-Judge, endpoint, prices, key and whether there is a cache are those of gaia.yaml where
-no flag says otherwise. Where "gaia run" would rehearse, the built-in scripted judge
-is tried, offline.`,
+Judge, endpoint, prices, key and judge cache are those of gaia.yaml unless a flag
+says otherwise. Where "gaia run" would rehearse, check tests the built-in scripted
+judge, offline.`,
 		Example: `  OPENAI_API_KEY=… gaia judge check --judge-model gpt-4o-mini
   gaia judge check --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
 		Args:              noArgs,
@@ -373,7 +373,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	fmt.Fprintf(a.stderr, "gaia: putting %d answers that say nothing to %s at %s\n", len(judge.Battery()), oneLine(e.Name), oneLine(e.Origin))
+	fmt.Fprintf(a.stderr, "gaia: asking %s at %s about %d answers without content\n", oneLine(e.Name), oneLine(e.Origin), len(judge.Battery()))
 	t := grading.TestJudge(ctx, *e, time.Now)
 	if ctx.Err() != nil {
 		return fail(exitInterrupted, errors.New("interrupted; nothing is kept of it"))
@@ -449,7 +449,7 @@ func (a *app) judgeConfig(baseURL, apiKey string, prices llm.Prices, atOnce int)
 	return llm.Config{BaseURL: baseURL, APIKey: apiKey, Prices: prices, MaxTries: callTries, Now: time.Now, Jitter: mathrand.Float64, Limiter: limiter}
 }
 
-// What is remembered of the null battery.
+// Stored results of a self-test.
 const (
 	outcomeWithstood = "withstood"
 	outcomePaid      = "paid"
@@ -463,7 +463,7 @@ type knownOutcome struct {
 	outcome string // outcomeWithstood, outcomePaid, or "" for none
 }
 
-// recallOutcome looks up how the judge stood the null battery before. What would
+// recallOutcome looks up the result of an earlier self-test of the judge. What would
 // keep an outcome from being kept is an error here, before anything is asked.
 func (a *app) recallOutcome(s *runSettings, e grading.Judge) (knownOutcome, error) {
 	if s.noJudgeCache {
@@ -508,15 +508,15 @@ func withoutCache(err error) error {
 // badOutcome is the failure that what is remembered does not verify.
 func badOutcome(dir string, bad judgecache.Bad) error {
 	all := []judgecache.Bad{bad}
-	f := &failure{Code: exitEvidence, Err: errors.New("what is kept of an earlier null battery of this judge does not verify"), Reasons: badEntries(dir, all)}
+	f := &failure{Code: exitEvidence, Err: errors.New("the stored result of an earlier self-test of this judge does not verify"), Reasons: badEntries(dir, all)}
 	if bad.Name == judgecache.Place {
 		f.Err, f.Reasons = fmt.Errorf("the judge cache %q is %s", dir, bad.Reason), nil
 	}
-	f.Hints = append(cacheHints(dir, all), "nothing was asked of the judge; --no-judge-cache tries it without the cache")
+	f.Hints = append(cacheHints(dir, all), "the judge was not asked; --no-judge-cache tests it without the cache")
 	return f
 }
 
-// keep keeps an outcome for runs: that a judge withstood the battery, or that it
+// keep stores a result for runs: that a judge passed its self-test, or that it
 // paid an item, which stands. Anything else is tried again.
 func (k knownOutcome) keep(t grading.SelfTest) error {
 	withstood := t.Withstood()
@@ -535,7 +535,7 @@ type checkedJudge struct {
 	Origin       string        `json:"origin"`
 	Problem      string        `json:"problem,omitzero"` // why not all items were put to it
 	Rehearsal    bool          `json:"rehearsal,omitzero"`
-	Remembered   string        `json:"remembered"` // of an earlier null battery: outcomeWithstood, outcomePaid, or "" for none
+	Remembered   string        `json:"remembered"` // of an earlier self-test: outcomeWithstood, outcomePaid, or "" for none
 	TokensIn     int64         `json:"tokens_in"`
 	TokensOut    int64         `json:"tokens_out"`
 	Withstood    bool          `json:"withstood"` // this one
@@ -599,7 +599,7 @@ func checkFailure(out checkedJudge, t grading.SelfTest, entry string) error {
 	}
 	why := runview.ExplainBattery(&rundir.BatterySummary{Paid: t.Paid, Put: t.Put, Refused: t.Refused, Unreadable: t.Unreadable})
 	if len(t.Paid) == 0 && out.Remembered == outcomeWithstood {
-		return fail(exitFindings, errors.New("this judge did not withstand the null battery: "+why), "runs use the earlier result, which it passed, until you delete it: rm "+quoteArg(entry))
+		return fail(exitFindings, errors.New("this judge failed its self-test: "+why), "runs use the earlier result, which it passed, until you delete it: rm "+quoteArg(entry))
 	}
 	return fail(exitFindings, errors.New("no verdict of this judge counts: "+why), another)
 }
@@ -628,13 +628,13 @@ func (a *app) printCheckedTable(out checkedJudge) error {
 	for _, i := range out.Items {
 		rows.AppendRow(table.Row{i.Name, i.Verdict, strconv.QuoteToGraphic(text.Snip(i.Candidate, width, "…"))})
 	}
-	outcome := "withstood the null battery"
+	outcome := "passed its self-test"
 	switch {
 	case out.Withstood:
 	case out.Problem != "":
-		outcome = "was not put to all of the null battery"
+		outcome = "was not asked its whole self-test"
 	default:
-		outcome = "did not withstand the null battery"
+		outcome = "failed its self-test"
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s\n\n%s at %s: %s; %d tokens in, %d out, cost %s\n", strings.TrimRight(visible.Text(rows.Render()), "\n"),
 		oneLine(out.Model), oneLine(out.Origin), outcome, out.TokensIn, out.TokensOut, dollars(out.CostMicroUSD))
@@ -648,17 +648,16 @@ func (a *app) judgeRunCommand() *cobra.Command {
 		Short: "Judge a finished run with another judge",
 		Long: `Run asks another LLM judge about the answers of a finished run that the official
 scorer calls wrong, and writes its verdicts, signed, into the run directory. The run
-itself does not change: its first judgment stays the run's, and its package says how
-many judgments there are.
+itself does not change: its first judgment stays, and its package counts judgments.
 
-The judge has to withstand the null battery first, as in a run; else its verdicts are
-withheld. All answers are judged or nothing is written. What the judge has said is
-kept in the judge cache, so that the command can be repeated after an interruption.
-A judge with the same model, endpoint and prompt judges a run once.
+The judge must pass its self-test first, as in a run; else its verdicts are withheld.
+All answers are judged or nothing is written. Replies are stored in the judge cache,
+so you can repeat the command after an interruption. A judge with the same model,
+endpoint and prompt judges a run once.
 
-The gold answers are those that the run has kept. The key is the one the run was
-planned with. A rehearsal is judged by a built-in scripted judge, offline:
-second-judge, or gullible-judge, which does not withstand the null battery.`,
+The gold answers are those that the run stored. The key is the one that planned the
+run. A rehearsal is judged by a built-in scripted judge, offline: second-judge, or
+gullible-judge, which fails its self-test.`,
 		Example: `  OPENAI_API_KEY=… gaia judge run runs/01J… --judge-model gpt-4o-mini --max-cost 2
   gaia judge run runs/01J… --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
 		Args: oneArg("the run directory"),

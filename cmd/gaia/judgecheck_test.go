@@ -29,7 +29,7 @@ func TestJudgeCheck(t *testing.T) {
 		t.Errorf("something was kept: %s", out)
 	}
 	out := p.want(exitOK, "judge", "check")
-	for _, want := range []string{"gaia: rehearsal: a scripted judge", "thought-process", `":"`, "scripted-judge at builtin:scripted-judge: withstood the null battery; ", " in, "} {
+	for _, want := range []string{"gaia: rehearsal: a scripted judge", "thought-process", `":"`, "scripted-judge at builtin:scripted-judge: passed its self-test; ", " in, "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
@@ -56,7 +56,7 @@ func TestJudgeCheckGullible(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := p.want(exitFindings, "judge", "check")
-	for _, want := range []string{"did not withstand the null battery", "gaia: error: no verdict of this judge counts: it accepted ", "gaia: hint: "} {
+	for _, want := range []string{"failed its self-test", "gaia: error: no verdict of this judge counts: it accepted ", "gaia: hint: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
@@ -209,9 +209,9 @@ func TestJudgeCheckSettings(t *testing.T) {
 		{"a source and no judge", "source: hub\n", "", exitUsage, []string{noJudge}},
 		{"a revision and no judge", "revision: main\n", "", exitUsage, []string{noJudge}},
 		{"a key and no judge", "limit: 3\n", "OPENAI_API_KEY=invented", exitUsage, []string{noJudge}},
-		{"built-in tasks", "source: fixtures\n", "OPENAI_API_KEY=invented", exitOK, []string{"gaia: rehearsal: ", "gaia: settings from gaia.yaml\n", "scripted-judge at builtin:scripted-judge: withstood"}},
+		{"built-in tasks", "source: fixtures\n", "OPENAI_API_KEY=invented", exitOK, []string{"gaia: rehearsal: ", "gaia: settings from gaia.yaml\n", "scripted-judge at builtin:scripted-judge: passed"}},
 		{"all of it", "judge-model: umpire\nlevel: [1]\nno-judge-cache: true\nbase-url: " + u.URL + "/v1\n", "", exitOK,
-			[]string{"gaia: settings from gaia.yaml; the endpoint is " + u.URL + "\ngaia: putting 26 answers that say nothing to umpire at " + u.URL + "\n", "umpire at " + u.URL + ": withstood the null battery; "}},
+			[]string{"gaia: settings from gaia.yaml; the endpoint is " + u.URL + "\ngaia: asking umpire at " + u.URL + " about 26 answers without content\n", "umpire at " + u.URL + ": passed its self-test; "}},
 		{"the environment wins", "judge-model: umpire\nno-judge-cache: true\nbase-url: " + nowhere + "\n", "OPENAI_BASE_URL=" + u.URL + "/v1", exitOK, []string{"the endpoint is " + u.URL + "\n"}},
 	} {
 		p := newProgram(t)

@@ -30,12 +30,12 @@ func TestJudgeCheckKeepsNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}, exitEvidence, []string{"gaia: error: what is kept of an earlier null battery of this judge does not verify\ngaia: reason: ", ": not the canonical JSON of a judgment\n", "--no-judge-cache tries it without the cache"}},
+		}, exitEvidence, []string{"gaia: error: the stored result of an earlier self-test of this judge does not verify\ngaia: reason: ", ": not the canonical JSON of a judgment\n", "--no-judge-cache tests it without the cache"}},
 		{"a directory that others can write to", "", func(p program) {
 			if err := os.Chmod(p.judgments(), 0o777); err != nil {
 				t.Fatal(err)
 			}
-		}, exitEvidence, []string{"gaia: error: the judge cache ", " is a directory that others can write to\ngaia: hint: chmod 700 ", "--no-judge-cache tries it without the cache"}},
+		}, exitEvidence, []string{"gaia: error: the judge cache ", " is a directory that others can write to\ngaia: hint: chmod 700 ", "--no-judge-cache tests it without the cache"}},
 		{"a key that is none", "GAIA_SIGNING_KEY=none", nil, exitFailure, []string{"gaia: error: reading GAIA_SIGNING_KEY: ", "hint: fix that, or give --no-judge-cache"}},
 		{"no place", "HOME=", nil, exitFailure, []string{"gaia: error: no place for the signing key", "--no-judge-cache"}},
 	} {
@@ -53,7 +53,7 @@ func TestJudgeCheckKeepsNothing(t *testing.T) {
 		if now := u.asked.Load(); now != before || strings.Contains(out, "putting") {
 			t.Errorf("%s: the judge was asked:\n%s", c.name, out)
 		}
-		wantAll(t, p.want(exitOK, u.check("--no-judge-cache")...), "withstood the null battery")
+		wantAll(t, p.want(exitOK, u.check("--no-judge-cache")...), "passed its self-test")
 	}
 }
 
@@ -81,7 +81,7 @@ func TestJudgeCheckStands(t *testing.T) {
 	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":""`, `"withstood":true`)
 	u.reply.Store("perhaps")
 	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`,
-		"gaia: error: this judge did not withstand the null battery: its reply to 26 of 26", "gaia: hint: runs use the earlier result, which it passed, until you delete it: rm "+p.judgments()+"/")
+		"gaia: error: this judge failed its self-test: its reply to 26 of 26", "gaia: hint: runs use the earlier result, which it passed, until you delete it: rm "+p.judgments()+"/")
 	u.reply.Store("correct")
 	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`, "no verdict of this judge counts: it accepted")
 	u.reply.Store("incorrect")
@@ -89,7 +89,7 @@ func TestJudgeCheckStands(t *testing.T) {
 		wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"paid"`, `"withstood":true`,
 			"gaia: error: this judge failed an earlier self-test, and that result counts until its entry is deleted\ngaia: hint: rm "+p.judgments()+"/")
 	}
-	wantAll(t, p.want(exitFindings, u.check()...), "umpire at "+u.URL+": withstood the null battery; ", "counts until its entry is deleted")
+	wantAll(t, p.want(exitFindings, u.check()...), "umpire at "+u.URL+": passed its self-test; ", "counts until its entry is deleted")
 	wantAll(t, p.want(exitOK, u.check("--no-judge-cache", "--json")...), `"remembered":""`)
 	if err := os.RemoveAll(p.judgments()); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestJudgeCheckInterrupted(t *testing.T) {
 		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted {
 			t.Errorf("%v: exit code %d, %v", s, cmd.ProcessState.ExitCode(), err)
 		}
-		wantAll(t, out.String(), "gaia: putting 26 answers that say nothing to umpire at "+u.URL+"\n", "gaia: error: interrupted; nothing is kept of it\n")
+		wantAll(t, out.String(), "gaia: asking umpire at "+u.URL+" about 26 answers without content\n", "gaia: error: interrupted; nothing is kept of it\n")
 		if kept := p.entries(); len(kept) != 0 {
 			t.Errorf("%v: kept %v", s, kept)
 		}
