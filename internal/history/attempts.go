@@ -23,9 +23,9 @@ const (
 	groupRows = 20_000
 )
 
-// EncodeAttempts returns run events as a Parquet file with a row for each, in their order, and the text
+// encodeAttempts returns run events as a Parquet file with a row for each, in their order, and the text
 // run in its metadata. Equal arguments give equal bytes.
-func EncodeAttempts(events []rundir.RunEvent, run string) ([]byte, error) {
+func encodeAttempts(events []rundir.RunEvent, run string) ([]byte, error) {
 	if len(events) > maxAttempts {
 		return nil, fmt.Errorf("%d events are more than %d", len(events), maxAttempts)
 	}
@@ -47,10 +47,10 @@ func EncodeAttempts(events []rundir.RunEvent, run string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// OpenAttempts opens a Parquet file of run events, and returns them in their order with the text that
-// EncodeAttempts kept. The sequence ends with an error where a row is no run event, or does not come
+// openAttempts opens a Parquet file of run events, and returns them in their order with the text that
+// encodeAttempts kept. The sequence ends with an error where a row is no run event, or does not come
 // after the one before it by its id. Files from outside are safe to open where memory and time are limited.
-func OpenAttempts(data []byte) (events iter.Seq2[rundir.RunEvent, error], run string, err error) {
+func openAttempts(data []byte) (events iter.Seq2[rundir.RunEvent, error], run string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			events, run, err = nil, "", malformed(p)

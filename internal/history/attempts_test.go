@@ -51,7 +51,7 @@ func benchEvents(run, tasks int) (events []rundir.RunEvent) {
 }
 
 func decode(data []byte) ([]rundir.RunEvent, string, error) {
-	events, run, err := OpenAttempts(data)
+	events, run, err := openAttempts(data)
 	if err != nil {
 		return nil, "", err
 	}
@@ -63,11 +63,11 @@ func decode(data []byte) ([]rundir.RunEvent, string, error) {
 func TestAttempts(t *testing.T) {
 	for _, n := range []int{0, 1, 466} {
 		events := benchEvents(1, n)
-		data, err := EncodeAttempts(events, "run")
+		data, err := encodeAttempts(events, "run")
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := EncodeAttempts(events, "run")
+		again, err := encodeAttempts(events, "run")
 		if err != nil || !bytes.Equal(data, again) {
 			t.Errorf("%d events: other bytes the second time, %v", n, err)
 		}
@@ -97,7 +97,7 @@ func TestAttemptsRefused(t *testing.T) {
 	} {
 		events := benchEvents(1, 3)
 		change(events)
-		data, err := EncodeAttempts(events, "")
+		data, err := encodeAttempts(events, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestAttemptsRefused(t *testing.T) {
 
 // FuzzAttempts: whatever the bytes are, they are refused or are run events that give equal bytes.
 func FuzzAttempts(f *testing.F) {
-	data, err := EncodeAttempts(benchEvents(1, 4), "{}")
+	data, err := encodeAttempts(benchEvents(1, 4), "{}")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func FuzzAttempts(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := EncodeAttempts(events, run); err != nil {
+		if _, err := encodeAttempts(events, run); err != nil {
 			t.Error(err)
 		}
 	})
@@ -127,7 +127,7 @@ func FuzzAttempts(f *testing.F) {
 
 // BenchmarkAttempts decodes the events of a run of 466 tasks.
 func BenchmarkAttempts(b *testing.B) {
-	data, err := EncodeAttempts(benchEvents(1, 466), "")
+	data, err := encodeAttempts(benchEvents(1, 466), "")
 	if err != nil {
 		b.Fatal(err)
 	}

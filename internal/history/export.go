@@ -45,7 +45,7 @@ func SealExport(events []rundir.RunEvent, key sign.Key) (data, envelope []byte, 
 			return nil, nil, fmt.Errorf("the event %q does not come after %q", e.ID, events[i-1].ID)
 		}
 	}
-	if data, err = EncodeAttempts(events, ""); err != nil {
+	if data, err = encodeAttempts(events, ""); err != nil {
 		return nil, nil, err
 	}
 	payload, err := canonical.Encode(Export{Attempts: canonical.Digest(data), Events: int64(len(events)), Key: key.Public().Line(), Schema: exportSchema})
@@ -96,7 +96,7 @@ func Convert(in io.Reader, out io.Writer) error {
 		return err
 	}
 	w := bufio.NewWriter(out)
-	events, _, err := OpenAttempts(data)
+	events, _, err := openAttempts(data)
 	if err == nil {
 		for e, failed := range events {
 			if err = failed; err != nil {

@@ -66,7 +66,7 @@ func (m Imported) Each() iter.Seq2[rundir.RunEvent, error] {
 		if m.data == nil {
 			return
 		}
-		events, _, err := OpenAttempts(m.data)
+		events, _, err := openAttempts(m.data)
 		if err != nil {
 			yield(rundir.RunEvent{}, fmt.Errorf("reading %q: %w", m.attempts(), err))
 			return

@@ -108,7 +108,7 @@ func (s *Store) Keep(r Record, stats *rundir.RunStats) error {
 		if err != nil {
 			return err
 		}
-		data, err := EncodeAttempts(stats.Events, string(run))
+		data, err := encodeAttempts(stats.Events, string(run))
 		if err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (s *Store) stats(r Record) (*rundir.RunStats, error) {
 		return nil, trajectory.Faultf(filepath.Base(path), "%v", err)
 	}
 	var stats rundir.RunStats
-	events, run, err := OpenAttempts(data)
+	events, run, err := openAttempts(data)
 	if err == nil {
 		err = canonical.Decode([]byte(run), &stats)
 	}

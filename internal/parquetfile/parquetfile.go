@@ -19,8 +19,8 @@ import (
 
 // Limits of what a file may unfold to.
 const (
-	MaxValues   = 100_000   // of a page
-	MaxUnfolded = 256 << 20 // bytes of a column's pages in a row group
+	maxValues   = 100_000   // of a page
+	maxUnfolded = 256 << 20 // bytes of a column's pages in a row group
 	maxFooter   = 1 << 20   // bytes
 )
 
@@ -64,12 +64,12 @@ func CheckPages(data []byte, chunk *format.ColumnMetaData) error {
 		if h.CompressedPageSize < 0 || int(h.CompressedPageSize) > len(rest) {
 			return fmt.Errorf("a page of %d bytes where %d are left", h.CompressedPageSize, len(rest))
 		}
-		if n := max(h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues); n > MaxValues {
-			return fmt.Errorf("a page of %d values: want at most %d", n, MaxValues)
+		if n := max(h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues); n > maxValues {
+			return fmt.Errorf("a page of %d values: want at most %d", n, maxValues)
 		}
 		page := rest[:h.CompressedPageSize]
-		if unfolded += max(int64(h.UncompressedPageSize), snappySize(chunk.Codec, &h, page)); unfolded > MaxUnfolded {
-			return fmt.Errorf("pages that unfold to %d bytes: want at most %d", unfolded, MaxUnfolded)
+		if unfolded += max(int64(h.UncompressedPageSize), snappySize(chunk.Codec, &h, page)); unfolded > maxUnfolded {
+			return fmt.Errorf("pages that unfold to %d bytes: want at most %d", unfolded, maxUnfolded)
 		}
 		rest = rest[h.CompressedPageSize:]
 	}

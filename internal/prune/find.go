@@ -121,7 +121,7 @@ func (f *Finder) inUse(item *Item) bool {
 // the item is removed.
 func (f *Finder) Remove(r Result, store *history.Store, now time.Time) error {
 	for _, half := range f.Half {
-		if err := Finish(half); err != nil {
+		if err := finish(half); err != nil {
 			return fmt.Errorf("removing what was left of %q: %w", half, err)
 		}
 	}
@@ -147,7 +147,7 @@ func (f *Finder) remove(item *Item, store *history.Store, now time.Time) error {
 			return fmt.Errorf("writing the history: %w", err)
 		}
 	}
-	return Remove(item.Path, item.was)
+	return removeAt(item.Path, item.was)
 }
 
 // KeepsRecords reports whether a record of something that was chosen stays.
@@ -180,7 +180,7 @@ func (f *Finder) each(path string, is func(string) bool, visit func(path string,
 	case !info.IsDir():
 		return exit.Usagef("see 'gaia prune --help'", "%q is not of the kind to be removed", path)
 	}
-	half, err := Unfinished(path)
+	half, err := unfinished(path)
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func itemAt(path, created string) (*Item, error) {
 	if item.was, err = os.Lstat(path); err != nil {
 		return item, err
 	}
-	item.Bytes, err = Size(path)
+	item.Bytes, err = sizeOf(path)
 	return item, err
 }
 
@@ -263,7 +263,7 @@ func itemAt(path, created string) (*Item, error) {
 func (f *Finder) Bodies(path string) error {
 	return f.each(path, f.IsRun, func(dir string, _ bool) error {
 		top, _, _ := strings.Cut(trajectory.BodiesDir, "/")
-		half, err := Unfinished(dir)
+		half, err := unfinished(dir)
 		if err != nil {
 			return err
 		}

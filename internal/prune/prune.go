@@ -2,7 +2,7 @@
 // taken for a whole one: a folder first gets a name that nothing reads, and is then removed below it.
 //
 // A [Finder] finds only what it recognises and has verified, holds a run while it is removed, and keeps its
-// record first. [Remove] follows no link, and does not remove another file that has taken the place of the one
+// record first. Removal follows no link, and does not remove another file that has taken the place of the one
 // that was found. [Rule] chooses among several (TestChoose, TestRemove, prune.txtar).
 package prune
 
@@ -44,8 +44,8 @@ func (r Rule) Choose(created []time.Time, now time.Time) []bool {
 	return chosen
 }
 
-// Size returns the bytes of the regular files at path and below. Links are not followed.
-func Size(path string) (n int64, err error) {
+// sizeOf returns the bytes of the regular files at path and below. Links are not followed.
+func sizeOf(path string) (n int64, err error) {
 	err = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
@@ -59,10 +59,10 @@ func Size(path string) (n int64, err error) {
 	return n, err
 }
 
-// Remove removes the file or folder at path if it is still the one that was looked at.
+// removeAt removes the file or folder at path if it is still the one that was looked at.
 // Links in it are removed, not followed. After an error or a crash, what is left has
-// its old name and is whole, or is one of Unfinished.
-func Remove(path string, was fs.FileInfo) error {
+// its old name and is whole, or is one of unfinished.
+func removeAt(path string, was fs.FileInfo) error {
 	parent, name := filepath.Dir(path), filepath.Base(path)
 	root, err := os.OpenRoot(parent)
 	if err != nil {
@@ -89,8 +89,8 @@ func Remove(path string, was fs.FileInfo) error {
 	return errors.Join(root.RemoveAll(hidden), durable.SyncDir(parent))
 }
 
-// Unfinished returns the paths of what a removal in a folder has left that did not end.
-func Unfinished(folder string) ([]string, error) {
+// unfinished returns the paths of what a removal in a folder has left that did not end.
+func unfinished(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	var left []string
 	for _, e := range entries {
@@ -101,8 +101,8 @@ func Unfinished(folder string) ([]string, error) {
 	return left, err
 }
 
-// Finish removes what Unfinished has returned.
-func Finish(left string) error {
+// finish removes what unfinished has returned.
+func finish(left string) error {
 	root, err := os.OpenRoot(filepath.Dir(left))
 	if err != nil {
 		return err

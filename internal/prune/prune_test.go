@@ -61,7 +61,7 @@ func TestRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := Size(run); n != 12 || err != nil {
+	if n, err := sizeOf(run); n != 12 || err != nil {
 		t.Errorf("size %d, %v", n, err)
 	}
 	was := lstat(run)
@@ -69,21 +69,21 @@ func TestRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(filepath.Join(run, "another"))
-	if err := Remove(run, was); err == nil {
+	if err := removeAt(run, was); err == nil {
 		t.Error("another folder of the name is removed")
 	}
 	lstat(filepath.Join(run, "another"))
 	// What a crash left of an earlier removal of the same name is in nobody's way.
 	left := filepath.Join(dir, "runs", Prefix+"run-moved")
 	write(filepath.Join(left, "file"))
-	if found, err := Unfinished(filepath.Dir(run)); err != nil || !slices.Equal(found, []string{left}) {
+	if found, err := unfinished(filepath.Dir(run)); err != nil || !slices.Equal(found, []string{left}) {
 		t.Errorf("left: %q, %v", found, err)
 	}
-	if err := Remove(run+"-moved", was); err != nil {
+	if err := removeAt(run+"-moved", was); err != nil {
 		t.Error(err)
 	}
 	write(filepath.Join(left, "file"))
-	if err := Finish(left); err != nil {
+	if err := finish(left); err != nil {
 		t.Error(err)
 	}
 	entries, err := os.ReadDir(filepath.Dir(run))
