@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/outfile"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -102,11 +101,11 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if err := verify.NotWithin("the evidence bundle", dir, filepath.Dir(d.out)); err != nil {
 		return err
 	}
-	files := []newFile{{bundlePath(d.out, found.Manifest.RunID, number), data}}
+	files := []outfile.File{{bundlePath(d.out, found.Manifest.RunID, number), data}}
 	if p := made.Bundle.Inclusion; p != nil {
-		files = append(files, newFile{strings.TrimSuffix(files[0].path, ".json") + ".tlog-proof", p.TlogProof([]byte(made.Bundle.Checkpoint))})
+		files = append(files, outfile.File{strings.TrimSuffix(files[0].Path, ".json") + ".tlog-proof", p.TlogProof([]byte(made.Bundle.Checkpoint))})
 	}
-	if err := writeNew(ctx, files); err != nil {
+	if err := outfile.WriteNew(ctx, files); err != nil {
 		return err
 	}
 	if err := a.printDisclosed(found, made, files, d); err != nil {
@@ -156,56 +155,6 @@ func bundlePath(out, runID string, number int) string {
 	return name + ".json"
 }
 
-// newFile is a file that is to appear.
-type newFile struct {
-	path string
-	data []byte
-}
-
-// writeNew writes files that must not be there yet: all of them, whole and
-// durable, or none.
-func writeNew(ctx context.Context, files []newFile) (err error) {
-	var named []string
-	defer func() {
-		for _, name := range named {
-			if err != nil {
-				os.Remove(name)
-			}
-		}
-	}()
-	for _, f := range files {
-		if _, err := os.Lstat(f.path); !errors.Is(err, fs.ErrNotExist) {
-			return notWritten(f.path, err)
-		}
-	}
-	var aside []string
-	for _, f := range files {
-		name, err := durable.WriteAside(filepath.Dir(f.path), f.data, 0o644)
-		if err != nil {
-			return fmt.Errorf("writing %q: %w", f.path, err)
-		}
-		defer os.Remove(name)
-		aside = append(aside, name)
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for i, f := range files {
-		if err := durable.PutNew(aside[i], f.path); err != nil {
-			return notWritten(f.path, err)
-		}
-		named = append(named, f.path)
-	}
-	return durable.SyncDir(filepath.Dir(files[0].path))
-}
-
-func notWritten(path string, err error) error {
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return fail(exitFailure, fmt.Errorf("%q is there already, and nothing is written over", path), "give another name by --out")
-	}
-	return fmt.Errorf("writing %q: %w", path, err)
-}
-
 // disclosed is what disclose prints with --json.
 type disclosed struct {
 	Events        int            `json:"events"`
@@ -219,12 +168,12 @@ type disclosed struct {
 	Unsubmittable string         `json:"unsubmittable,omitzero"`
 }
 
-func (a *app) printDisclosed(found *rundir.Run, made *rundir.Disclosure, files []newFile, d disclosure) error {
+func (a *app) printDisclosed(found *rundir.Run, made *rundir.Disclosure, files []outfile.File, d disclosure) error {
 	b := made.Bundle
-	out := disclosed{Events: len(b.Events), File: files[0].path, Rehearsal: b.Rehearsal, RunID: made.Manifest.RunID,
-		SHA256: canonical.Digest(files[0].data), Signature: b.Signature, Unsubmittable: verify.Unsubmittable(found)}
+	out := disclosed{Events: len(b.Events), File: files[0].Path, Rehearsal: b.Rehearsal, RunID: made.Manifest.RunID,
+		SHA256: canonical.Digest(files[0].Data), Signature: b.Signature, Unsubmittable: verify.Unsubmittable(found)}
 	if made.Task != nil {
-		out.TaskID, out.Proof = made.Task.Plan.TaskID, files[1].path
+		out.TaskID, out.Proof = made.Task.Plan.TaskID, files[1].Path
 	}
 	if d.asJSON {
 		return a.printJSON(out)

@@ -56,15 +56,6 @@ func (a *app) exit(err error) int {
 
 func noPlace(err error) bool { return durable.NoPlace(err) }
 
-// anotherPlace is the hint where nothing could be written to the place of --out.
-func anotherPlace(err error) string {
-	const another = "choose another place with --out"
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) {
-		return "make room, or " + another
-	}
-	return another
-}
-
 // stopper turns signals into the two ways a run stops: the first closes drain,
 // the second ends ctx.
 type stopper struct {

@@ -1,19 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -101,7 +99,7 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 	}
 	write := x.writer(source)
 	if x.out == "" || x.out == "-" {
-		if err := write(interruptible{ctx, a.shown(x.format)}); err != nil {
+		if err := write(outfile.Interruptible(ctx, a.shown(x.format))); err != nil {
 			return err
 		}
 		a.noticeExport(source)
@@ -110,7 +108,7 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 	if err := verify.NotWithin("the export", dir, filepath.Dir(x.out)); err != nil {
 		return err
 	}
-	if err := writeStream(ctx, x.out, write); err != nil {
+	if err := outfile.WriteStream(ctx, x.out, write); err != nil {
 		return err
 	}
 	a.noticeExport(source)
@@ -210,45 +208,4 @@ func (a *app) noticeExport(s export.Source) {
 	if planned, split := len(m.Tasks), m.Dataset.SplitSize; planned < split {
 		fmt.Fprintf(a.stderr, "gaia: subset: %d of the %d tasks of the split\n", planned, split)
 	}
-}
-
-// writeStream writes a file that must not be there yet, whole and durable or not
-// at all.
-func writeStream(ctx context.Context, path string, write func(io.Writer) error) error {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return notWritten(path, err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return fail(exitFailure, fmt.Errorf("writing %q: %w", path, unwrapPath(err)), anotherPlace(err))
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	out := bufio.NewWriterSize(f, 1<<16)
-	if err := write(interruptible{ctx, out}); err != nil {
-		return err
-	}
-	if err := errors.Join(out.Flush(), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return fail(exitFailure, fmt.Errorf("writing %q: %w", path, err), anotherPlace(err))
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := durable.PutNew(f.Name(), path); err != nil {
-		return notWritten(path, err)
-	}
-	return durable.SyncDir(filepath.Dir(path))
-}
-
-// interruptible is a writer that ends with its context.
-type interruptible struct {
-	ctx context.Context
-	to  io.Writer
-}
-
-func (w interruptible) Write(b []byte) (int, error) {
-	if err := w.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return w.to.Write(b)
 }

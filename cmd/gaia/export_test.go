@@ -2,10 +2,7 @@ package main
 
 import (
 	"archive/zip"
-	"context"
 	"encoding/csv"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,55 +92,6 @@ func accuracy(t *testing.T, path string) float64 {
 		t.Fatal(header, err)
 	}
 	return header.Results.Scores[0].Metrics["accuracy"].Value
-}
-
-// TestWriteStream: a file appears whole or not at all, and over nothing.
-func TestWriteStream(t *testing.T) {
-	broken := errors.New("the source broke")
-	write := func(w io.Writer) error {
-		_, err := io.WriteString(w, "whole")
-		return err
-	}
-	stopped, stop := context.WithCancel(context.Background())
-	stop()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "there"), []byte("before"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		name  string
-		ctx   context.Context
-		write func(io.Writer) error
-		want  string
-	}{
-		{"new", context.Background(), write, ""},
-		{"there", context.Background(), write, "is there already, and nothing is written over"},
-		{"broken", context.Background(), func(w io.Writer) error { return errors.Join(write(w), broken) }, broken.Error()},
-		{"raced", context.Background(), func(w io.Writer) error {
-			return errors.Join(write(w), os.WriteFile(filepath.Join(dir, "raced"), []byte("before"), 0o644))
-		}, "is there already, and nothing is written over"},
-		{"stopped", stopped, write, context.Canceled.Error()},
-	} {
-		err := writeStream(tt.ctx, filepath.Join(dir, tt.name), tt.write)
-		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v", tt.name, err)
-		}
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, e.Name()+"="+string(data))
-	}
-	if want := "new=whole raced=before there=before"; strings.Join(got, " ") != want {
-		t.Errorf("the folder holds %q", got)
-	}
 }
 
 // TestPrinting: on a terminal no text of a run steers it.

@@ -32,7 +32,7 @@ var floors = map[string]int{
 	"internal/prompt": 2, "internal/exit": 2, "internal/plan": 2, "internal/rundir": 3,
 	"tools": 3, "judge": 3,
 	"agent": 4, "audit": 4, "audit/probe": 3, "internal/runview": 4, "internal/progress": 5, "internal/preflight": 4, "internal/settings": 4, "internal/budget": 4, "internal/evaluator": 5, "internal/prune": 5,
-	"internal/grading": 5, "internal/approve": 6, "internal/run": 6, "submit": 5, "submit/export": 5, "audit/render": 5, "internal/verify": 6,
+	"internal/grading": 5, "internal/approve": 6, "internal/run": 6, "submit": 5, "submit/export": 5, "audit/render": 5, "internal/verify": 6, "internal/outfile": 3,
 	"cmd/gaia": 7,
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/rundir"
 
 	"github.com/gaia-harness/gaia/internal/keyring"
@@ -242,7 +243,7 @@ func (a *app) exportKey(ctx context.Context, flag, out string, asPEM bool) error
 		_, err = a.stdout.Write(text)
 		return err
 	}
-	return writeNew(ctx, []newFile{{out, text}})
+	return outfile.WriteNew(ctx, []outfile.File{{out, text}})
 }
 
 func (a *app) keyTrustCommand() *cobra.Command {

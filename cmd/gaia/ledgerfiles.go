@@ -20,6 +20,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -125,10 +126,10 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 	}
 	signed := "without a signature"
 	if out == "" || out == "-" {
-		err = lines(interruptible{ctx, a.stdout})
+		err = lines(outfile.Interruptible(ctx, a.stdout))
 	} else if err = verify.NotWithin("the export", os.DevNull, filepath.Dir(out)); err != nil { // in no run at all
 	} else if strings.HasSuffix(out, linesSuffix) {
-		err = writeStream(ctx, out, lines)
+		err = outfile.WriteStream(ctx, out, lines)
 	} else {
 		var key sign.Key
 		if key, err = a.signingKey(""); err != nil {
@@ -138,7 +139,7 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 		if data, envelope, err = history.SealExport(events, key); err != nil {
 			return err
 		}
-		err = writeNew(ctx, []newFile{{out, data}, {out + history.EnvelopeSuffix, envelope}})
+		err = outfile.WriteNew(ctx, []outfile.File{{out, data}, {out + history.EnvelopeSuffix, envelope}})
 		signed = "signed by " + key.Public().ID()
 	}
 	if err != nil {

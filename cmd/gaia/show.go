@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -107,7 +108,7 @@ func (a *app) showBody(ctx context.Context, dir, digest, out string) error {
 		if err := verify.NotWithin("the body", dir, filepath.Dir(out)); err != nil {
 			return err
 		}
-		return writeStream(ctx, out, func(w io.Writer) error {
+		return outfile.WriteStream(ctx, out, func(w io.Writer) error {
 			_, err := w.Write(body)
 			return err
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/submit"
@@ -139,7 +140,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	case errors.Is(err, submit.ErrTaken):
 		return fail(exitFailure, err, "remove it, or choose another --out or --date")
 	case noPlace(err):
-		return fail(exitFailure, err, anotherPlace(err))
+		return fail(exitFailure, err, outfile.Remedy(err))
 	case err != nil:
 		return grading.PrivateFault(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -144,18 +145,17 @@ type verifying struct {
 	asJSON                       bool
 }
 
-// request reads the files that the flags name.
+// request returns what to verify and with what. Keys and documents are read once they are
+// known to apply.
 func (v verifying) request() (r verify.Request, err error) {
-	r = verify.Request{CheckpointFile: v.checkpoint, HMACFile: v.hmacKey, Packaged: v.packaged, Dataset: v.dataset}
-	if r.Checkpoint, err = v.published(); err != nil {
-		return r, err
-	}
+	r = verify.Request{CheckpointFile: v.checkpoint, Packaged: v.packaged, Dataset: v.dataset}
 	if v.hmacKey != "" {
-		if r.HMAC, err = sharedKey(v.hmacKey); err != nil {
-			return r, err
-		}
+		r.HMAC = func() (sign.HMACKey, error) { return sharedKey(v.hmacKey) }
 	}
-	r.Bodies, err = readBodies(v.bodies)
+	if len(v.bodies) > 0 {
+		r.Bodies = func() ([]verify.Body, error) { return readBodies(v.bodies) }
+	}
+	r.Checkpoint, err = v.published()
 	return r, err
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
@@ -371,7 +372,7 @@ type witnessWriter struct {
 	single          bool
 	key             *sign.HMACKey // nil: not signed
 	stage           string        // folder in which the bundles lie until then
-	file            newFile       // the single one
+	file            outfile.File  // the single one
 	bundles         int
 	complete, bytes int
 	outcomes        [4]int
@@ -390,7 +391,7 @@ func (o *witnessWriter) add(ctx context.Context, task string, w witness.Bundle, 
 		o.complete++
 	}
 	if o.single {
-		o.file = newFile{o.path, data}
+		o.file = outfile.File{o.path, data}
 		return nil
 	}
 	if o.stage == "" {
@@ -415,11 +416,11 @@ func writeDurably(path string, data []byte) error {
 // put gives the bundles their place, where nothing may be.
 func (o *witnessWriter) put(ctx context.Context) error {
 	if _, err := os.Lstat(o.path); !errors.Is(err, fs.ErrNotExist) {
-		return notWritten(o.path, err)
+		return outfile.NotWritten(o.path, err)
 	}
 	err := o.err
 	if o.single && err == nil {
-		return writeNew(ctx, []newFile{o.file})
+		return outfile.WriteNew(ctx, []outfile.File{o.file})
 	}
 	if err == nil {
 		err = errors.Join(os.Chmod(o.stage, 0o755), durable.SyncDir(o.stage))
@@ -431,7 +432,7 @@ func (o *witnessWriter) put(ctx context.Context) error {
 		err = os.Rename(o.stage, o.path)
 	}
 	if err != nil {
-		return fail(exitFailure, fmt.Errorf("writing %q: %w", o.path, unwrapPath(err)), anotherPlace(err))
+		return fail(exitFailure, fmt.Errorf("writing %q: %w", o.path, unwrapPath(err)), outfile.Remedy(err))
 	}
 	o.stage = ""
 	return durable.SyncDir(filepath.Dir(o.path))

@@ -68,8 +68,12 @@ func (e Env) checkBundle(path string, v Request) (*Checked, error) {
 	for _, key := range trusted.All() { // whether it is trusted now is asked later
 		verifiers = append(verifiers, key)
 	}
-	if v.HMACFile != "" {
-		verifiers = append(verifiers, v.HMAC)
+	if v.HMAC != nil {
+		key, err := v.HMAC()
+		if err != nil {
+			return nil, err
+		}
+		verifiers = append(verifiers, key)
 	}
 	var of *heldAgainst
 	var err error
@@ -95,9 +99,9 @@ func (e Env) checkBundle(path string, v Request) (*Checked, error) {
 		return nil, bundleFault(path, trajectory.Faultf("checkpoint", "is not the one in %q", v.CheckpointFile))
 	}
 	switch by := d.Bundle.Signature; {
-	case by.Alg == sign.AlgHMAC && v.HMACFile == "":
+	case by.Alg == sign.AlgHMAC && v.HMAC == nil:
 		return nil, exit.Usagef("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %s", path, by.KeyID)
-	case by.Alg != sign.AlgHMAC && v.HMACFile != "":
+	case by.Alg != sign.AlgHMAC && v.HMAC != nil:
 		return nil, exit.New(exit.Evidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+by.KeyID),
 			"leave --hmac-key-file out to verify it as what it is, or ask for one that is signed with that key")
 	}

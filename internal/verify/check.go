@@ -24,14 +24,21 @@ import (
 // and, if the audit had them, its audit too. What is broken is reported before a dataset is read.
 func (e Env) verifyPackage(p *Evidence, v Request) (*submit.Verified, error) {
 	o := submit.Options{Bodies: map[string][]byte{}, Harness: e.Harness}
-	for _, b := range v.Bodies {
+	var bodies []Body
+	if v.Bodies != nil {
+		var err error
+		if bodies, err = v.Bodies(); err != nil {
+			return nil, err
+		}
+	}
+	for _, b := range bodies {
 		o.Bodies[b.SHA256] = b.Data
 	}
 	of, err := p.Verify(o)
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range v.Bodies {
+	for _, b := range bodies {
 		if !slices.Contains(of.Report.Inputs.Bodies, b.SHA256) {
 			return nil, b.Stray("package's report")
 		}

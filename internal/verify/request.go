@@ -21,13 +21,12 @@ const verifiable = "give a run directory, a package, folder or archive, or an ev
 
 // Request says what to verify, and with what.
 type Request struct {
-	CheckpointFile string       // where the published checkpoint is from
-	Checkpoint     []byte       // that was published; nil: none is given
-	HMACFile       string       // where the HMAC key of a bundle is from
-	HMAC           sign.HMACKey // if hmacFile is not empty
-	Packaged       string       // a package, to compare a bundle or a full package with
-	Dataset        string       // a source of tasks, as --source is written
-	Bodies         []Body       // whole documents
+	CheckpointFile string                       // where the published checkpoint is from
+	Checkpoint     []byte                       // that was published; nil: none is given
+	HMAC           func() (sign.HMACKey, error) // reads the key that a bundle is signed with; nil: none is given
+	Packaged       string                       // a package, to compare a bundle or a full package with
+	Dataset        string                       // a source of tasks, as --source is written
+	Bodies         func() ([]Body, error)       // reads whole documents; nil: none are given
 }
 
 // Env is what a verification needs besides the evidence.
@@ -45,13 +44,13 @@ type Env struct {
 func (v Request) Check(p *Evidence) error {
 	const pairs = "--package is for evidence bundles and full packages"
 	switch {
-	case v.HMACFile != "":
+	case v.HMAC != nil:
 		return exit.Usagef("leave it out: the plan names the key that signed it", "--hmac-key-file is for evidence bundles")
 	case v.Dataset != "" && !p.Packaged:
 		return exit.Usagef("a run is audited with 'gaia audit'", "--dataset is for packages, which it scores and audits again")
-	case len(v.Bodies) > 0 && !p.Packaged:
+	case v.Bodies != nil && !p.Packaged:
 		return exit.Usagef("gaia audit --body FILE "+exit.QuoteArg(p.path), "--body is for packages, which it audits again")
-	case len(v.Bodies) > 0 && p.IsPublic():
+	case v.Bodies != nil && p.IsPublic():
 		return exit.Usagef("give the full package", "--body runs the audit of a package again, and %q is a public one: what the audit reads is withheld", p.path)
 	case v.Packaged != "" && !p.Packaged:
 		return exit.Usagef("make the full package of the run with 'gaia submit', and give it in the place of the run", "%s, and %q is a run", pairs, p.path)
