@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -215,7 +216,10 @@ func TestStopSequence(t *testing.T) {
 			t.Error(err)
 		}
 		asked.Add(1)
-		if strings.Contains(string(body), `"stop":["END",", then"]`) {
+		var request struct {
+			Stop []string `json:"stop"`
+		}
+		if json.Unmarshal(body, &request) == nil && slices.Equal(request.Stop, []string{"END", ", then"}) {
 			stopped.Add(1)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -22,7 +22,7 @@ type chatBody struct {
 	Stream              bool                                 `json:"stream"`
 	Temperature         *int                                 `json:"temperature,omitzero"`
 	Tools               []openai.Tool                        `json:"tools,omitempty"`
-	Extra               map[string]any                       `json:",inline"`
+	Extra               map[string]any                       `json:",embed"`
 }
 
 type chatMessage struct {

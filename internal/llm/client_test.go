@@ -78,13 +78,14 @@ func TestRequestBody(t *testing.T) {
 		},
 		Tools:      []ToolSpec{{Name: "list_files", Description: "names the files", Parameters: []byte(`{"type":"object"}`)}},
 		MaxTokens:  77,
+		Extra:      map[string]any{"stop": []string{"END"}},
 		SchemaName: "verdict", Schema: []byte(`{"type":"object","anyOf":[{}]}`),
 	}, &journal{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = `{
-	 "model": "test-model", "temperature": 0, "max_tokens": 77, "stream": false,
+	 "model": "test-model", "temperature": 0, "max_tokens": 77, "stop": ["END"], "stream": false,
 	 "messages": [
 	  {"role": "system", "content": "be brief"},
 	  {"role": "user", "content": ""},

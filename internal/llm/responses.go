@@ -23,7 +23,7 @@ type responsesBody struct {
 	Temperature     *int                       `json:"temperature,omitzero"`
 	Text            *openai.ResponseTextConfig `json:"text,omitzero"`
 	Tools           []responsesOffer           `json:"tools,omitempty"`
-	Extra           map[string]any             `json:",inline"`
+	Extra           map[string]any             `json:",embed"`
 }
 
 // responsesOffer states that it is not strict: the API takes a tool as strict by default, and refuses
