@@ -193,7 +193,7 @@ func mutations() []mutation {
 }
 
 // TestMutations: a case that fires does so by the same rule about the same task,
-// however it is told. It takes every tenth case, in the thorough run all.
+// however it is told. It takes one case in 40, in the thorough run all.
 func TestMutations(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
@@ -207,7 +207,7 @@ func TestMutations(t *testing.T) {
 				if slices.Contains(m.but, name) || m.folders != nil && !slices.Contains(m.folders, folder) || changed == sections(text).String() || second {
 					continue
 				}
-				if tried++; tried%long.Step(10) != 0 {
+				if tried++; (tried-1)%long.Step(40) != 0 {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
@@ -259,13 +259,13 @@ func sameFinding(t *testing.T, c, other runs.Case, later int) {
 
 // TestHeadsOnly: with the probes gone and nothing but the heads of longer
 // results left, no run is called clean of leaks, the honest ones neither. A leak
-// that the head shows is still found. It takes every fourth case, in the thorough
+// that the head shows is still found. It takes one case in 12, in the thorough
 // run all.
 func TestHeadsOnly(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	var tried atomic.Int64
-	eachCase(t, long.Step(4), func(t *testing.T, name string, c runs.Case) {
+	eachCase(t, long.Step(12), func(t *testing.T, name string, c runs.Case) {
 		files, err := c.Files()
 		if err != nil {
 			t.Fatal(err)
@@ -292,7 +292,7 @@ func TestHeadsOnly(t *testing.T) {
 			t.Errorf("AUD-1 is %s %s: %s", got.Status, got.Severity, reasons(got))
 		}
 	})
-	if tried.Load() < 300/int64(long.Step(4)) {
+	if tried.Load() < 300/int64(long.Step(12)) {
 		t.Errorf("only %d cases were cut", tried.Load())
 	}
 }

@@ -81,7 +81,7 @@ func crashWriter(path string) error {
 	return <-failed
 }
 
-var kills = flag.Int("kills", 300, "how often TestKilledWriterLosesNothing kills a writer, in tens")
+var kills = flag.Int("kills", 300/long.Step(10), "how often TestKilledWriterLosesNothing kills a writer, in tens")
 
 // TestKilledWriterLosesNothing kills a real writer at random moments, ten times
 // on each journal: every event that was acknowledged is there, and
