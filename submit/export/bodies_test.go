@@ -13,15 +13,15 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// long is a document of which the journal shows the beginning.
-func long() string {
+// wholeBody is a document of which the journal shows the beginning.
+func wholeBody() string {
 	return "the beginning " + strings.Repeat("The ferries of Tolmey left at dawn. ", 200) + "the end"
 }
 
 // TestBodies: where a run keeps whole bodies the log has them, and elsewhere it
 // says what is cut. A body that was changed is a fault.
 func TestBodies(t *testing.T) {
-	digest := canonical.Digest([]byte(long()))
+	digest := canonical.Digest([]byte(wholeBody()))
 	text := `-- plan --
 {"evidence":"bodies"}
 -- task ` + task + ` --
@@ -30,7 +30,7 @@ gold: at dawn
 -- patch tool_executed --
 {"body_sha256":"` + digest + `"}
 -- call web_fetch {"url":"http://harbour.example/"} --
-` + long() + `
+` + wholeBody() + `
 -- answer at dawn --
 They do.
 `
@@ -43,9 +43,9 @@ They do.
 	if m := cut.Messages[3]; !m.Metadata.Cut || len(m.Content) > trajectory.ResultHead || !m.Metadata.Document || !strings.HasPrefix(m.Content, "the beginning") || cut.Metadata["cut_texts"] == nil {
 		t.Errorf("of a body that is not kept the log has %d bytes, %+v", len(m.Content), m.Metadata)
 	}
-	keep(t, dir, long())
+	keep(t, dir, wholeBody())
 	whole := decoded[sample](t, members(t, inspect(t, verified(t, dir))), name)
-	if m := whole.Messages[3]; m.Content != long() {
+	if m := whole.Messages[3]; m.Content != wholeBody() {
 		t.Errorf("of a body that is kept the log has %d bytes, %+v", len(m.Content), m.Metadata)
 	}
 	if err := os.WriteFile(filepath.Join(dir, trajectory.BodyFile(digest)), []byte("another"), 0o644); err != nil {
