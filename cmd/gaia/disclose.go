@@ -101,9 +101,9 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if err := verify.NotWithin("the evidence bundle", dir, filepath.Dir(d.out)); err != nil {
 		return err
 	}
-	files := []outfile.File{{bundlePath(d.out, found.Manifest.RunID, number), data}}
+	files := []outfile.File{{Path: bundlePath(d.out, found.Manifest.RunID, number), Data: data}}
 	if p := made.Bundle.Inclusion; p != nil {
-		files = append(files, outfile.File{strings.TrimSuffix(files[0].Path, ".json") + ".tlog-proof", p.TlogProof([]byte(made.Bundle.Checkpoint))})
+		files = append(files, outfile.File{Path: strings.TrimSuffix(files[0].Path, ".json") + ".tlog-proof", Data: p.TlogProof([]byte(made.Bundle.Checkpoint))})
 	}
 	if err := outfile.WriteNew(ctx, files); err != nil {
 		return err

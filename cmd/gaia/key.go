@@ -243,7 +243,7 @@ func (a *app) exportKey(ctx context.Context, flag, out string, asPEM bool) error
 		_, err = a.stdout.Write(text)
 		return err
 	}
-	return outfile.WriteNew(ctx, []outfile.File{{out, text}})
+	return outfile.WriteNew(ctx, []outfile.File{{Path: out, Data: text}})
 }
 
 func (a *app) keyTrustCommand() *cobra.Command {

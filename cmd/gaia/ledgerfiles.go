@@ -139,7 +139,7 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 		if data, envelope, err = history.SealExport(events, key); err != nil {
 			return err
 		}
-		err = outfile.WriteNew(ctx, []outfile.File{{out, data}, {out + history.EnvelopeSuffix, envelope}})
+		err = outfile.WriteNew(ctx, []outfile.File{{Path: out, Data: data}, {Path: out + history.EnvelopeSuffix, Data: envelope}})
 		signed = "signed by " + key.Public().ID()
 	}
 	if err != nil {

@@ -391,7 +391,7 @@ func (o *witnessWriter) add(ctx context.Context, task string, w witness.Bundle, 
 		o.complete++
 	}
 	if o.single {
-		o.file = outfile.File{o.path, data}
+		o.file = outfile.File{Path: o.path, Data: data}
 		return nil
 	}
 	if o.stage == "" {
