@@ -185,7 +185,8 @@ func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 	}
 	x.tries = 1
 	x.unsettled = x.complete(&x.runSettings)
-	if x.unsettled != nil && !x.plan.Rehearsal && x.plan.Model.Name != "" { // all else is settled before the search engine
+	// The policy is settled last before the search engine.
+	if x.unsettled != nil && !x.plan.Rehearsal && x.plan.Policy.Mode != "" {
 		x.noSearch, x.unsettled = x.unsettled, nil
 	}
 	if file != nil && x.unsettled == nil {
