@@ -27,17 +27,17 @@ const module = "github.com/gaia-harness/gaia/"
 var floors = map[string]int{
 	"internal/regular": 0, "internal/keyring": 4, "internal/tasklist": 3, "internal/doctor": 5,
 	"internal/parquetfile": 0, "internal/stats": 0, "internal/history": 4, "internal/witnessview": 5,
-	"internal/canonical": -1, "internal/durable": -1, "internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/secret": 0, "internal/visible": 0, "internal/transport": 0,
+	"internal/child": 0, "tools/internal/direct": 0, "internal/canonical": -1, "internal/durable": -1, "internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/secret": 0, "internal/visible": 0, "internal/transport": 0,
 	"internal/view": 1, "internal/llm": 1, "loader": 1, "trajectory": 1, "trajectory/witness": 2, "judgecache": 1,
 	"internal/prompt": 2, "internal/exit": 2, "internal/plan": 2, "internal/rundir": 3,
-	"tools": 3, "judge": 3,
-	"agent": 4, "audit": 4, "audit/probe": 3, "internal/runview": 4, "internal/progress": 5, "internal/preflight": 4, "internal/settings": 4, "internal/budget": 4, "internal/evaluator": 5, "internal/prune": 5,
+	"tools": 3, "tools/sandbox": 4, "tools/document": 5, "tools/web": 6, "tools/mcp": 7, "judge": 3,
+	"agent": 4, "audit": 4, "audit/probe": 3, "internal/runview": 4, "internal/progress": 5, "internal/preflight": 4, "internal/settings": 8, "internal/budget": 4, "internal/evaluator": 5, "internal/prune": 5,
 	"internal/grading": 5, "internal/approve": 6, "internal/run": 6, "submit": 5, "submit/export": 5, "audit/render": 5, "internal/verify": 6, "internal/outfile": 3,
-	"cmd/gaia": 7,
+	"cmd/gaia": 9,
 }
 
 // apart are packages that stand on no floor: who may import them is said below.
-var apart = []string{"fixtures", "internal/testkit/gen", "internal/testkit/long", "internal/testkit/runs", "internal/testkit/hub", "internal/testkit/endpoint", "internal/secret/gen"}
+var apart = []string{"fixtures", "internal/testkit/gen", "internal/testkit/long", "internal/testkit/runs", "internal/testkit/hub", "internal/testkit/endpoint", "internal/testkit/files", "tools/internal/tooltest", "internal/secret/gen"}
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
@@ -96,6 +96,16 @@ func TestFloors(t *testing.T) {
 	}
 }
 
+// TestGateIsTheOnlyWay: the key to calling a tool without the Gate is named by tools and
+// by what only tests import.
+func TestGateIsTheOnlyWay(t *testing.T) {
+	for _, p := range packages(t) {
+		if slices.Contains(p.Imports, module+"tools/internal/direct") && p.name() != "tools" && p.name() != "tools/internal/tooltest" {
+			t.Errorf("%s imports the key", p.name())
+		}
+	}
+}
+
 // TestBlindAgent: the agent and its tools cannot name the type that holds a
 // gold answer, not even through what they import.
 func TestBlindAgent(t *testing.T) {
@@ -103,7 +113,7 @@ func TestBlindAgent(t *testing.T) {
 	for _, p := range packages(t) {
 		imports[p.name()] = p.Imports
 	}
-	for _, from := range []string{"agent", "tools"} {
+	for _, from := range []string{"agent", "tools", "tools/sandbox", "tools/document", "tools/web", "tools/mcp"} {
 		if imports[from] == nil {
 			t.Fatalf("there is no package %s", from)
 		}

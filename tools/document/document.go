@@ -1,3 +1,10 @@
+// Package document turns files into text: office files, pdf, web pages, archives, tables and
+// text in any encoding. It has the tool read_file.
+//
+// Formats that can be made to take too much are read in a process of their own, the child of
+// a [Reader], with limits of memory and time, an empty environment and no files to write
+// (TestHostileFiles, TestChildFails). A document that cannot be read is a result that says
+// why. Archives are listed and their members read in memory; nothing is unpacked to disk.
 package document
 
 import (

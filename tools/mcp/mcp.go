@@ -1,3 +1,9 @@
+// Package mcp makes tools of the servers of the Model Context Protocol.
+//
+// A server's tools are those that it listed when the run was planned: one that lists others
+// is not called (TestMCPNotOfThePlan), nothing that it asks for itself is done
+// (TestMCPMisbehaves), and its program gets no workspace (TestMCPEscapes). What it says is
+// bounded in bytes, messages, time and processor time.
 package mcp
 
 import (

@@ -1,3 +1,10 @@
+// Package sandbox runs programs that see nothing of this machine but what they are given,
+// and the tool python in one of them.
+//
+// A [Sandbox] is bubblewrap's, tried before it is used; it has a filter of system calls and,
+// where one can be made, a control group, and a watch from outside ends what uses too much
+// (TestSandboxHides, TestPythonEscapes). Only [NewUnsafePython], which a run has to ask for,
+// goes without.
 package sandbox
 
 import (

@@ -1,3 +1,10 @@
+// Package web reaches the web for the agent: web_fetch reads a page, a file or an archived
+// copy of one, and web_search asks a search engine.
+//
+// It promises that no address is connected to that is not public, whatever a name resolves
+// to at the moment of connecting, but for the exceptions of a rehearsal and the engine that
+// the operator chose (TestGuardRefuses), that a redirect is followed only where the rules
+// allow it (TestRedirects), and that the key of an engine appears in no result.
 package web
 
 import (
