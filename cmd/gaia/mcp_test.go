@@ -58,7 +58,7 @@ func TestMCPRun(t *testing.T) {
 	front := asksServer(t, "plain__echo", `{"text":"said by the server"}`, &refuse)
 	p := newProgram(t)
 	p.env = append(p.env, "PATH="+os.Getenv("PATH"))
-	source, err := os.ReadFile("../../tools/testdata/mcpserver.py")
+	source, err := os.ReadFile("../../tools/mcp/testdata/mcpserver.py")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestPlanHoldsNoSecret(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no /usr/bin/python3 on this machine to run a server with")
 	}
-	source, err := os.ReadFile("../../tools/testdata/mcpserver.py")
+	source, err := os.ReadFile("../../tools/mcp/testdata/mcpserver.py")
 	if err != nil {
 		t.Fatal(err)
 	}
