@@ -1,8 +1,8 @@
-// Package approve asks a person on a terminal about calls that need approval.
+// Package approve asks a person on a terminal about tool calls that need approval.
 //
-// It shows a call as data: each line of the arguments begins with a bar, and escapes are
-// visible, so that no argument looks like a line of this program (TestShownCall). What is
-// typed while nothing is asked answers nothing.
+// It shows a call as data: each line of the arguments begins with a bar, and control characters are escaped, so that no
+// argument can look like a line of this program (TestShownCall). Input that was typed before a question is discarded. An
+// answer is yes, no, or always for this tool; without a terminal every such call is denied.
 package approve
 
 import (

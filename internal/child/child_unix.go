@@ -1,7 +1,10 @@
 //go:build unix
 
-// Package child starts programs so that nothing of them is left: each leads a process
-// group, which is killed as a whole, also (on Linux) when this process dies.
+// Package child starts programs in a process group and ends them as a whole.
+//
+// Each child leads its own group; Kill signals the group, so that programs that the child started end too. On Linux the
+// kernel also ends the child when this process dies. On systems without process groups only the child itself is killed.
+// The readers of documents, the sandbox, MCP servers and custom evaluators start their programs this way.
 package child
 
 import (

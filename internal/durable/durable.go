@@ -1,5 +1,8 @@
-// Package durable creates files that survive a crash: written aside, synced, and then given their name without
-// replacing another file.
+// Package durable creates files that survive a crash.
+//
+// A file is written under a temporary name, synced, and then given its final name without replacing another file; the
+// directory is synced last. After a crash the file is either complete or absent. A file system without hard links gets an
+// exclusive empty file that is replaced (TestPutNew). A failed sync is final: no function retries one.
 package durable
 
 import (

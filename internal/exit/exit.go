@@ -1,6 +1,8 @@
-// Package exit has the exit codes of gaia, and the error that carries one with what a
-// person can do about it. Where several codes apply, Compare says which one the program
-// ends with.
+// Package exit holds the exit codes of gaia and the error that carries one.
+//
+// [Error] adds hints, reasons and an excerpt of the user's file to an error; [Print] writes them for a person and returns
+// the code. Errors of other packages get their code from their type ([Of]). Where several codes apply, [Compare] orders
+// them by precedence (TestCompare). README.md and "gaia help" list the codes.
 package exit
 
 import (

@@ -1,5 +1,8 @@
-// Package outfile writes the files that a user names: whole and durable or not at all, and over
-// no other file.
+// Package outfile writes the files that a user names with options such as --out.
+//
+// A file is complete and durable, or absent, and no existing file is replaced. Several files are created together or not
+// at all. Writing to standard output or a stream stops when the context ends. An error names the path and has a remedy:
+// another directory, more space, or the removal of the existing file.
 package outfile
 
 import (

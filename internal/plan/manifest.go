@@ -1,3 +1,10 @@
+// Package plan holds the plan of a run: what manifest.json contains, and nothing else.
+//
+// Flags, the settings file, --like and resume fill one [Plan]; internal/run adds digests and the salted commitment to the
+// gold answers and signs it before a model is asked. [Decode] accepts only canonical JSON of the current schema whose
+// members agree with each other (rundir.TestDecodeManifestRefuses, rundir.FuzzDecodeManifest); it names the version that reads an older
+// schema. Diff compares two plans member by member. Money is in micro-USD, times in milliseconds, temperature in
+// thousandths. docs/formats.md lists the members.
 package plan
 
 import (

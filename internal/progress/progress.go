@@ -1,5 +1,8 @@
-// Package progress follows a run by its events: a bar on a terminal, a line of a log for each
-// task otherwise. It shows no verdict.
+// Package progress follows a run by its events and shows how far it is.
+//
+// On a terminal it draws a bar with counts, cost and time; elsewhere it writes one log line per task. It shows
+// no verdict, because a verdict would allow a run to be stopped and repeated.
+// The clock and the redraw timer live here, so that the packages that describe a run stay pure.
 package progress
 
 import (

@@ -1,6 +1,8 @@
-// Package runview shows a run to a person: its scores and tasks (Summary, Tasks), and what
-// happened at one task (Task, Follower). Text from outside is escaped and indented, so that it
-// cannot look like a line of this program.
+// Package runview describes a run to a person: its scores and tasks (Summary, Tasks), and what happened in one task
+// (Task, Follower).
+//
+// It is pure: it reads no clock and starts nothing. Text from outside is escaped and indented, so that it cannot look like
+// a line of this program. Command summaries, gaia show and the audit report share its rows.
 package runview
 
 import (

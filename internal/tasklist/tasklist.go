@@ -1,7 +1,8 @@
-// Package tasklist describes the tasks of a split for people and programs: the dataset,
-// the tasks as a table or whole, counts by level, and whether attachments can be read.
-// Answers appear only where the caller passes them in. The members of the JSON forms are
-// documented in docs/datasets.md.
+// Package tasklist describes the tasks of a split for people and programs: the dataset, the tasks as a table or in full,
+// counts by level, and whether attachments can be read.
+//
+// Gold answers appear only where the caller passes them in. The members of the JSON forms are documented in
+// docs/datasets.md. Attachments are fetched several at a time, and an error names the task it belongs to.
 package tasklist
 
 import (

@@ -1,7 +1,8 @@
-// Package view writes results for people: tables, rows of names and values, and the
-// forms of numbers, paths and times in them. What comes from outside is escaped so that
-// it cannot steer a terminal or look like a line of this program (package visible;
-// TestTable, TestRows).
+// Package view writes results for people: tables, rows of names and values, and the forms of numbers, paths and times in
+// them.
+//
+// Text from outside is escaped so that it cannot control a terminal or look like a line of this program (package visible;
+// TestTable, TestRows). Money is given in micro-USD and rates in parts per million.
 package view
 
 import (

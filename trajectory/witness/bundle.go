@@ -1,6 +1,9 @@
-// Package witness reads and writes witness bundles (.rvw): one attempt a file, a binary format with an optional HMAC that
-// other programs read too. [Parse] accepts exactly the bytes that [Bundle.Encode] writes (TestWitnessVectors,
-// FuzzParseWitness).
+// Package witness reads and writes witness bundles (.rvw): one attempt in one file, in a binary format that other programs
+// read, too.
+//
+// A bundle has a header of fixed size, sections with a tag and a length, and optionally an HMAC-SHA256 over everything
+// before it. [Parse] accepts exactly the bytes that [Bundle.Encode] writes and returns one flat error for all others
+// (TestWitnessVectors, FuzzParseWitness); sections with unknown tags are kept.
 package witness
 
 import (

@@ -1,5 +1,8 @@
-// Package files makes the documents, pictures and recordings that tests of tools read: good
-// ones, damaged ones, and ones that claim too much. Only tests import it.
+// Package files makes the documents, pictures and recordings that tests of tools read: good ones, damaged ones, and ones
+// that claim too much.
+//
+// Office files are zip archives written part by part, so that a test can give any part any content. Bombs claim sizes
+// that they do not have, or unfold to many times their size. Everything is invented. Only tests import this package.
 package files
 
 import (

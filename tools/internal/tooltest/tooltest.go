@@ -1,4 +1,8 @@
-// Package tooltest is what the tests of tools share: it calls a tool without the Gate.
+// Package tooltest is shared by the tests of the folders below tools: it calls a tool without the Gate.
+//
+// A test of one tool is about what the tool returns for its arguments, not about rules, records and budgets, which the
+// tests of package tools cover. It needs the key of package direct, which nothing but this package may import
+// (TestGateIsTheOnlyWay). Only tests import it.
 package tooltest
 
 import (
