@@ -82,8 +82,9 @@ func worthless(given, gold string) string {
 	if strings.ContainsAny(gold, between) {
 		dropped = between
 	}
+	lowerGiven, lowerGold := strings.ToLower(without(given, "")), strings.ToLower(without(gold, "")) // as the scorer does
 	switch {
-	case strings.ToLower(without(given, "")) == strings.ToLower(without(gold, "")):
+	case lowerGiven == lowerGold:
 		return ""
 	case without(given, dropped) == "":
 		return "empty-credited"

@@ -21,7 +21,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/progress"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -230,7 +229,6 @@ func counted(n int, thing string) string { return view.Count(n, thing) }
 func percent(ppm int64) string           { return view.Percent(ppm) }
 func dollars(microUSD *int64) string     { return view.Dollars(microUSD) }
 func chosen(m plan.Plan) [][2]string     { return runview.Dataset(m) }
-func outcomes(o rundir.Outcomes) string  { return runview.Outcomes(o) }
 
 // newTable returns a table without borders.
 func newTable() table.Writer {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/plan"
-	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/tools/web"
 )
@@ -65,27 +64,27 @@ func TestPlannedSearch(t *testing.T) {
 	env := map[string]string{"TAVILY_API_KEY": "t", "SERPER_API_KEY": "s"}
 	a := &app{stderr: &bytes.Buffer{}, getenv: func(name string) string { return env[name] }}
 	for _, test := range []struct {
-		plan *planpkg.SearchPlan
-		want web.Engine
-		err  string
+		planned *plan.SearchPlan
+		want    web.Engine
+		err     string
 	}{
 		{nil, web.Engine{}, ""},
-		{&planpkg.SearchPlan{Engine: "serper"}, web.Engine{Name: "serper", Key: "s"}, ""},
-		{&planpkg.SearchPlan{Engine: "brave"}, web.Engine{}, "there is no key to search with brave"},
-		{&planpkg.SearchPlan{Engine: "searxng"}, web.Engine{}, "there is no address to search with searxng"},
-		{&planpkg.SearchPlan{Engine: "lycos"}, web.Engine{}, `--search is "lycos"`},
+		{&plan.SearchPlan{Engine: "serper"}, web.Engine{Name: "serper", Key: "s"}, ""},
+		{&plan.SearchPlan{Engine: "brave"}, web.Engine{}, "there is no key to search with brave"},
+		{&plan.SearchPlan{Engine: "searxng"}, web.Engine{}, "there is no address to search with searxng"},
+		{&plan.SearchPlan{Engine: "lycos"}, web.Engine{}, `--search is "lycos"`},
 	} {
 		s := runSettings{taskFlags: taskFlags{source: "dir:data"}}
 		s.concurrency, s.onLost = autoConcurrency, goOn
-		err := a.goOn(&s, plan.Plan{Policy: policy.Policy{Mode: policy.Autonomous}, Search: test.plan, Tasks: []plan.PlannedTask{{TaskID: "fab1e001"}}})
+		err := a.goOn(&s, plan.Plan{Policy: policy.Policy{Mode: policy.Autonomous}, Search: test.planned, Tasks: []plan.PlannedTask{{TaskID: "fab1e001"}}})
 		if test.err != "" {
 			if err == nil || err.Error() != test.err {
-				t.Errorf("%+v: %v", test.plan, err)
+				t.Errorf("%+v: %v", test.planned, err)
 			}
 			continue
 		}
 		if err != nil || s.engine != test.want {
-			t.Errorf("%+v: %+v, %v", test.plan, s.engine, err)
+			t.Errorf("%+v: %+v, %v", test.planned, s.engine, err)
 		}
 	}
 }
@@ -109,8 +108,8 @@ func TestSearchIsPlanned(t *testing.T) {
 		if !strings.Contains(out, "\ngaia: tools: calculate, list_files, ") || !strings.Contains(out, ", web_search; not offered: describe_image (--vision-model), ") || !strings.Contains(out, "transcribe_audio (--transcription-model)\n") {
 			t.Errorf("%v: it is not said which tools there are:\n%s", args, out)
 		}
-		if plan := p.plan(p.newest()); plan.Search == nil || *plan.Search != (planpkg.SearchPlan{Engine: "searxng", Origin: engine.URL}) {
-			t.Errorf("%v: the plan has %+v", args, plan.Search)
+		if signed := p.plan(p.newest()); signed.Search == nil || *signed.Search != (plan.SearchPlan{Engine: "searxng", Origin: engine.URL}) {
+			t.Errorf("%v: the plan has %+v", args, signed.Search)
 		}
 	}
 	err := filepath.WalkDir(filepath.Join(p.dir, "runs"), func(path string, d fs.DirEntry, err error) error {

@@ -172,7 +172,7 @@ func TestDownloadFailures(t *testing.T) {
 	q := &taskQuery{taskFlags: taskFlags{source: sourceHub}}
 	broken = true
 	code := a.exit(a.download(context.Background(), q, set, &downloading{out: a.stderr}))
-	if code != exitFailure || out.String() != "20 of 23 attachments are there (134.8 KB), in /cache\n" {
+	if code != exitFailure || out.String() != "20 of 23 attachments are there (134.9 KB), in /cache\n" {
 		t.Errorf("exit %d, %q", code, out.String())
 	}
 	_, list, _ := strings.Cut(errs.String(), "gaia: error: ")
@@ -188,7 +188,7 @@ gaia: hint: the same command fetches what is missing, and only that
 	}
 	broken = false
 	out.Reset()
-	if err := a.download(context.Background(), q, set, &downloading{out: a.stderr}); err != nil || out.String() != "nothing to download: 23 attachments are there (135.6 KB), in /cache\n" {
+	if err := a.download(context.Background(), q, set, &downloading{out: a.stderr}); err != nil || out.String() != "nothing to download: 23 attachments are there (135.8 KB), in /cache\n" {
 		t.Errorf("again: %v, %q", err, out.String())
 	}
 }
@@ -225,7 +225,7 @@ func TestDownloadInterrupted(t *testing.T) {
 	if code != exitInterrupted || out.Len() > 0 || opened != 1+tasklist.AtOnce {
 		t.Errorf("exit %d, %d opened, %q", code, opened, out.String())
 	}
-	if _, list, _ := strings.Cut(errs.String(), "gaia: error: "); !regexp.MustCompile(`^interrupted; 1 of 23 attachments are there \(.*\)\ngaia: hint: the same command goes on with the rest\n$`).MatchString(list) || strings.Contains(errs.String(), "failed") {
+	if _, list, _ := strings.Cut(errs.String(), "gaia: error: "); !regexp.MustCompile(`^interrupted; 1 of 23 attachments are there \(.*\)\ngaia: hint: the same command continues with the rest\n$`).MatchString(list) || strings.Contains(errs.String(), "failed") {
 		t.Errorf("%s", errs.String())
 	}
 }
@@ -292,7 +292,7 @@ func TestDownloadSignal(t *testing.T) {
 	}
 	before := len(server.Requests())
 	out, err := download().Output()
-	if asked := attachmentsAsked(server, before); err != nil || !strings.HasPrefix(string(out), "23 attachments are there (135.6 KB), in /") || !slices.Equal(asked, []string{hanging}) {
+	if asked := attachmentsAsked(server, before); err != nil || !strings.HasPrefix(string(out), "23 attachments are there (135.8 KB), in /") || !slices.Equal(asked, []string{hanging}) {
 		t.Errorf("again: %v, %q, asked for %q", err, out, asked)
 	}
 }
@@ -354,11 +354,11 @@ func TestDownloadFromHub(t *testing.T) {
 		}
 	}
 	code, stdout, _, fetched = run("download", "--source", source)
-	if code != exitOK || stdout != "23 attachments are there (135.6 KB), in "+env["HF_HUB_CACHE"]+"\n" || !slices.Equal(fetched, []string{damaged}) {
+	if code != exitOK || stdout != "23 attachments are there (135.8 KB), in "+env["HF_HUB_CACHE"]+"\n" || !slices.Equal(fetched, []string{damaged}) {
 		t.Errorf("second: exit %d, %q, %q", code, stdout, fetched)
 	}
 	code, stdout, _, fetched = run("download", "--source", source)
-	if code != exitOK || stdout != "nothing to download: 23 attachments are there (135.6 KB), in "+env["HF_HUB_CACHE"]+"\n" || len(fetched) > 0 {
+	if code != exitOK || stdout != "nothing to download: 23 attachments are there (135.8 KB), in "+env["HF_HUB_CACHE"]+"\n" || len(fetched) > 0 {
 		t.Errorf("third: exit %d, %q, %q", code, stdout, fetched)
 	}
 	// With a key in the environment, GAIA is meant, which this hub lacks.

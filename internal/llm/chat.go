@@ -22,7 +22,6 @@ type chatBody struct {
 	Stream              bool                                 `json:"stream"`
 	Temperature         *int                                 `json:"temperature,omitzero"`
 	Tools               []openai.Tool                        `json:"tools,omitempty"`
-	Extra               map[string]any                       `json:",embed"`
 }
 
 type chatMessage struct {
@@ -62,7 +61,7 @@ type chatFunction struct {
 
 // chatRequest gives a request the form of chat completions.
 func chatRequest(r Request) chatBody {
-	body := chatBody{Model: r.Model, Extra: r.Extra, Messages: make([]chatMessage, 0, len(r.Messages))}
+	body := chatBody{Model: r.Model, Messages: make([]chatMessage, 0, len(r.Messages))}
 	if TakesTemperature(r.Model) {
 		body.Temperature = new(int)
 	}

@@ -23,7 +23,6 @@ type responsesBody struct {
 	Temperature     *int                       `json:"temperature,omitzero"`
 	Text            *openai.ResponseTextConfig `json:"text,omitzero"`
 	Tools           []responsesOffer           `json:"tools,omitempty"`
-	Extra           map[string]any             `json:",embed"`
 }
 
 // responsesOffer states that it is not strict: the API takes a tool as strict by default, and refuses
@@ -45,7 +44,7 @@ type inputCall struct {
 
 // responsesRequest gives a request the form of the Responses API.
 func responsesRequest(r Request) responsesBody {
-	body := responsesBody{Model: r.Model, Extra: r.Extra, MaxOutputTokens: r.MaxTokens, Input: make([]any, 0, len(r.Messages))}
+	body := responsesBody{Model: r.Model, MaxOutputTokens: r.MaxTokens, Input: make([]any, 0, len(r.Messages))}
 	if TakesTemperature(r.Model) {
 		body.Temperature = new(int)
 	}

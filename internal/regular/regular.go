@@ -1,8 +1,8 @@
 // Package regular reads regular files that the user names.
 //
 // It refuses pipes, devices, sockets and directories: opening a pipe waits for its writer, and a device may have no end.
-// The check is made on the open file, so that the name cannot be exchanged in between. Each read has a limit in bytes; a
-// larger file is an error, never a prefix. Cause returns the system's reason without the path, which the caller names.
+// The type is checked before the file is opened and again on the open file, so that the name cannot be exchanged in
+// between. Each read has a limit in bytes. Cause returns the system's reason without the path, which the caller names.
 package regular
 
 import (

@@ -10,12 +10,11 @@ import (
 )
 
 var (
-	must      = tooltest.Must
-	mustHold  = tooltest.Holds
-	use       = tooltest.Use
-	callTool  = tooltest.Call
-	workspace = tooltest.Workspace
-	admits    = tooltest.Admits
+	must     = tooltest.Must
+	mustHold = tooltest.Holds
+	use      = tooltest.Use
+	callTool = tooltest.Call
+	admits   = tooltest.Admits
 )
 
 type object = tooltest.Object

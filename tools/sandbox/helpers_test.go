@@ -8,7 +8,6 @@ var (
 	use       = tooltest.Use
 	callTool  = tooltest.Call
 	workspace = tooltest.Workspace
-	admits    = tooltest.Admits
 )
 
 type object = tooltest.Object
