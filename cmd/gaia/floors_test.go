@@ -23,20 +23,26 @@ import (
 
 const module = "github.com/gaia-harness/gaia/"
 
-// floors says on which floor a package stands: it imports lower floors only.
+// floors has the floor of each package: it imports packages of lower floors only.
 var floors = map[string]int{
-	"internal/regular": 0, "internal/keyring": 4, "internal/tasklist": 3, "internal/doctor": 5,
-	"internal/parquetfile": 0, "internal/stats": 0, "internal/history": 4, "internal/witnessview": 5,
-	"internal/child": 0, "tools/internal/direct": 0, "internal/canonical": -1, "internal/durable": -1, "internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/secret": 0, "internal/visible": 0, "internal/transport": 0,
-	"internal/view": 1, "internal/llm": 1, "loader": 1, "trajectory": 1, "trajectory/witness": 2, "judgecache": 1,
-	"internal/prompt": 2, "internal/exit": 2, "internal/plan": 2, "internal/rundir": 3,
-	"tools": 3, "tools/sandbox": 4, "tools/document": 5, "tools/web": 6, "tools/mcp": 7, "judge": 3,
-	"agent": 4, "audit": 4, "audit/probe": 3, "internal/runview": 4, "internal/progress": 5, "internal/preflight": 4, "internal/settings": 8, "internal/budget": 4, "internal/evaluator": 5, "internal/prune": 5,
-	"internal/grading": 5, "internal/approve": 6, "internal/run": 6, "submit": 5, "submit/export": 5, "audit/render": 5, "internal/verify": 6, "internal/outfile": 3,
-	"cmd/gaia": 9,
+	"internal/calc": 0, "internal/canonical": 0, "internal/child": 0, "internal/durable": 0, "internal/parquetfile": 0,
+	"internal/policy": 0, "internal/regular": 0, "internal/secret": 0, "internal/selection": 0, "internal/stats": 0,
+	"internal/transport": 0, "internal/visible": 0, "tools/internal/direct": 0,
+	"internal/llm": 1, "internal/sign": 1, "internal/view": 1, "loader": 1,
+	"judgecache": 2, "trajectory": 2,
+	"audit/probe": 3, "internal/exit": 3, "internal/plan": 3, "internal/prompt": 3, "trajectory/witness": 3,
+	"internal/keyring": 4, "internal/outfile": 4, "internal/rundir": 4, "internal/tasklist": 4, "judge": 4, "tools": 4,
+	"agent": 5, "audit": 5, "internal/budget": 5, "internal/history": 5, "internal/preflight": 5,
+	"internal/runview": 5, "submit/export": 5, "tools/sandbox": 5,
+	"audit/render": 6, "internal/doctor": 6, "internal/evaluator": 6, "internal/grading": 6, "internal/progress": 6,
+	"internal/prune": 6, "internal/witnessview": 6, "submit": 6, "tools/document": 6,
+	"internal/approve": 7, "internal/run": 7, "internal/verify": 7, "tools/web": 7,
+	"tools/mcp":         8,
+	"internal/settings": 9,
+	"cmd/gaia":          10,
 }
 
-// apart are packages that stand on no floor: who may import them is said below.
+// apart are packages on no floor; the tests below restrict who imports them.
 var apart = []string{"fixtures", "internal/testkit/gen", "internal/testkit/long", "internal/testkit/runs", "internal/testkit/hub", "internal/testkit/endpoint", "internal/testkit/files", "tools/internal/tooltest", "internal/secret/gen"}
 
 // pure are the packages that reach no network, start no process, and read no
