@@ -90,7 +90,7 @@ func audited(t *testing.T, c runs.Case, gold bool) audit.Report {
 	return r
 }
 
-// auditedFiles audits the files of a case, or what somebody made of them.
+// auditedFiles audits the files of a case, or what someone made of them.
 func auditedFiles(files map[string][]byte, c runs.Case, gold bool) (audit.Report, error) {
 	return auditedWith(files, c, gold, audit.Options{})
 }

@@ -27,7 +27,7 @@ import (
 // that was left out, and swaps the elements of lists, one at a time, and forges
 // the rest as only the holder of the key can. Either that is refused by
 // verification, or the report of the audit differs, or the member stands in
-// unheeded with just the changes that nobody sees.
+// unheeded with just the changes that no one sees.
 func TestFields(t *testing.T) {
 	long.OnlyThorough(t)
 	t.Parallel()
@@ -59,7 +59,7 @@ type fieldWalk struct {
 
 	lock   sync.Mutex
 	tried  int
-	passed map[string]map[string][]int // changes that nobody saw, and in which lines, by field
+	passed map[string]map[string][]int // changes that no one saw, and in which lines, by field
 	worker chan struct{}
 }
 
@@ -137,7 +137,7 @@ func outline(r audit.Report) any {
 	return []any{all, r.Totals, r.Rehearsal}
 }
 
-// try forges a run and notes the change as passed if nobody sees it.
+// try forges a run and notes the change as passed if no one sees it.
 func (w *fieldWalk) try(t *testing.T, a alteration, line int, forge func() (map[string][]byte, error)) {
 	seen := false
 	files, err := forge()
@@ -190,7 +190,7 @@ func (w *fieldWalk) journal(t *testing.T) {
 	tried.Wait()
 }
 
-// manifest changes the members of the plan, which is signed anew, and what
+// manifest changes the members of the plan, which is signed again, and what
 // repeats its digest.
 func (w *fieldWalk) manifest(t *testing.T) {
 	of := func() (map[string]any, altering) {
@@ -241,7 +241,7 @@ func replanned(files map[string][]byte, plan map[string]any) (map[string][]byte,
 }
 
 // forgedLines returns a run with another journal, and all that derives from it
-// made and signed anew.
+// made and signed again.
 func forgedLines(files map[string][]byte, all []runs.Line) (map[string][]byte, error) {
 	journal, err := runs.Chain(files[planpkg.ManifestFile], all)
 	if err != nil {

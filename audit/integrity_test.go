@@ -15,7 +15,7 @@ import (
 )
 
 // TestRefusedUnaudited: what AUD-12 need not look for, since such evidence does
-// not verify, whoever has signed it: a verdict before its answer, and what nobody
+// not verify, whoever has signed it: a verdict before its answer, and what no one
 // signed.
 func TestRefusedUnaudited(t *testing.T) {
 	c := parsed(t, "a story", "-- task fab1e112-0000-4000-8000-000000000900 --\nquestion: How many lamps did the harbour light?\ngold: 27\n\n-- answer 27 --\nFrom the lamp book.\n")

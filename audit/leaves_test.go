@@ -47,7 +47,7 @@ func (all altering) add(field, what string, make func()) {
 	}
 }
 
-// words are what a member may say besides, where a text that nobody knows is not
+// words are what a member may say besides, where a text that no one knows is not
 // all that can be said.
 func words() map[string][]string {
 	return map[string][]string{

@@ -2,8 +2,8 @@ package audit_test
 
 import "strings"
 
-// unheeded are the fields of a journal and of a plan of which nobody sees every
-// change: the changes that nobody sees, each with the reason why that does no harm.
+// unheeded are the fields of a journal and of a plan of which no one sees every
+// change: the changes that no one sees, each with the reason why that does no harm.
 func unheeded() map[string]string {
 	because := map[string]string{
 		"how long something took is the signer's word; of budgets of time the audit says that clocks are no proof": `

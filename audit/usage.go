@@ -153,7 +153,7 @@ const (
 	mostBytesOfToken = 20
 	// fewestBytes is how long a message is, at least, whose tokens are looked at.
 	fewestBytes = 2000
-	// dearest bounds the price of a token, in micro-USD.
+	// most expensive bounds the price of a token, in micro-USD.
 	dearest = 2000
 	// mostPrices bounds how many different counts of tokens are compared.
 	mostPrices = 500

@@ -218,7 +218,7 @@ func otherKey(t testing.TB) sign.Key {
 	return key
 }
 
-// resign makes the attestation anew for what the package now holds, by a
+// resign makes the attestation again for what the package now holds, by a
 // program that does not care. change, if not nil, changes what it says.
 func resign(t testing.TB, pkg fstest.MapFS, key sign.Key, change func(*Statement)) {
 	t.Helper()
@@ -254,7 +254,7 @@ func digestsOf(pkg fstest.MapFS) map[string]string {
 	return digests
 }
 
-// listed makes SHA256SUMS anew.
+// listed makes SHA256SUMS again.
 func listed(pkg fstest.MapFS) {
 	digests := digestsOf(pkg)
 	pkg[SumsFile].Data = sums(newSubjects(digests))

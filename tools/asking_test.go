@@ -7,7 +7,7 @@ import (
 )
 
 // What a model refuses is a result with what it took, and who refused is said
-// only if somebody was asked; any other failure ends the attempt.
+// only if someone was asked; any other failure ends the attempt.
 func TestAskingFails(t *testing.T) {
 	const cannot, who = `cannot hear "a"`, "the model that hears"
 	cost := int64(7)

@@ -35,7 +35,7 @@ type GateConfig struct {
 	Now       func() time.Time
 }
 
-// Approver is asked about calls that run only if somebody approves. It may be
+// Approver is asked about calls that run only if someone approves. It may be
 // asked by several goroutines at once. An error means that the context ended.
 type Approver interface {
 	Approve(context.Context, Approval) (Answer, error)
@@ -107,7 +107,7 @@ type Spent struct {
 
 // Prober looks for signs of a leak in what a call brought in: the whole
 // document, the arguments as the model gave them, and the addresses reached.
-// What it finds is recorded and shown to nobody. It may be asked by several
+// What it finds is recorded and shown to no one. It may be asked by several
 // goroutines at once.
 type Prober interface {
 	Probe(document, args string, urls []string) trajectory.Probes
@@ -124,7 +124,7 @@ func (g *Gate) Open(rec *trajectory.Attempt, workspace *Workspace, before Spent,
 // Close ends what tools have kept between the calls of the attempt.
 func (s *Session) Close() error { return s.kept.Close() }
 
-// Exhausted reports whether no further call would be allowed for want of
+// Exhausted reports whether no further call would be allowed for lack of
 // budget.
 func (s *Session) Exhausted() bool {
 	s.mu.Lock()
@@ -227,7 +227,7 @@ func (s *Session) read(c Call) *pass {
 	args, err := policy.Arguments([]byte(c.Args))
 	p.asked = policy.CallOf(c.Name, args)
 	p.asked.TaskID = s.rec.TaskID
-	if err != nil { // what it is to say nobody knows
+	if err != nil { // what it is to say no one knows
 		p.asked.Texts = append(p.asked.Texts, c.Args)
 	}
 	if p.asked.Known = p.tool != nil; p.asked.Known {

@@ -11,7 +11,7 @@ import (
 
 // admit keeps the workspace if a call may change it, asks for the approvals that
 // are needed, and records all decisions durably. It changes passes to what is
-// decided in the end. Where somebody is asked, that is on disk before.
+// decided in the end. Where someone is asked, that is on disk before.
 func (s *Session) admit(ctx context.Context, turn int, passes []*pass) error {
 	undone, err := s.keep(passes)
 	if err != nil {

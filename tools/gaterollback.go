@@ -121,7 +121,7 @@ func (s *Session) putBack(b breach, wrote bool) (trajectory.Rollback, error) {
 }
 
 // restore puts the workspace back and completes what is recorded of it. Where it
-// could not be looked through, all of it is made anew, and listed.
+// could not be looked through, all of it is made again, and listed.
 func (s *Session) restore(done trajectory.Rollback) (trajectory.Rollback, error) {
 	w := s.workspace
 	found, sum, err := w.now()

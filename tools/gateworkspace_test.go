@@ -46,7 +46,7 @@ func (a *asked) Approve(_ context.Context, q Approval) (Answer, error) {
 	return a.answers[len(a.got)-1], nil
 }
 
-// TestGateApproval: a call that needs approval runs only after somebody gave it,
+// TestGateApproval: a call that needs approval runs only after someone gave it,
 // which is asked when the request is on disk and recorded before the call runs.
 func TestGateApproval(t *testing.T) {
 	secret := "sk-" + strings.Repeat("a1B2", 10)

@@ -41,7 +41,7 @@ const PictureTokens = 3000
 // or a webp. It goes by what the bytes are. A png, a jpeg or a webp within the
 // limits is sent as it is, with all that it says of itself. What is larger, and
 // every gif, bmp or tiff, is decoded, turned the way up that a jpeg or a tiff
-// asks for, scaled to fit and encoded anew: a jpeg as jpeg, all else as png if
+// asks for, scaled to fit and encoded again: a jpeg as jpeg, all else as png if
 // that is not too large. Of a picture that moves, the first frame is sent. The
 // text of an error, on why there is nothing to show, is for the model. A large
 // photograph takes a few hundred megabytes for a moment.

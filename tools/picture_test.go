@@ -141,7 +141,7 @@ func TestFitHasNoSeams(t *testing.T) {
 	}
 }
 
-// A jpeg or tiff that is encoded anew loses what it said of its orientation, so
+// A jpeg or tiff that is encoded again loses what it said of its orientation, so
 // it is turned.
 func TestPictureOrientation(t *testing.T) {
 	long.NotRaced(t)

@@ -26,8 +26,8 @@
 // ask for, goes without. An MCP server's tools are those that it listed when the
 // run was planned: one that lists others is not called, nothing that it asks for
 // itself is done, and its program gets no workspace (TestMCPNotOfThePlan,
-// TestMCPMisbehaves, TestMCPEscapes). A call that needs approval runs if somebody
-// gives it, which lifts no rule, and never where nobody can be asked
+// TestMCPMisbehaves, TestMCPEscapes). A call that needs approval runs if someone
+// gives it, which lifts no rule, and never where no one can be asked
 // (TestGateApproval, TestGateNobodyToAsk). A turn that breaks rules in mode
 // autonomous, or leaves more than can be kept, has its workspace put back to the
 // byte; what cannot be copied before is not changed (TestGateRollback,

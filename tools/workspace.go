@@ -167,7 +167,7 @@ func (w *Workspace) prune() error {
 }
 
 // restore puts the workspace back as it was kept last: everything in it is removed
-// and made anew, so that it does not matter what has become of it. Nothing that the
+// and made again, so that it does not matter what has become of it. Nothing that the
 // attempt started may be running.
 func (w *Workspace) restore() error {
 	err := empty(w.root)

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// furnished is a workspace with some of everything that can be kept.
+// prepared is a workspace with some of everything that can be kept.
 func furnished(t testing.TB) (*Workspace, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "workspace")

@@ -197,7 +197,7 @@ func (e *entry) readFile(content io.Reader, limit int64) error {
 
 var errTooMany = &unkeepable{fmt.Sprintf("its files are larger than %d MiB together", MaxWorkspace>>20)}
 
-// openFile opens a regular file for reading, also one that nobody may read.
+// openFile opens a regular file for reading, also one that no one may read.
 func openFile(root *Folder, name string, info fs.FileInfo) (*os.File, error) {
 	if info.Mode().Perm()&0o400 == 0 {
 		if err := root.Chmod(name, info.Mode()|0o400); err != nil {

@@ -28,7 +28,7 @@ const MaxNames = 2*MaxEntries + 1
 // leaves it nowhere.
 type Folder struct {
 	*os.Root
-	walking sync.Mutex // held by who walks: nobody else is to see what is open meanwhile
+	walking sync.Mutex // held by who walks: no one else is to see what is open meanwhile
 }
 
 // walk visits what is in a folder: the folder itself, called ".", then all else,
@@ -146,7 +146,7 @@ func (f *Folder) chmod(name string, mode fs.FileMode) error {
 	return f.Chmod(name, mode)
 }
 
-// enterable lets a program be started in a folder that code has closed: nobody
+// enterable lets a program be started in a folder that code has closed: no one
 // could, and what closed it may be gone.
 func (f *Folder) Enterable() error {
 	if f == nil {

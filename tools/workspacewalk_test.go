@@ -96,7 +96,7 @@ func TestWalkRestoresClosedFolders(t *testing.T) {
 	}
 }
 
-// TestWalkAtOnce: nobody sees a folder that is open because somebody else looks.
+// TestWalkAtOnce: no one sees a folder that is open because someone else looks.
 func TestWalkAtOnce(t *testing.T) {
 	w, _ := shut(t)
 	_, want, err := w.now()

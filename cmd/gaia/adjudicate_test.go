@@ -66,7 +66,7 @@ gold: Westlight
 The almanac says so.
 `
 
-// keeper is somebody at home with the key of a run.
+// keeper is someone at home with the key of a run.
 type keeper struct {
 	home, dir string
 	env       map[string]string

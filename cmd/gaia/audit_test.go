@@ -109,7 +109,7 @@ func TestAuditHostile(t *testing.T) {
 	dir, _ := foreignRun(t, "AUD-01/fires-uuid-json.txt")
 	_, kept, _ := command(t, "audit", "--json", dir)
 	report := filepath.Join(t.TempDir(), "report.json")
-	// The threat is a report that somebody else made: its run's id is no part of what is held against the findings.
+	// The threat is a report that someone else made: its run's id is no part of what is held against the findings.
 	const id = `"run_id":"`
 	changed := strings.Replace(kept, id, id+`\u001b[31m`+"\u202e"+unseen+`\n::error::owned`, 1)
 	if err := os.WriteFile(report, []byte(changed), 0o600); err != nil || changed == kept {

@@ -618,7 +618,7 @@ func (x *exam) cacheFinding() doctor.Finding {
 	return x.unlessJudged(x.unlessSubmitted(doctor.Fails(name, use, fail(exitFailure, err, cacheHints(dir, bad)...), anotherCache)))
 }
 
-// anotherCache is what mends a judge cache of no use.
+// anotherCache is what repairs a judge cache of no use.
 const anotherCache = "set XDG_CACHE_HOME to another place, or give --no-judge-cache"
 
 // unlessSubmitted lessens what only a run with --submit-intent is refused for: else

@@ -183,7 +183,7 @@ func TestDoctorMissing(t *testing.T) {
 	}
 }
 
-// TestDoctorRemedies: whatever doctor looks at has something that mends it where it
+// TestDoctorRemedies: whatever doctor looks at has something that repairs it where it
 // is missing or failed, however it came to that. [patient.findings] wants that each
 // time; here each row is so at least once.
 func TestDoctorRemedies(t *testing.T) {
@@ -251,7 +251,7 @@ func TestDoctorRemedies(t *testing.T) {
 }
 
 // TestDoctorPrints: all that is wrong with a run with a model is said at once, in
-// the words of run, and nobody is asked.
+// the words of run, and no one is asked.
 func TestDoctorPrints(t *testing.T) {
 	p := newProgram(t) // without PATH
 	first := p.want(exitOK, "doctor")

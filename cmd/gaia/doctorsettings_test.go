@@ -53,7 +53,7 @@ func TestDoctorSettings(t *testing.T) {
 	p.untouched()
 }
 
-// TestDoctorKeyAndPrices: no key for an endpoint elsewhere and a cost that nobody
+// TestDoctorKeyAndPrices: no key for an endpoint elsewhere and a cost that no one
 // can bound would end a run, and end in a finding before anybody is asked.
 func TestDoctorKeyAndPrices(t *testing.T) {
 	p := newPatient(t)
@@ -87,7 +87,7 @@ func TestDoctorKeyAndPrices(t *testing.T) {
 	p.untouched()
 }
 
-// TestDoctorTape: answers that are replayed need nobody; a recording is not
+// TestDoctorTape: answers that are replayed need no one; a recording is not
 // recorded over, and none is begun.
 func TestDoctorTape(t *testing.T) {
 	p := newPatient(t)

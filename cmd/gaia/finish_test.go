@@ -8,7 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 )
 
-// TestRemedy: what the plan is to blame for, resuming is not said to mend.
+// TestRemedy: what the plan is to blame for, resuming is not said to repair.
 func TestRemedy(t *testing.T) {
 	const resume = "gaia resume runs/01J"
 	for _, tt := range []struct {

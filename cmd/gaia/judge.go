@@ -102,7 +102,7 @@ func (c openedCache) Each(visit func(judgecache.Entry)) {
 }
 
 // ownKeyFile is the signing key that the settings name, "" where the environment
-// or nobody does.
+// or no one does.
 func (a *app) ownKeyFile(q *cacheQuery) (string, error) {
 	file, err := openSettings(q.settings)
 	if err != nil || a.decides("key") {

@@ -36,10 +36,10 @@ const killsOfARun = 25
 const loopTasks = offlineTasks + ",fab1e003-0000-4000-8000-000000000003,fab1e004-0000-4000-8000-000000000004"
 
 // TestKillLoop kills gaia run and gaia resume at random moments, again and
-// again on one run, also while they start, mend and seal. What anybody could
+// again on one run, also while they start, repair and seal. What anybody could
 // have seen stays, byte for byte; a request leaves only when its event is on
 // disk, and an answer is judged only when it is; the evidence verifies after
-// every kill; and the run comes to the result of one that nobody disturbed.
+// every kill; and the run comes to the result of one that no one disturbed.
 func TestKillLoop(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
@@ -305,7 +305,7 @@ func (v *victim) kill() bool {
 }
 
 // moment chooses when to kill: some time after the start, when a request has
-// come, when an event of some type is on disk, or in the midst of mending.
+// come, when an event of some type is on disk, or in the midst of repair.
 func (v *victim) moment(process string, before []byte) func() bool {
 	if end := len(whole(before)); end < len(before) && v.random.IntN(2) == 0 {
 		aside := filepath.Join(v.found(), fmt.Sprint("torn-", end))

@@ -72,7 +72,7 @@ questions nor answers.`,
 	return cmd
 }
 
-// checkRecorded refuses runs that went on without evidence: nobody could check what a signature of their events says.
+// checkRecorded refuses runs that went on without evidence: no one could check what a signature of their events says.
 func checkRecorded(unrecorded []string) error {
 	if len(unrecorded) == 0 {
 		return nil

@@ -95,7 +95,7 @@ func TestLike(t *testing.T) {
 		}
 	}
 
-	// The key goes nowhere that nobody named.
+	// The key goes nowhere that no one named.
 	runs := p.newest()
 	out = p.want(exitUsage, "run", "--like", first, "--source", "dir:data")
 	if !strings.Contains(out, "gaia: error: the plan's model is at http://127.0.0.1:") || !strings.Contains(out, "and the endpoint here is at https://api.openai.com\ngaia: hint: give --base-url\n") {

@@ -32,7 +32,7 @@ var longBase64 = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)
 
 // TestPackagesArePrivate makes packages and exports of a real run, planned from a
 // dataset and a directory of this machine, and looks into every byte of them, payloads
-// decoded and archives unpacked, for what is nobody's business: the signing key,
+// decoded and archives unpacked, for what is no one's business: the signing key,
 // secrets of the environment, gold answers that were not given and what commits to
 // them, and where and as whom it was run. Of questions and answers there is in each
 // what it is for, and in a public package nothing.

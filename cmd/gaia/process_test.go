@@ -204,7 +204,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestBrokenPipe: a run whose output nobody reads any longer finishes what is under way.
+// TestBrokenPipe: a run whose output no one reads any longer finishes what is under way.
 func TestBrokenPipe(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)

@@ -160,7 +160,7 @@ func (a *app) pythonTool(ctx context.Context, unconfined bool, w *world) (tools.
 	return sandboxtools.NewPython(w.sandbox, interpreter), sandboxtools.CheckPython(ctx, w.sandbox, interpreter)
 }
 
-// mending is what would mend what cannot be used; "" if that is not known.
+// repair is what would repair what cannot be used; "" if that is not known.
 func mending(err error) string {
 	var u *sandboxtools.Unusable
 	if errors.As(err, &u) {

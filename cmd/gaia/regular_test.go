@@ -14,7 +14,7 @@ import (
 )
 
 // TestIrregular: a file that the user names and that is none is refused at once; a
-// pipe that nobody writes to, and a device without an end, are not read.
+// pipe that no one writes to, and a device without an end, are not read.
 func TestIrregular(t *testing.T) {
 	run, key := foreignRun(t, "honest/search-echo.txt")
 	dir := t.TempDir()

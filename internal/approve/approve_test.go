@@ -50,7 +50,7 @@ func (s *screen) await(t *testing.T, text string, times int) {
 	}
 }
 
-// send types a line when somebody waits for it.
+// send types a line when someone waits for it.
 func send(t *testing.T, p *Terminal, line string) {
 	t.Helper()
 	select {

@@ -179,7 +179,7 @@ func (m Models) untold(limited context.Context, name, use string, r preflight.Re
 	return billed(f, r)
 }
 
-// remedyOf is what would mend a failed request.
+// remedyOf is what would repair a failed request.
 func remedyOf(e *llm.Error, ofJudge bool) string {
 	flag := modelFlag(ofJudge)
 	quota := []string{"insufficient_quota", "account_deactivated", "access_terminated"}

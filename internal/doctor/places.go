@@ -24,7 +24,7 @@ const (
 	noRoom     = 64 << 20
 )
 
-// Temp looks at the temporary directory, which nobody makes.
+// Temp looks at the temporary directory, which no one makes.
 func Temp(dir string, free func(string) (int64, error)) Finding {
 	const name, use, instead = "room for temp", "what is not kept", "set TMPDIR to a directory that you can write to, such as TMPDIR=/var/tmp"
 	if _, err := os.Stat(dir); err != nil {
@@ -118,7 +118,7 @@ func Signing(ring keyring.Ring, key string) Finding {
 	return Good(name, use, detail)
 }
 
-// otherKey is what mends a key that is of no use.
+// otherKey is what repairs a key that is of no use.
 const otherKey = "'gaia key init --key FILE' makes a key; name it by --key or GAIA_SIGNING_KEY_FILE, or give its content as GAIA_SIGNING_KEY"
 
 // unmadeKey says where the key would be made on first need.

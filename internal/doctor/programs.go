@@ -20,8 +20,8 @@ func Tried(name, use, works string, err error) Finding {
 	return Good(name, use, works)
 }
 
-// Remedy is what mends a program that does not work. Whatever fails before it is
-// tried fails for want of a place to try it in.
+// Remedy is what repairs a program that does not work. Whatever fails before it is
+// tried fails for lack of a place to try it in.
 func Remedy(err error) string {
 	if u := (*sandbox.Unusable)(nil); errors.As(err, &u) && u.Remedy != "" {
 		return u.Remedy

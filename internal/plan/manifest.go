@@ -213,7 +213,7 @@ func (t ToolPlan) Remote() bool { return strings.Contains(t.Server, " ") }
 const FreeReattempts = 3
 
 // RetryPlan says what is tried again: model calls within an attempt, attempts
-// that ended for want of infrastructure, and attempts that an interruption or a
+// that ended for lack of infrastructure, and attempts that an interruption or a
 // stop of the run ended after a reply that calls no tool.
 type RetryPlan struct {
 	AttemptsPerTask int `json:"attempts_per_task"`

@@ -9,7 +9,7 @@ import (
 )
 
 // QuestionDigest returns the question_sha256 of a task with this salt: HMAC-SHA256 of
-// the question's SHA-256. Without the salt nobody can test a guess at the question.
+// the question's SHA-256. Without the salt no one can test a guess at the question.
 func QuestionDigest(salt, question string) (string, error) {
 	key, err := hex.DecodeString(salt)
 	if err != nil || len(key) != sha256.Size {

@@ -73,7 +73,7 @@ func TestRemove(t *testing.T) {
 		t.Error("another folder of the name is removed")
 	}
 	lstat(filepath.Join(run, "another"))
-	// What a crash left of an earlier removal of the same name is in nobody's way.
+	// What a crash left of an earlier removal of the same name is in no one's way.
 	left := filepath.Join(dir, "runs", Prefix+"run-moved")
 	write(filepath.Join(left, "file"))
 	if found, err := unfinished(filepath.Dir(run)); err != nil || !slices.Equal(found, []string{left}) {

@@ -183,7 +183,7 @@ func pausedAfter(t *testing.T, attempts int, c setup) (dir string) {
 }
 
 // TestRecordingsReplayed: a cassette holds the transcriptions, too. A run that is
-// replayed asks nobody and comes to the same answers at the same cost.
+// replayed asks no one and comes to the same answers at the same cost.
 func TestRecordingsReplayed(t *testing.T) {
 	const count = 6
 	server := listening(t, count)

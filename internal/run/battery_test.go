@@ -270,7 +270,7 @@ func TestBatteryOfAnOldPlan(t *testing.T) {
 }
 
 // TestBatteryCutOff: what a battery took that was interrupted is on record, and the
-// run puts it to the judge anew.
+// run puts it to the judge again.
 func TestBatteryCutOff(t *testing.T) {
 	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
 	ctx, stop := context.WithCancel(context.Background())
@@ -407,7 +407,7 @@ func TestReplayIsNoMemory(t *testing.T) {
 	}
 }
 
-// TestForgedBattery: an outcome that somebody made up is found when it is wanted,
+// TestForgedBattery: an outcome that someone made up is found when it is wanted,
 // and the judge is asked.
 func TestForgedBattery(t *testing.T) {
 	s := earlierRun(t).copied(t)
@@ -445,7 +445,7 @@ func TestPaths(t *testing.T) {
 
 // TestForbiddenLater: where the judge forbids an answer, another question tells
 // whether it is that answer, or whether nothing can be asked any longer: then the
-// run stops, and is taken up when that is mended.
+// run stops, and is taken up when that is repaired.
 func TestForbiddenLater(t *testing.T) {
 	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
 	execute(t, t.TempDir(), c) // so that the battery is remembered

@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkResume opens and takes up a run of 100,000 events, some 90 MB, whose
-// last tasks are under way: verifying it, writing its records anew, and
+// last tasks are under way: verifying it, writing its records again, and
 // recording that it goes on.
 func BenchmarkResume(b *testing.B) {
 	c := config(b)

@@ -23,7 +23,7 @@ const (
 	theDir    = "."
 )
 
-// cacheAttack is one thing that somebody does to a judge cache.
+// cacheAttack is one thing that someone does to a judge cache.
 type cacheAttack struct {
 	title  string
 	do     func(site)
@@ -32,7 +32,7 @@ type cacheAttack struct {
 	again  int    // answers that the judge is asked about again, if it was done before the start
 }
 
-// silent tells that nobody needs to hear of it.
+// silent tells that no one needs to hear of it.
 func (a cacheAttack) silent() bool { return a.reason == "" && a.name == "" }
 
 // found tells whether an entry is the one that is bad, for the right reason.
@@ -94,7 +94,7 @@ var cacheAttacks = []cacheAttack{
 	}, "", theDir, 3},
 }
 
-// TestCacheAttacks: whatever somebody writes into the judge cache, no score is
+// TestCacheAttacks: whatever someone writes into the judge cache, no score is
 // another. What a run that is meant to be submitted finds when it starts keeps it
 // from starting; another run, and what is found later, goes on and counts it.
 func TestCacheAttacks(t *testing.T) {

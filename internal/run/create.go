@@ -154,7 +154,7 @@ func (r *Run) writeFirst(m plan.Plan) ([]byte, error) {
 			return nil, fmt.Errorf("writing %s: %w", f.name, err)
 		}
 	}
-	return manifest, os.Mkdir(filepath.Join(r.Dir, workDir), 0o700) // nobody else is to run what code leaves there
+	return manifest, os.Mkdir(filepath.Join(r.Dir, workDir), 0o700) // no one else is to run what code leaves there
 }
 
 // open takes the lock and opens the files that grow; the journal goes on at end.

@@ -7,7 +7,7 @@ import (
 
 // dataSync is a journal that is synced without what its data does not need to
 // be read back, such as the time of the last change. A failure is final and is
-// not tried again: nobody knows then what the disk holds.
+// not tried again: no one knows then what the disk holds.
 type dataSync struct{ *os.File }
 
 // Sync implements trajectory.Sink.

@@ -34,7 +34,7 @@ func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 		r.env.Limiter.OnUnreachable(r.warn)
 		m := r.fold.Manifest
 		r.money = budget.New(m.Budgets.RunCostMicroUSD, r.env.Prices, m.Model.Name, m.Model.MaxTokens)
-		// A call whose cost is unknown counts as the dearest that is known, and as no less than a whole completion.
+		// A call whose cost is unknown counts as the most expensive that is known, and as no less than a whole completion.
 		r.money.Spend(r.fold.Spent(r.money.Bound(m.Model.Name, 0, int64(m.Model.MaxTokens))))
 		r.grader.Budget = r.money
 		for _, phase := range []func(context.Context, <-chan struct{}) error{r.preflight, r.solve, r.grade, r.complete} {

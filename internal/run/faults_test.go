@@ -109,7 +109,7 @@ func faulty(t *testing.T, tasks endpoint.Tasks, server *endpoint.Server, kind en
 			c.Timeout, c.MaxTries = 300*time.Millisecond, 2
 		}
 	})
-	c.plan.SubmitIntent = kind != endpoint.NonsenseUsage // nobody would submit a run whose usage is not known
+	c.plan.SubmitIntent = kind != endpoint.NonsenseUsage // no one would submit a run whose usage is not known
 	return c
 }
 
@@ -200,7 +200,7 @@ func (a account) became(t *testing.T, f faultCase) {
 
 // TestFaultAlways meets a fault with every request: the run ends all the same,
 // with every task sealed, or stops after no more requests than were under way,
-// and can be resumed when the endpoint is mended.
+// and can be resumed when the endpoint is repaired.
 func TestFaultAlways(t *testing.T) {
 	tasks := endpoint.Tasks{Count: 4} // two attempts at each are no outage
 	right := 0
@@ -237,7 +237,7 @@ func TestFaultAlways(t *testing.T) {
 				finish(t, r.Dir, c)
 			}
 			a := read(t, r.Dir)
-			if !stopped { // a request whose answer nobody waits for may not be recorded as it ended
+			if !stopped { // a request whose answer no one waits for may not be recorded as it ended
 				a.agrees(t, server)
 			}
 			s := a.Summary().Outcomes

@@ -67,7 +67,7 @@ func (f *files) openFiles(dir string) (err error) {
 }
 
 // takeLocks locks the run by a file that is there for nothing else, and by the
-// journal itself, which nobody removes from a run that is being written.
+// journal itself, which no one removes from a run that is being written.
 func (f *files) takeLocks(dir string) error {
 	if len(f.locks) > 0 {
 		return nil

@@ -123,7 +123,7 @@ func unreserved(b *budget.Budget, limit int64) int64 {
 }
 
 // TestLookingIsPaid: what a look may cost is set aside before it is asked, given
-// back after it, and charged whole where nobody says what it did cost.
+// back after it, and charged whole where no one says what it did cost.
 func TestLookingIsPaid(t *testing.T) {
 	prices, err := llm.ParsePrices(endpoint.Prices())
 	if err != nil {

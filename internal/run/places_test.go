@@ -40,7 +40,7 @@ func (m misplaced) Chat(context.Context, llm.Request, llm.Observer) (llm.Respons
 	return llm.Response{}, fmt.Errorf("starting the sandbox: %w", &fs.PathError{Op: "fork/exec", Path: m.path, Err: fs.ErrNotExist})
 }
 
-// TestPlacesStayOut: an attempt that fails for want of a file of this machine says
+// TestPlacesStayOut: an attempt that fails for lack of a file of this machine says
 // so in the journal, and not where it should have been.
 func TestPlacesStayOut(t *testing.T) {
 	c, out := config(t), t.TempDir()

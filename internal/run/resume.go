@@ -88,7 +88,7 @@ func Resume(dir string, plan plan.Plan, e Env) (_ *Run, err error) {
 		return nil, err
 	}
 	if found.Completed != nil && marked != "" && found.NotRecorded == "" && !closing {
-		// It was written and not synced: nobody was told that the run was complete,
+		// It was written and not synced: no one was told that the run was complete,
 		// and it does not say that recording had failed.
 		if torn, err = r.cutLast(); err != nil {
 			return nil, err
@@ -208,7 +208,7 @@ func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
 }
 
 // removeStrays removes what a killed process was about to put in its place, and the
-// copies of workspaces that it would have put back. The run is locked: nobody else
+// copies of workspaces that it would have put back. The run is locked: no one else
 // writes here.
 func (r *Run) removeStrays() error {
 	for dir, ours := range map[string]func(string) bool{
@@ -340,7 +340,7 @@ func (r *Run) keptFrom(offset int64) ([]byte, error) {
 }
 
 // repairHelpers cuts a half-written line from the private file, and makes the
-// marker again if it is gone: nobody knows then what it said.
+// marker again if it is gone: no one knows then what it said.
 func (r *Run) repairHelpers() error {
 	path := filepath.Join(r.Dir, grading.PrivateFile)
 	data, err := os.ReadFile(path)

@@ -389,7 +389,7 @@ func (refusing) Chat(context.Context, llm.Request, llm.Observer) (llm.Response, 
 }
 
 // TestJudgeStops: a judge that cannot be asked at all stops the run; its
-// answers are judged when that is mended.
+// answers are judged when that is repaired.
 func TestJudgeStops(t *testing.T) {
 	c := config(t)
 	good := c.env.Judge

@@ -333,7 +333,7 @@ func (s *stopping) Chat(ctx context.Context, _ llm.Request, o llm.Observer) (llm
 }
 
 // TestMarkedAtOnce: a failure to record marks the run, whatever other error was
-// first and also if somebody stops the run.
+// first and also if someone stops the run.
 func TestMarkedAtOnce(t *testing.T) {
 	c := config(t, goldenTask, "fab1e001-0000-4000-8000-000000000001")
 	var r *Run
@@ -408,7 +408,7 @@ func TestLastLineNotSynced(t *testing.T) {
 }
 
 // TestNothingCutWhenClosed: of a run that had been closed nothing is cut, whatever
-// a marker says that somebody has put there: what is missing is written again.
+// a marker says that someone has put there: what is missing is written again.
 func TestNothingCutWhenClosed(t *testing.T) {
 	for _, missing := range [][]string{{trajectory.CheckpointFile}, {rundir.SummaryFile, trajectory.CheckpointFile}, {rundir.ResultsFile}} {
 		c := config(t, goldenTask)
@@ -477,7 +477,7 @@ func TestStrays(t *testing.T) {
 	}
 }
 
-// TestMarkerLost: results without evidence are a mark, also when somebody has
+// TestMarkerLost: results without evidence are a mark, also when someone has
 // made the marker say that nothing happened; and where the marker cannot be
 // written it is removed, which is a mark as well.
 func TestMarkerLost(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fickle is a model that answers otherwise whenever it is asked anew: what says
+// fickle is a model that answers otherwise whenever it is asked again: what says
 // what it answers to a question the nth time, from 0; "" is that it fails.
 type fickle struct {
 	what func(question string, n int) string

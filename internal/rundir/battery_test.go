@@ -125,7 +125,7 @@ func TestBatteryAddsUp(t *testing.T) {
 }
 
 // TestSpentOnManyRequests: an event that tells of many requests of unknown cost
-// counts as so many of the dearest that is known.
+// counts as so many of the most expensive that is known.
 func TestSpentOnManyRequests(t *testing.T) {
 	f := NewFold(planpkg.New(), "", nil)
 	f.price(trajectory.JudgeBattery{CostMicroUSD: new(int64(50)), Tries: 20}) // 3 each at most

@@ -19,7 +19,7 @@ import (
 const thin = 45
 
 // evidence returns the files of a run that Verify covers. The gold answers are
-// no evidence: nobody ships them.
+// no evidence: no one ships them.
 func evidence(t testing.TB, c runs.Case) map[string][]byte {
 	t.Helper()
 	all, err := c.Files()
@@ -112,7 +112,7 @@ func TestCoverage(t *testing.T) {
 }
 
 // TestCoverageOfAChain is the same for the members of a journal, changed by
-// somebody who chains it anew and derives all files from it, but cannot sign.
+// someone who chains it again and derives all files from it, but cannot sign.
 func TestCoverageOfAChain(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()

@@ -429,7 +429,7 @@ func TestBundleHashFirst(t *testing.T) {
 	}
 }
 
-// FuzzVerifyBundle: without the key nobody makes another bundle that verifies.
+// FuzzVerifyBundle: without the key no one makes another bundle that verifies.
 func FuzzVerifyBundle(f *testing.F) {
 	m, script := crowd(f, 2)
 	known := map[string]bool{}

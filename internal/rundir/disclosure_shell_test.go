@@ -82,7 +82,7 @@ func TestDisclosureShell(t *testing.T) {
 				continue
 			}
 			keys, signer := []string{key}, testKey(t, 1)
-			if i%2 == 1 { // disclosed by somebody else
+			if i%2 == 1 { // disclosed by someone else
 				signer = testKey(t, 9)
 				keys = append(keys, signer.Public().Line())
 			}

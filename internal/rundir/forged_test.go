@@ -86,7 +86,7 @@ func lines(t *testing.T, dir map[string][]byte) story {
 	return all
 }
 
-// forged writes a story as a run, chained and derived anew.
+// forged writes a story as a run, chained and derived again.
 func forged(t *testing.T, dir map[string][]byte, s story, signs bool) map[string][]byte {
 	t.Helper()
 	journal, err := runs.Chain(dir[plan.ManifestFile], s)
@@ -137,7 +137,7 @@ type forgery struct {
 	words  string // of the refusal; checked where only the signature stands in the way
 }
 
-// TestForged has each forgery made by somebody who chains the journal anew and
+// TestForged has each forgery made by someone who chains the journal again and
 // derives all files from it, first without the run's key and then with it.
 //
 // Where only the signature stands in the way (checked), whoever holds the key

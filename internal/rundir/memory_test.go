@@ -22,7 +22,7 @@ import (
 
 var journalMiB = flag.Int64("journal", 24, "size of the journal that TestConstantMemory verifies, in MiB")
 
-// buffered is a journal on disk that nobody waits for.
+// buffered is a journal on disk that no one waits for.
 type buffered struct{ *bufio.Writer }
 
 func (b buffered) Sync() error { return nil }

@@ -393,7 +393,7 @@ run completed solved=1
 	}
 }
 
-// TestEvidenceComplete: a diff that is not recorded is none, and one that nobody
+// TestEvidenceComplete: a diff that is not recorded is none, and one that no one
 // could have made is empty.
 func TestEvidenceComplete(t *testing.T) {
 	for _, tt := range []struct {

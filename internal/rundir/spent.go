@@ -36,7 +36,7 @@ func (f *Fold) price(p trajectory.Payload) {
 
 // Spent returns what a run may have cost so far, in micro-USD, its judge
 // included. A call whose cost is not known, also one whose answer was lost,
-// counts as the dearest that is, and as no less than unknown: not knowing is no
+// counts as the most expensive that is, and as no less than unknown: not knowing is no
 // way around a budget.
 func (f *Fold) Spent(unknown int64) int64 {
 	s := f.spending

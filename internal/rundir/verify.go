@@ -13,7 +13,7 @@
 // *trajectory.Fault that names the file, bytes that are not what was signed or
 // do not follow from it (TestVerifyRefuses). It does not judge conduct: that is
 // the audit's part. Where a plan gathers several answers to a task, [Vote] says
-// which counts: a function of the answers alone, so a verifier counts anew.
+// which counts: a function of the answers alone, so a verifier counts again.
 //
 // [Run.Disclose] takes one task, or all, out of a run as an
 // evidence bundle that [VerifyBundle] checks by itself (TestVerifyBundleForged).
@@ -59,7 +59,7 @@ type Run struct {
 }
 
 // Options say where a run's files are and who sees them being checked. The zero
-// value reads a run directory and shows it to nobody.
+// value reads a run directory and shows it to no one.
 type Options struct {
 	Summary string                         // name of the summary; SummaryFile if ""
 	Event   func(trajectory.Event) error   // given each event, in order, when it has found its place

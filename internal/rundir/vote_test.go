@@ -84,7 +84,7 @@ func FuzzVote(f *testing.F) {
 		if again, _ := Vote(append(slices.Clone(answers), answers[winner])); again != winner {
 			t.Fatalf("with one more vote answer %d wins, not %d", again, winner)
 		}
-		// The order of those who lose does not matter, where nobody draws with the winner.
+		// The order of those who lose does not matter, where no one draws with the winner.
 		won := func(i int) bool { return value(answers[i]) == value(answers[winner]) }
 		var first, last []string
 		for i := range answers {

@@ -22,7 +22,7 @@ import (
 //	r := WitnessReader{Each: …}
 //	run, err := Verify(dir, r.Options(""))
 //
-// It holds what it needs of the tasks that are not sealed yet. Nobody may believe
+// It holds what it needs of the tasks that are not sealed yet. No one may believe
 // a bundle before Verify has returned a complete run, and Err nothing.
 type WitnessReader struct {
 	Task           string                               // of one task alone; "" for all

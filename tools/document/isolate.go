@@ -51,7 +51,7 @@ const (
 // limits are what a child allows itself.
 type limits struct {
 	memory int64  // bytes
-	cpu    uint64 // seconds, in which it ends though nobody is left to kill it
+	cpu    uint64 // seconds, in which it ends though no one is left to kill it
 }
 
 // childLimits leave room: a workbook of 500,000 cells takes 0.6 GiB and 5 s. The
@@ -298,7 +298,7 @@ func decodeReply(text []byte) (tools.Document, error) {
 // Convert is the whole of a [Reader]'s child: it takes one request from in, limits the
 // process it runs in for good, and writes the reply to out, which the caller
 // closes. A document that cannot be read is a reply; an error means that there
-// was no request or nobody to reply to. It may not return at all.
+// was no request or no one to reply to. It may not return at all.
 func Convert(in io.Reader, out io.Writer) error { return convertLimited(in, out, childLimits()) }
 
 // LimitProcess limits this process for good, as that of a [Reader]'s child.

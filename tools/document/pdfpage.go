@@ -13,7 +13,7 @@ import (
 // What a page says is laid out here from the library's tokens, encodings and
 // widths. Its own ways to a page's text are no use: GetPlainText and
 // GetTextByRow run words together where a file spaces them by moving the pen,
-// as most do, and Content parses a font's widths anew for every character.
+// as most do, and Content parses a font's widths again for every character.
 
 // matrix maps points as PDF 32000-1, 8.3.3 does.
 type matrix [6]float64

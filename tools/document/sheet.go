@@ -197,7 +197,7 @@ func (w *workbook) Text() string {
 
 // grid writes the rows of a sheet under the letters of its columns. A wide sheet
 // that is mostly empty has its cells named instead: a row of a thousand tabs
-// tells nobody anything.
+// tells no one anything.
 func (w *workbook) grid(b *strings.Builder, s *sheet) {
 	sparse := s.columns > 30 && s.filled < s.columns*len(s.rows)/8
 	if !sparse {

@@ -117,7 +117,7 @@ func TestSheetColors(t *testing.T) {
 	}
 }
 
-// Fills by a palette of the workbook's own, and one whose colour nobody knows.
+// Fills by a palette of the workbook's own, and one whose colour no one knows.
 func TestSheetPalette(t *testing.T) {
 	styles := `<styleSheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><fonts count="1"><font/></fonts><fills count="4"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill>` +
 		`<fill><patternFill patternType="solid"><fgColor indexed="10"/></patternFill></fill><fill><patternFill patternType="solid"><fgColor theme="99"/></patternFill></fill></fills><borders count="1"><border/></borders>` +

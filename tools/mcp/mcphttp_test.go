@@ -88,7 +88,7 @@ func TestMCPOverHTTPRefusals(t *testing.T) {
 	}
 }
 
-// mcpEndless says a thing again until nobody listens.
+// mcpEndless says a thing again until no one listens.
 func mcpEndless(w http.ResponseWriter, r *http.Request, media, text string) {
 	w.Header().Set("Content-Type", media)
 	text = strings.Repeat(text, 100)

@@ -106,7 +106,7 @@ func values(text []byte) (n int) {
 	}
 }
 
-// target is the only form of reference that is followed, so that nobody has to
+// target is the only form of reference that is followed, so that no one has to
 // agree on what others mean.
 var target = regexp.MustCompile(`^#/(\$defs|definitions)/([A-Za-z0-9_.-]+)$`)
 

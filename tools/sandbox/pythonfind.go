@@ -75,7 +75,7 @@ const maxLinks = 40
 // Required lists what must be given to the interpreter: of its prefixes only the
 // folders that are Python's, since a virtual environment may be made in a folder
 // with other things; and nothing that packages were installed in place from,
-// which is somebody's project.
+// which is someone's project.
 func (id identity) Required() []string {
 	wanted := []string{}
 	for _, prefix := range id.Prefixes {

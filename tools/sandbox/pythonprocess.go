@@ -218,7 +218,7 @@ func (p *pythonProcess) end() {
 
 // ask sends a request and gathers output until the mark that ends it, which is
 // made for it alone. Code may find it and write it: it then ends its own call,
-// and nobody else's.
+// and no one else's.
 func (p *pythonProcess) ask(ctx context.Context, request map[string]string, timeout time.Duration) pythonResult {
 	request["mark"] = "\x1e" + rand.Text()
 	line, err := json.Marshal(request)

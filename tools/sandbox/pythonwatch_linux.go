@@ -69,7 +69,7 @@ func (u *usage) add(pid int) {
 	u.disk += nameless(pid)
 }
 
-// nameless adds up the files that a process holds open and nobody else finds:
+// nameless adds up the files that a process holds open and no one else finds:
 // deleted ones, and those that are memory.
 func nameless(pid int) (size int64) {
 	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

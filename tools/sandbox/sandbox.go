@@ -55,7 +55,7 @@ type Jail struct {
 // scratchSize is what /tmp and /dev/shm hold if nothing else is said: they are memory.
 const scratchSize = 64 << 20
 
-// inside is the user and group that programs believe to be. It is nobody's, so
+// inside is the user and group that programs believe to be. It is no one's, so
 // that none takes itself for root.
 const inside = "65534"
 
@@ -122,7 +122,7 @@ func settled(path string) (string, error) {
 
 // command prepares a program to be started in the sandbox, by its path outside.
 // It and all that it started end with ctx, and with this process. Its streams
-// must be pipes or nothing: a file could be opened anew, for more than it was
+// must be pipes or nothing: a file could be opened again, for more than it was
 // handed over for.
 func (s *Sandbox) Command(ctx context.Context, j Jail, path string, args ...string) *Program {
 	layout, err := s.arguments(j)

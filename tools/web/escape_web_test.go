@@ -193,7 +193,7 @@ func byHand(t *testing.T, c WebConfig, serve func(net.Conn)) *Web {
 	return web
 }
 
-// repeat sends a part until nobody listens.
+// repeat sends a part until no one listens.
 func repeat(part string, pause time.Duration) func(net.Conn) {
 	return func(conn net.Conn) {
 		for {

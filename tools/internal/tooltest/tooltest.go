@@ -79,7 +79,7 @@ func Holds(t testing.TB, what, text string, parts ...string) {
 }
 
 // AsNobody runs the tests of the package that match a pattern once more, as the user
-// nobody.
+// no one.
 func AsNobody(t *testing.T, pattern string) {
 	if os.Geteuid() != 0 {
 		t.Skip("these tests run as an ordinary user already")
