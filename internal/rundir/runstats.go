@@ -1,7 +1,13 @@
 package rundir
 
 import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"slices"
+
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -43,4 +49,227 @@ type TaskStats struct {
 	Retries          int                `json:"retries"`
 	TaskID           string             `json:"task_id"`
 	Tokens           int64              `json:"tokens"` // read and written
+}
+
+const (
+	StatsSchema    = "gaia.sheet/2"
+	runEventSchema = "gaia.run_event/2"
+)
+
+// ReadStats verifies a run and returns its stats; summary is the name of the run's
+// summary, SummaryFile if "". A run that is not finished has no stats: it is returned
+// with Complete false. The journal is read once; beside the stats it holds what is of
+// the tasks that are open.
+func ReadStats(dir fs.FS, summary string) (RunStats, *Run, error) {
+	r := &statsReader{open: map[string][]*noted{}, events: []RunEvent{}}
+	run, err := Verify(dir, Options{Summary: summary,
+		Event:  func(e trajectory.Event) error { r.note(e); return nil },
+		Sealed: func(f *Fold, t *Task) error { r.seal(f, t); return nil }})
+	if err != nil || !run.Complete {
+		return RunStats{}, run, err
+	}
+	rules, err := ReadRules(dir, run.Manifest)
+	if err != nil {
+		return RunStats{}, nil, err
+	}
+	return r.stats(run, rules), run, nil
+}
+
+// statsReader gathers the run events of a run from its journal.
+type statsReader struct {
+	process
+	open   map[string][]*noted
+	events []RunEvent
+}
+
+// process is one that wrote the journal, by its first event.
+type process struct{ session, guidance, policy, mode string }
+
+// noted is what a run event needs of an attempt beside what the Fold keeps of it.
+type noted struct {
+	process              // that made it
+	id, timestamp string // of its end
+	triggered     []string
+	violations    []Violation
+	calls         []string          // of the turn's violations, which are the last
+	names         map[string]string // call id → tool name, of the turn
+	refused       string            // id of the call that was denied last; "" where its violation is recorded
+}
+
+// note takes an event that has found its place.
+func (r *statsReader) note(e trajectory.Event) {
+	switch p := e.Payload.(type) {
+	case trajectory.RunStarted:
+		r.process = process{e.ID, p.GuidanceHash, p.PolicyHash, p.PolicyMode}
+		return
+	case trajectory.RunResumed:
+		r.process = process{e.ID, p.GuidanceHash, p.PolicyHash, p.PolicyMode}
+		return
+	case trajectory.TaskStarted:
+		r.open[e.TaskID] = append(r.open[e.TaskID], &noted{process: r.process, triggered: []string{}, violations: []Violation{}})
+		return
+	}
+	if e.Attempt == 0 {
+		return
+	}
+	n := r.open[e.TaskID][e.Attempt-1]
+	switch p := e.Payload.(type) {
+	case trajectory.TurnStarted:
+		n.names, n.calls, n.refused = map[string]string{}, nil, ""
+	case trajectory.ToolProposed:
+		n.names[p.CallID] = p.Name
+	case trajectory.PolicyDecision:
+		for _, id := range p.RuleIDs {
+			if at, there := slices.BinarySearch(n.triggered, id); !there {
+				n.triggered = slices.Insert(n.triggered, at, id)
+			}
+		}
+		n.refused = ""
+		if p.Decision == string(policy.Deny) {
+			n.refused = p.CallID
+		}
+	case trajectory.PolicyViolation:
+		n.violate(e.Turn, p)
+	case trajectory.Rollback:
+		n.rollBack(p)
+	case trajectory.AttemptEnded:
+		n.id, n.timestamp = e.ID, e.Timestamp
+		n.names, n.calls = nil, nil
+	}
+}
+
+// violate takes a violation: of a call that was just denied, so that it did not run,
+// or of one that ran, by an address that it was redirected to.
+func (n *noted) violate(turn int, p trajectory.PolicyViolation) {
+	denied := n.refused == p.CallID && n.refused != ""
+	n.refused = ""
+	rules := p.RuleIDs
+	if len(rules) == 0 {
+		rules = []string{""}
+	}
+	for _, id := range rules {
+		severity := policy.Severity(id)
+		if p.Class == string(policy.DeniedByMode) {
+			severity = policy.SeverityLow
+		}
+		n.violations = append(n.violations, Violation{AutoCorrected: denied, Class: p.Class, Description: p.Description,
+			Location: fmt.Sprintf("turn %d, %s, call %s", turn, cmp.Or(n.names[p.CallID], "no tool"), p.CallID),
+			RuleID:   id, Severity: severity})
+		n.calls = append(n.calls, p.CallID)
+	}
+}
+
+// rollBack takes a rollback: where it is correct, what the call broke in this turn
+// is undone.
+func (n *noted) rollBack(p trajectory.Rollback) {
+	if !p.Correct() {
+		return
+	}
+	last := n.violations[len(n.violations)-len(n.calls):]
+	for i, id := range n.calls {
+		last[i].AutoCorrected = last[i].AutoCorrected || id == p.CallID
+	}
+}
+
+// seal makes the run events of a task whose last line is read.
+func (r *statsReader) seal(f *Fold, t *Task) {
+	for i, n := range r.open[t.Plan.TaskID] {
+		r.events = append(r.events, f.runEvent(t, t.Attempts[i], n))
+	}
+	delete(r.open, t.Plan.TaskID)
+}
+
+// stats returns what was gathered of a complete run; rules are the ids of its constitution.
+func (r *statsReader) stats(run *Run, rules []string) RunStats {
+	m := run.Manifest
+	s := RunStats{Completed: run.completed, RecordingFailed: run.Marked, Dataset: m.Dataset, Events: r.events, GuidanceHash: m.GuidanceHash, JournalHead: run.End.Head, Root: run.RootHash, ManifestSHA256: run.ManifestSHA256,
+		Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID, Schema: StatsSchema, SignedBy: run.Key.ID(),
+		Started: run.Started, Tasks: make([]TaskStats, len(run.Tasks))}
+	for i := range s.Events {
+		s.Events[i].SignedBy, s.Events[i].RetrievedRuleIDs = s.SignedBy, []string{}
+		if s.Events[i].GuidanceHash == m.GuidanceHash {
+			s.Events[i].RetrievedRuleIDs = rules
+		}
+	}
+	slices.SortFunc(s.Events, func(a, b RunEvent) int { return cmp.Compare(a.ID, b.ID) })
+	for i, t := range run.Tasks {
+		s.Tasks[i] = run.TaskStats(t)
+	}
+	return s
+}
+
+// runEvent is what the ledger keeps of an attempt at a sealed task, but for who
+// signed it, and the rules that held.
+func (f *Fold) runEvent(t *Task, a *Attempt, n *noted) RunEvent {
+	e := RunEvent{Attempt: a.Number, CostMicroUSD: a.CostMicroUSD, Counted: a.Number == t.Sealed.Attempt, Denials: a.Conduct.Denials, DurationMs: a.latencyMs(),
+		FilesTouched: []string{}, GuidanceHash: n.guidance, ID: n.id, Intent: Intent(t.Plan.FileName, a.ToolsUsed), Level: t.Plan.Level,
+		ManifestSHA256: f.ManifestSHA256, Mode: n.mode, Model: f.Manifest.Model.Name, Outcome: a.Ended.Outcome, OutcomeAccepted: f.accepted(a),
+		PolicyHash: n.policy, PersonRefusals: a.Conduct.PersonRefusals, Rehearsal: f.Manifest.Rehearsal, Retries: a.Retried, Rollbacks: a.Conduct.Rollbacks, RunID: f.Manifest.RunID,
+		Schema: runEventSchema, Session: n.session, TaskID: t.Plan.TaskID, TestResults: f.tests(a), Timestamp: n.timestamp,
+		Tokens: a.Tokens.In + a.Tokens.Out, ToolCalls: a.ToolCalls, ToolsUsed: a.ToolsUsed, TriggeredRuleIDs: n.triggered, Violations: n.violations}
+	if w := a.Ended.Workspace; w != nil {
+		e.FilesTouched, e.ReworkLines = List(w.Files), w.Reworked
+		e.DiffSummary = DiffSummary{Files: len(w.Files), LinesAdded: w.Added, LinesRemoved: w.Removed}
+	}
+	return e
+}
+
+// accepted says whether an attempt's answer is correct; nil if nothing says.
+func (f *Fold) accepted(a *Attempt) *bool {
+	switch {
+	case !f.Scored() || a.Answer != nil && a.Judgment == nil:
+		return nil
+	case a.Answer == nil:
+		return new(bool)
+	}
+	return &a.Judgment.Official
+}
+
+// tests counts the checks of an attempt's answer. The judge's counts where it was the
+// judge that spoke: where the official scorer says yes it is not asked, and a blank
+// answer is not put to it.
+func (f *Fold) tests(a *Attempt) (c TestCounts) {
+	check := func(ran, passed bool) {
+		switch {
+		case !ran:
+			c.Skipped++
+			return
+		case passed:
+			c.Passed++
+		default:
+			c.Failed++
+		}
+		c.Ran++
+	}
+	j := a.Judgment
+	check(j != nil, j != nil && j.Official)
+	if f.Manifest.Judge != nil {
+		spoke := j != nil && j.Path == PathJudge && j.Judged != nil
+		check(spoke, spoke && *j.Judged)
+	}
+	return c
+}
+
+// TaskStats returns what is counted of a sealed task.
+func (f *Fold) TaskStats(t *Task) TaskStats {
+	r := f.Result(t)
+	s := TaskStats{CostMicroUSD: r.CostMicroUSD, EvidenceComplete: t.evidenceComplete(), LatencyMs: r.LatencyMs, Level: r.Level,
+		Outcome: r.Outcome, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
+	for _, a := range t.Attempts {
+		s.Retries += a.Retried
+		s.Conduct.Sum(a.Conduct, maxCounted)
+	}
+	return s
+}
+
+// evidenceComplete reports whether the counted attempt's question, diff and verdict
+// are recorded: what a witness bundle needs to be complete. An attempt cannot begin
+// without its question.
+func (t *Task) evidenceComplete() bool {
+	a := t.Counted()
+	if a == nil || a.Judgment == nil {
+		return false
+	}
+	_, recorded := a.Diff()
+	return recorded
 }
