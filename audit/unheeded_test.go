@@ -99,6 +99,7 @@ func unheeded() map[string]string {
 			`,
 		"the plan's word of what the model is asked with, which no request of the journal repeats": `
 			added: manifest.model.api manifest.model.context_window manifest.model.max_tokens manifest.model.no_temperature manifest.model.served_as
+			added: manifest.model.stop
 			changed: manifest.model.temperature_milli
 			`,
 		"the gold answers of the fixture come with the commitment's salt; those of a dataset are held against it (TestPublishedGold)": `
