@@ -18,8 +18,10 @@ import (
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -320,11 +322,11 @@ func (a *app) printAdjudicated(dir string, out adjudicated, after audit.Report, 
 		out.Open = append(out.Open, f.ID)
 	}
 	if asJSON {
-		return a.printJSON(out)
+		return view.JSON(a.stdout, out)
 	}
 	rows := [][2]string{{"run", out.RunID}}
 	if out.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
 	}
 	rows = append(rows, [2]string{"finding", out.Finding + ", " + out.RuleID})
 	decision := "dismiss: the finding no longer keeps the run from being submitted"
@@ -341,19 +343,19 @@ func (a *app) printAdjudicated(dir string, out adjudicated, after audit.Report, 
 		rows = append(rows, [2]string{"countersigned by", out.CountersignedBy})
 	}
 	if t := after.Totals.Raw; t != nil {
-		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", t.Correct, t.Planned, percent(t.AccuracyPPM))})
+		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", t.Correct, t.Planned, view.Percent(t.AccuracyPPM))})
 	}
 	for _, f := range open {
 		rows = append(rows, [2]string{"still open", audit.FindingLine(f)})
 	}
-	next := "gaia audit " + quoteArg(dir)
+	next := "gaia audit " + view.Quote(dir)
 	switch {
 	case out.Pending == audit.PendingCountersignature:
-		next = fmt.Sprintf("gaia adjudicate %s --countersign %s --key FILE", quoteArg(dir), audit.ShortID(out.Finding))
+		next = fmt.Sprintf("gaia adjudicate %s --countersign %s --key FILE", view.Quote(dir), audit.ShortID(out.Finding))
 	case (out.Clean || out.CountersignedClean) && found.Manifest.SubmitIntent:
-		next = "gaia submit " + quoteArg(dir)
+		next = "gaia submit " + view.Quote(dir)
 	}
-	return a.printRows(append(rows, [2]string{"next", next}))
+	return view.Rows(a.stdout, append(rows, [2]string{"next", next}))
 }
 
 // completeFindings completes the ids of findings of the named run: those that are open, or

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/keyring"
-	"github.com/gaia-harness/gaia/internal/outfile"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/outfile"
+	"github.com/gaia-harness/gaia/internal/view"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -176,14 +178,14 @@ func (a *app) printDisclosed(found *rundir.Run, made *rundir.Disclosure, files [
 		out.TaskID, out.Proof = made.Task.Plan.TaskID, files[1].Path
 	}
 	if d.asJSON {
-		return a.printJSON(out)
+		return view.JSON(a.stdout, out)
 	}
-	next := "gaia verify " + quoteArg(out.File)
+	next := "gaia verify " + view.Quote(out.File)
 	switch {
 	case d.hmacKey != "":
-		next += " --hmac-key-file " + quoteArg(d.hmacKey)
+		next += " --hmac-key-file " + view.Quote(d.hmacKey)
 	case d.key != "": // which need not be one that is trusted here
-		next += " --trusted-key " + quoteArg(d.key+".pub")
+		next += " --trusted-key " + view.Quote(d.key+".pub")
 	}
 	rows := append(verify.BundleRows(made), [2]string{"written to", out.File})
 	if out.Proof != "" {
@@ -192,6 +194,6 @@ func (a *app) printDisclosed(found *rundir.Run, made *rundir.Disclosure, files [
 	if out.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
 	}
-	return a.printRows(append(rows, [2]string{"signed by", b.Signature.KeyID}, [2]string{"shows", verify.Shows(made)},
+	return view.Rows(a.stdout, append(rows, [2]string{"signed by", b.Signature.KeyID}, [2]string{"shows", verify.Shows(made)},
 		[2]string{"next", next}))
 }

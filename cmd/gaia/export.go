@@ -13,7 +13,9 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/submit/export"
@@ -112,7 +114,7 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 		return err
 	}
 	a.noticeExport(source)
-	fmt.Fprintf(a.stderr, "gaia: wrote %s\n", oneLine(quoteArg(x.out)))
+	fmt.Fprintf(a.stderr, "gaia: wrote %s\n", view.Line(view.Quote(x.out)))
 	return a.checkSigner(source.Run)
 }
 
@@ -194,16 +196,16 @@ func (a *app) runSource(dir string) (export.Source, error) {
 func (a *app) noticeExport(s export.Source) {
 	m := s.Run.Manifest
 	if m.Rehearsal {
-		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", rehearsalNote)
+		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", runview.RehearsalNote)
 	}
 	if m.Cassette == plan.CassetteReplay {
-		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", replayNote)
+		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", runview.ReplayNote)
 	}
 	if why := verify.Unsubmittable(s.Run); why != "" {
-		fmt.Fprintf(a.stderr, "gaia: unsubmittable: %s\n", oneLine(why))
+		fmt.Fprintf(a.stderr, "gaia: unsubmittable: %s\n", view.Line(why))
 	}
 	if n := len(s.Void); n > 0 {
-		fmt.Fprintf(a.stderr, "gaia: void: %s by adjudication\n", counted(n, "task"))
+		fmt.Fprintf(a.stderr, "gaia: void: %s by adjudication\n", view.Count(n, "task"))
 	}
 	if planned, split := len(m.Tasks), m.Dataset.SplitSize; planned < split {
 		fmt.Fprintf(a.stderr, "gaia: subset: %d of the %d tasks of the split\n", planned, split)

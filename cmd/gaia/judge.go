@@ -28,11 +28,10 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/verify"
-	"github.com/gaia-harness/gaia/internal/visible"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
@@ -135,7 +134,7 @@ func (a *app) lookAtCache(q *cacheQuery) (openedCache, error) {
 
 // noCache says that there is no cache.
 func (a *app) noCache(c openedCache) error {
-	_, err := fmt.Fprintf(a.stdout, "there is no judge cache yet: %s\n", oneLine(quoteArg(c.dir)))
+	_, err := fmt.Fprintf(a.stdout, "there is no judge cache yet: %s\n", view.Line(view.Quote(c.dir)))
 	return err
 }
 
@@ -204,7 +203,7 @@ func (a *app) verifyCache(q *cacheQuery) error {
 	})
 	switch {
 	case q.asJSON:
-		err = a.printJSON(v)
+		err = view.JSON(a.stdout, v)
 	case !v.Present:
 		err = a.noCache(c)
 	case c.Shut() == "":
@@ -225,7 +224,7 @@ func (a *app) verifyCache(q *cacheQuery) error {
 // shutCache is the error that nothing in a cache counts.
 func shutCache(c openedCache) error { return fmt.Errorf("the judge cache %q is %s", c.dir, c.Shut()) }
 
-func entriesOf(n int) string { return counted(n, "entry") }
+func entriesOf(n int) string { return view.Count(n, "entry") }
 
 // badEntries says of the first of them what is bad in the cache in dir.
 func badEntries(dir string, bad []judgecache.Bad) []string {
@@ -238,7 +237,7 @@ func badEntries(dir string, bad []judgecache.Bad) []string {
 		if name == judgecache.Place {
 			name = dir
 		}
-		reasons = append(reasons, quoteArg(name)+": "+b.Reason)
+		reasons = append(reasons, view.Quote(name)+": "+b.Reason)
 	}
 	return reasons
 }
@@ -251,20 +250,20 @@ func cacheHints(dir string, bad []judgecache.Bad) []string {
 		case judgecache.Untrusted:
 			strangers++
 		case judgecache.Writable:
-			return []string{"chmod 700 " + quoteArg(dir), "gaia judge cache verify then says whether anybody has changed an entry"}
+			return []string{"chmod 700 " + view.Quote(dir), "gaia judge cache verify then says whether anybody has changed an entry"}
 		case judgecache.NotMade, judgecache.NotRead, judgecache.NotPrivate:
-			return []string{"see to it that you can read and write " + quoteArg(dir) + " and what it lies in; or set XDG_CACHE_HOME to another place"}
+			return []string{"see to it that you can read and write " + view.Quote(dir) + " and what it lies in; or set XDG_CACHE_HOME to another place"}
 		case judgecache.Linked, judgecache.NotOwned, judgecache.NotDirectory:
-			return []string{"find out who put " + quoteArg(dir) + " there, then remove it: the next run makes a directory of your own; or set XDG_CACHE_HOME to another place"}
+			return []string{"find out who put " + view.Quote(dir) + " there, then remove it: the next run makes a directory of your own; or set XDG_CACHE_HOME to another place"}
 		}
 	}
 	var hints []string
 	if strangers < len(bad) {
-		hints = append(hints, "find out who changed these entries, then delete the cache: rm -r "+quoteArg(dir))
+		hints = append(hints, "find out who changed these entries, then delete the cache: rm -r "+view.Quote(dir))
 	}
 	if strangers > 0 {
 		hints = append(hints, "entries by a key of your own are trusted once its public line lies in your key directory as a file NAME.pub, or while gaia.yaml names it as key",
-			"if you do not know the key, delete the cache: rm -r "+quoteArg(dir))
+			"if you do not know the key, delete the cache: rm -r "+view.Quote(dir))
 	}
 	return hints
 }
@@ -373,7 +372,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	fmt.Fprintf(a.stderr, "gaia: asking %s at %s about %d answers without content\n", oneLine(e.Name), oneLine(e.Origin), len(judge.Battery()))
+	fmt.Fprintf(a.stderr, "gaia: asking %s at %s about %d answers without content\n", view.Line(e.Name), view.Line(e.Origin), len(judge.Battery()))
 	t := grading.TestJudge(ctx, *e, time.Now)
 	if ctx.Err() != nil {
 		return fail(exitInterrupted, errors.New("interrupted; nothing is kept of it"))
@@ -570,7 +569,7 @@ func newCheckedJudge(e grading.Judge, t grading.SelfTest, remembered string) che
 func (a *app) printChecked(out checkedJudge, t grading.SelfTest, entry string, asJSON bool) (err error) {
 	switch {
 	case asJSON:
-		err = a.printJSON(out)
+		err = view.JSON(a.stdout, out)
 	case t.Put > 0:
 		err = a.printCheckedTable(out)
 	}
@@ -587,7 +586,7 @@ func checkFailure(out checkedJudge, t grading.SelfTest, entry string) error {
 	switch {
 	case out.Withstood && out.Remembered == outcomePaid:
 		return fail(exitFindings, errors.New("this judge failed an earlier self-test, and that result counts until its entry is deleted"),
-			"rm "+quoteArg(entry), another)
+			"rm "+view.Quote(entry), another)
 	case out.Withstood:
 		return nil
 	case t.Err != "" && len(t.Paid) == 0:
@@ -599,7 +598,7 @@ func checkFailure(out checkedJudge, t grading.SelfTest, entry string) error {
 	}
 	why := runview.ExplainBattery(&rundir.BatterySummary{Paid: t.Paid, Put: t.Put, Refused: t.Refused, Unreadable: t.Unreadable})
 	if len(t.Paid) == 0 && out.Remembered == outcomeWithstood {
-		return fail(exitFindings, errors.New("this judge failed its self-test: "+why), "runs use the earlier result, which it passed, until you delete it: rm "+quoteArg(entry))
+		return fail(exitFindings, errors.New("this judge failed its self-test: "+why), "runs use the earlier result, which it passed, until you delete it: rm "+view.Quote(entry))
 	}
 	return fail(exitFindings, errors.New("no verdict of this judge counts: "+why), another)
 }
@@ -623,10 +622,9 @@ func judgeRemedies(e *llm.Error) []string {
 
 func (a *app) printCheckedTable(out checkedJudge) error {
 	const width = 60 // of a candidate, before it is quoted
-	rows := newTable()
-	rows.AppendHeader(table.Row{"item", "verdict", "candidate"})
+	rows := view.NewTable("item", "verdict", "candidate")
 	for _, i := range out.Items {
-		rows.AppendRow(table.Row{i.Name, i.Verdict, strconv.QuoteToGraphic(text.Snip(i.Candidate, width, "…"))})
+		rows.Row(i.Name, i.Verdict, strconv.QuoteToGraphic(text.Snip(i.Candidate, width, "…")))
 	}
 	outcome := "passed its self-test"
 	switch {
@@ -636,8 +634,8 @@ func (a *app) printCheckedTable(out checkedJudge) error {
 	default:
 		outcome = "failed its self-test"
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s\n\n%s at %s: %s; %d tokens in, %d out, cost %s\n", strings.TrimRight(visible.Text(rows.Render()), "\n"),
-		oneLine(out.Model), oneLine(out.Origin), outcome, out.TokensIn, out.TokensOut, dollars(out.CostMicroUSD))
+	_, err := fmt.Fprintf(a.stdout, "%s\n\n%s at %s: %s; %d tokens in, %d out, cost %s\n", rows,
+		view.Line(out.Model), view.Line(out.Origin), outcome, out.TokensIn, out.TokensOut, view.Dollars(out.CostMicroUSD))
 	return err
 }
 
@@ -708,9 +706,9 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	path := filepath.Join(dir, filepath.FromSlash(audit.RejudgmentFile(plan)))
 	switch _, err := os.Lstat(path); {
 	case audit.SameJudge(plan, j.Run.Manifest):
-		return usage("give another model or endpoint: the run's first judgment stays the run's", "%q at %s is the run's own judge", oneLine(plan.Model), oneLine(plan.Origin))
+		return usage("give another model or endpoint: the run's first judgment stays the run's", "%q at %s is the run's own judge", view.Line(plan.Model), view.Line(plan.Origin))
 	case err == nil:
-		return fail(exitFailure, fmt.Errorf("this judge has judged the run: %q", path), "a judge judges a run once: give another model or endpoint", "gaia verify "+quoteArg(dir))
+		return fail(exitFailure, fmt.Errorf("this judge has judged the run: %q", path), "a judge judges a run once: give another model or endpoint", "gaia verify "+view.Quote(dir))
 	}
 	if j.Cache, err = a.laterVerdicts(c, key); err != nil {
 		return err
@@ -733,7 +731,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 		return fail(exitInterrupted, errors.New("interrupted; nothing was written"), "repeat the command: what the judge has said is in the judge cache")
 	}
 	if errors.Is(err, grading.ErrBudget) {
-		return fail(exitIncomplete, fmt.Errorf("--max-cost %s: %w; nothing was written", dollars(&j.MaxCost), err), "repeat the command with a higher --max-cost: what the judge has said is in the judge cache")
+		return fail(exitIncomplete, fmt.Errorf("--max-cost %s: %w; nothing was written", view.Dollars(&j.MaxCost), err), "repeat the command with a higher --max-cost: what the judge has said is in the judge cache")
 	}
 	if asked := (*llm.Error)(nil); errors.As(err, &asked) {
 		return fail(exitFailure, err, append(judgeRemedies(asked), "nothing was written; what the judge has said is in the judge cache")...)
@@ -803,7 +801,7 @@ func (a *app) laterJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File,
 		builtin := []string{fixtures.SecondJudgeModel, fixtures.GullibleJudgeModel, fixtures.JudgeModel}
 		c.plan.Judge = &plan.JudgePlan{Model: cmp.Or(given, fixtures.SecondJudgeModel)}
 		if !slices.Contains(builtin, c.judge()) {
-			return nil, usage("give --judge-model "+fixtures.SecondJudgeModel, "a rehearsal is judged by a built-in judge, and %q is none", oneLine(c.judge()))
+			return nil, usage("give --judge-model "+fixtures.SecondJudgeModel, "a rehearsal is judged by a built-in judge, and %q is none", view.Line(c.judge()))
 		}
 		c.plan.Rehearsal = true
 	default:
@@ -863,16 +861,16 @@ func (a *app) printRejudged(dir, path string, r audit.Rejudgment, envelope []byt
 	out := rejudged{File: path, Judge: r.Judge, Judgments: judgments, KeyID: found.Key.ID(), Rehearsal: r.Rehearsal, RunID: r.RunID,
 		Score: r.Score(found), SHA256: canonical.Digest(envelope), Totals: r.Totals}
 	if asJSON {
-		return a.printJSON(out)
+		return view.JSON(a.stdout, out)
 	}
 	rows := [][2]string{{"run", out.RunID}}
 	if out.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
 	}
 	rows = append(rows, runview.JudgeRows(&out.Totals)...)
 	if s := out.Score; s != nil {
-		rows = append(rows, [2]string{"judged", fmt.Sprintf("%d of %d, %s, by this judge", s.Correct, s.Planned, percent(s.AccuracyPPM))})
+		rows = append(rows, [2]string{"judged", fmt.Sprintf("%d of %d, %s, by this judge", s.Correct, s.Planned, view.Percent(s.AccuracyPPM))})
 	}
-	return a.printRows(append(rows, [2]string{"judgments", fmt.Sprintf("%d of this run; the run's own files are as they were", out.Judgments)},
-		[2]string{"written to", path}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + quoteArg(dir)}))
+	return view.Rows(a.stdout, append(rows, [2]string{"judgments", fmt.Sprintf("%d of this run; the run's own files are as they were", out.Judgments)},
+		[2]string{"written to", path}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + view.Quote(dir)}))
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -233,7 +235,7 @@ func (a *app) eachEvent(q *ledgerQuery, give func(shownEvent) error, ended func(
 	}
 	read.RecordingFailed = unrecorded
 	if read.Skipped > 0 {
-		fmt.Fprintf(a.stderr, "gaia: left out: %s of runs that are read\n", counted(read.Skipped, "imported event"))
+		fmt.Fprintf(a.stderr, "gaia: left out: %s of runs that are read\n", view.Count(read.Skipped, "imported event"))
 	}
 	switch {
 	case taken > 0 || q.task == "" && q.id == "":
@@ -317,7 +319,7 @@ func (a *app) countMetrics(q *ledgerQuery) error {
 	}
 	all, guidances := meter.Metrics()
 	if q.asJSON {
-		err = a.printJSON(struct {
+		err = view.JSON(a.stdout, struct {
 			All       history.Metrics           `json:"all"`
 			Guidances []history.GuidanceMetrics `json:"guidances"`
 			ledgerRead
@@ -386,7 +388,7 @@ func (a *app) rankRules(q *ledgerQuery) error {
 	}
 	rules := ranking.Rules()
 	if q.asJSON {
-		err = a.printJSON(struct {
+		err = view.JSON(a.stdout, struct {
 			Rules []history.RankedRule `json:"rules"`
 			ledgerRead
 		}{rules, read})
@@ -411,12 +413,12 @@ func (a *app) rankRules(q *ledgerQuery) error {
 func (a *app) printCounted(shown string, read ledgerRead) error {
 	rehearsal, outside := "", ""
 	if read.Rehearsal {
-		rehearsal = "rehearsal: " + rehearsalNote + "\n\n"
+		rehearsal = "rehearsal: " + runview.RehearsalNote + "\n\n"
 	}
 	if read.Outside > 0 {
-		outside = fmt.Sprintf(", %s without such an attempt", counted(read.Outside, "run"))
+		outside = fmt.Sprintf(", %s without such an attempt", view.Count(read.Outside, "run"))
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s%s\n\nof %s and %s%s%s\n%s", rehearsal, shown, counted(read.Runs, "run"), counted(read.Imported, "imported event"),
+	_, err := fmt.Fprintf(a.stdout, "%s%s\n\nof %s and %s%s%s\n%s", rehearsal, shown, view.Count(read.Runs, "run"), view.Count(read.Imported, "imported event"),
 		outside, read.Unread(), read.Unrecorded())
 	return err
 }
@@ -458,7 +460,7 @@ func (a *app) showEvent(q *ledgerQuery) error {
 		return err
 	}
 	if n > 1 {
-		f := &failure{Code: exitUsage, Err: fmt.Errorf("%q is the start of the ids of %s", q.id, counted(n, "event")), Hints: []string{"give more of the id"}}
+		f := &failure{Code: exitUsage, Err: fmt.Errorf("%q is the start of the ids of %s", q.id, view.Count(n, "event")), Hints: []string{"give more of the id"}}
 		for _, e := range found {
 			f.Reasons = append(f.Reasons, e.ID)
 		}
@@ -468,12 +470,12 @@ func (a *app) showEvent(q *ledgerQuery) error {
 		return f
 	}
 	if q.asJSON {
-		err = a.printJSON(struct {
+		err = view.JSON(a.stdout, struct {
 			shownEvent
 			history.Shortfall
 		}{found[0], read.Shortfall})
 	} else {
-		err = a.printRows(eventRows(found[0]))
+		err = view.Rows(a.stdout, eventRows(found[0]))
 	}
 	if err != nil {
 		return err
@@ -491,10 +493,10 @@ func eventRows(e shownEvent) [][2]string {
 	rows := [][2]string{{"event", e.ID}, {"ended", e.Timestamp}, {"run", e.RunID}, {"task", e.TaskID}, {"level", strconv.Itoa(e.Level)},
 		{"attempt", strconv.Itoa(e.Attempt) + ", " + counts}, {"intent", e.Intent}, {"outcome", outcomeOf(e.RunEvent)},
 		{"checks", fmt.Sprintf("%d ran: %d passed, %d failed; %d skipped", e.TestResults.Ran, e.TestResults.Passed, e.TestResults.Failed, e.TestResults.Skipped)},
-		{"model", e.Model}, {"tools", list(e.ToolsUsed)}, {"calls", fmt.Sprintf("%s, %s retried", counted(e.ToolCalls, "tool call"), counted(e.Retries, "model call"))},
-		{"tokens", strconv.FormatInt(e.Tokens, 10)}, {"cost", dollars(e.CostMicroUSD)}, {"duration", milliseconds(e.DurationMs)}, {"files", list(e.FilesTouched)},
-		{"diff", fmt.Sprintf("%s, %s added, %d removed", counted(e.DiffSummary.Files, "file"), counted(e.DiffSummary.LinesAdded, "line"), e.DiffSummary.LinesRemoved)},
-		{"rework", counted(e.ReworkLines, "line")}, {"rollbacks", strconv.Itoa(e.Rollbacks)}, {"rules", list(e.RetrievedRuleIDs)}, {"triggered", list(e.TriggeredRuleIDs)}}
+		{"model", e.Model}, {"tools", list(e.ToolsUsed)}, {"calls", fmt.Sprintf("%s, %s retried", view.Count(e.ToolCalls, "tool call"), view.Count(e.Retries, "model call"))},
+		{"tokens", strconv.FormatInt(e.Tokens, 10)}, {"cost", view.Dollars(e.CostMicroUSD)}, {"duration", milliseconds(e.DurationMs)}, {"files", list(e.FilesTouched)},
+		{"diff", fmt.Sprintf("%s, %s added, %d removed", view.Count(e.DiffSummary.Files, "file"), view.Count(e.DiffSummary.LinesAdded, "line"), e.DiffSummary.LinesRemoved)},
+		{"rework", view.Count(e.ReworkLines, "line")}, {"rollbacks", strconv.Itoa(e.Rollbacks)}, {"rules", list(e.RetrievedRuleIDs)}, {"triggered", list(e.TriggeredRuleIDs)}}
 	for _, v := range e.Violations {
 		corrected := "not corrected"
 		if v.AutoCorrected {
@@ -505,7 +507,7 @@ func eventRows(e shownEvent) [][2]string {
 	if len(e.Violations) == 0 {
 		rows = append(rows, [2]string{"violations", "none"})
 	}
-	rows = append(rows, [][2]string{{"refused", counted(e.PersonRefusals, "call") + " by a person"}, {"guidance", e.GuidanceHash}, {"policy", policyOf(e.RunEvent)},
+	rows = append(rows, [][2]string{{"refused", view.Count(e.PersonRefusals, "call") + " by a person"}, {"guidance", e.GuidanceHash}, {"policy", policyOf(e.RunEvent)},
 		{"session", e.Session}, {"manifest", e.ManifestSHA256}, {"signed by", e.SignedBy}, {"schema", e.Schema}}...)
 	if e.Imported {
 		rows = append(rows, [2]string{"imported", "yes: this is what its exporter says"})
@@ -514,7 +516,7 @@ func eventRows(e shownEvent) [][2]string {
 		rows = slices.Insert(rows, 0, [2]string{"recording failed", e.unrecorded})
 	}
 	if e.Rehearsal {
-		rows = slices.Insert(rows, 0, [2]string{"rehearsal", rehearsalNote})
+		rows = slices.Insert(rows, 0, [2]string{"rehearsal", runview.RehearsalNote})
 	}
 	return rows
 }

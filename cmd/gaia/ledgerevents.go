@@ -6,10 +6,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/view"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/view"
 
 	"github.com/gaia-harness/gaia/internal/evaluator"
 	"github.com/gaia-harness/gaia/internal/history"
@@ -99,7 +101,7 @@ func isPlain(s string) bool {
 func cell(out []byte, s string, width int) []byte {
 	const blank = "                                  "
 	if !isPlain(s) || len(s) > width {
-		return append(append(out, text.Pad(text.Snip(oneLine(s), width, "…"), width, ' ')...), blank[:2]...)
+		return append(append(out, text.Pad(text.Snip(view.Line(s), width, "…"), width, ' ')...), blank[:2]...)
 	}
 	out = append(out, s...)
 	return append(out, blank[:width-len(s)+2]...)
@@ -123,19 +125,19 @@ const (
 )
 
 // policyOf names the policy that an attempt was made under.
-func policyOf(e rundir.RunEvent) string { return oneLine(e.PolicyHash + " " + e.Mode) }
+func policyOf(e rundir.RunEvent) string { return view.Line(e.PolicyHash + " " + e.Mode) }
 
 // eventLine appends an event as a line of the list, after a line for each change of the
 // guidance and of the policy.
 func eventLine(out []byte, before *line, l line) ([]byte, error) {
 	e := l.shownEvent
-	hash := oneLine(e.GuidanceHash)
+	hash := view.Line(e.GuidanceHash)
 	switch {
 	case before == nil:
 		out = eventHeader(out)
 		out = append(out, "guidance "+hash+"\npolicy "+policyOf(e.RunEvent)+"\n"...)
 	case e.GuidanceChanged:
-		out = append(out, "guidance "+oneLine(before.GuidanceHash)+" → "+hash+"\n"...)
+		out = append(out, "guidance "+view.Line(before.GuidanceHash)+" → "+hash+"\n"...)
 	}
 	if e.PolicyChanged {
 		out = append(out, "policy "+policyOf(before.RunEvent)+" → "+policyOf(e.RunEvent)+"\n"...)
@@ -166,7 +168,7 @@ func eventHeader(out []byte) []byte {
 
 // runShort is the end of a run's id, which the beginning does not tell from others
 // of the same time.
-func runShort(id string) string { return oneLine(id[max(0, len(id)-8):]) }
+func runShort(id string) string { return view.Line(id[max(0, len(id)-8):]) }
 
 // attemptAt names a task, and which attempt at it is meant after the first.
 func attemptAt(e rundir.RunEvent) string {
@@ -174,7 +176,7 @@ func attemptAt(e rundir.RunEvent) string {
 		return e.TaskID
 	}
 	number := fmt.Sprintf(" #%d", e.Attempt)
-	return text.Snip(oneLine(e.TaskID), wideTask-len(number), "…") + number
+	return text.Snip(view.Line(e.TaskID), wideTask-len(number), "…") + number
 }
 
 // outcomeOf says how an attempt ended, and whether its answer was accepted.
@@ -217,9 +219,9 @@ func (l *lister) end(read ledgerRead) error {
 	if l.n == 0 {
 		fmt.Fprintf(l.out, "there are no run events%s\n", read.Unread())
 	} else {
-		fmt.Fprintf(l.out, "\n%s%s", counted(l.n, "event"), read.Unread())
+		fmt.Fprintf(l.out, "\n%s%s", view.Count(l.n, "event"), read.Unread())
 		if read.Rehearsal {
-			fmt.Fprintf(l.out, "; rehearsal: %s", rehearsalNote)
+			fmt.Fprintf(l.out, "; rehearsal: %s", runview.RehearsalNote)
 		}
 		fmt.Fprintln(l.out)
 	}
@@ -344,9 +346,9 @@ func (a *app) ownEvaluators(ctx context.Context, settings string) ([]history.Eva
 		}
 		words := make([]string, len(e.Command))
 		for i, word := range e.Command {
-			words[i] = quoteArg(word)
+			words[i] = view.Quote(word)
 		}
-		fmt.Fprintf(a.stderr, "gaia: the evaluator %s runs for each event, for %s at most: %s\n", e.Name, e.Timeout, oneLine(strings.Join(words, " ")))
+		fmt.Fprintf(a.stderr, "gaia: the evaluator %s runs for each event, for %s at most: %s\n", e.Name, e.Timeout, view.Line(strings.Join(words, " ")))
 		all = append(all, evaluator.Command{Context: ctx, Label: e.Name, Args: e.Command, Timeout: e.Timeout, Environ: environ})
 	}
 	return all, nil
@@ -405,7 +407,7 @@ func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []history.Evaluat
 		failed += c.Failed
 	}
 	if failed > 0 {
-		err = fail(exitFindings, fmt.Errorf("%s failed", counted(failed, "evaluation")), "gaia ledger show ID says what an attempt did")
+		err = fail(exitFindings, fmt.Errorf("%s failed", view.Count(failed, "evaluation")), "gaia ledger show ID says what an attempt did")
 	}
 	return read.read.End(err)
 }
@@ -426,7 +428,7 @@ func evaluatedLine(out []byte, before *line, l line) ([]byte, error) {
 		word := "pass "
 		if !r.Pass {
 			word = "FAIL "
-			why += "    " + r.Name + ": " + oneLine(r.Details) + "\n"
+			why += "    " + r.Name + ": " + view.Line(r.Details) + "\n"
 		}
 		out = cell(out, word+strconv.FormatFloat(float64(r.Score), 'f', 2, 32), width(r))
 	}

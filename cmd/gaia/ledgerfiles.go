@@ -22,9 +22,12 @@ import (
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -77,7 +80,7 @@ func checkRecorded(unrecorded []string) error {
 	if len(unrecorded) == 0 {
 		return nil
 	}
-	f := &failure{Code: exitFindings, Err: fmt.Errorf("the evidence of %s is not complete: nothing is exported", counted(len(unrecorded), "run")),
+	f := &failure{Code: exitFindings, Err: fmt.Errorf("the evidence of %s is not complete: nothing is exported", view.Count(len(unrecorded), "run")),
 		Hints: []string{"leave them out: name other runs by --runs, or other attempts by --task, --since and --until"}}
 	for _, id := range unrecorded[:min(len(unrecorded), maxHinted)] {
 		f.Reasons = append(f.Reasons, "recording failed in the run "+id)
@@ -146,9 +149,9 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 		return err
 	}
 	if read.Rehearsal {
-		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", rehearsalNote)
+		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", runview.RehearsalNote)
 	}
-	fmt.Fprintf(a.stderr, "gaia: exported %s, %s\n", counted(len(events), "event"), signed)
+	fmt.Fprintf(a.stderr, "gaia: exported %s, %s\n", view.Count(len(events), "event"), signed)
 	return read.read.UntrustedErr
 }
 
@@ -279,10 +282,10 @@ func (a *app) importEvents(ctx context.Context, files []string, m importing) err
 		return fmt.Errorf("writing the imported events: %w", err)
 	}
 	if m.asJSON {
-		return a.printJSON(done)
+		return view.JSON(a.stdout, done)
 	}
-	return a.printRows([][2]string{{"imported", fmt.Sprintf("%s from %s", counted(int(done.Added), "event"), counted(len(files), "file"))},
-		{"evicted", fmt.Sprintf("%s, the oldest", counted(int(done.Evicted), "event"))}, {"there are", counted(int(done.Events), "event")}, {"store", done.Store}})
+	return view.Rows(a.stdout, [][2]string{{"imported", fmt.Sprintf("%s from %s", view.Count(int(done.Added), "event"), view.Count(len(files), "file"))},
+		{"evicted", fmt.Sprintf("%s, the oldest", view.Count(int(done.Evicted), "event"))}, {"there are", view.Count(int(done.Events), "event")}, {"store", done.Store}})
 }
 
 // lockImported keeps other processes from changing the imported events.
@@ -296,10 +299,10 @@ func lockImported(dir string) (unlock func(), err error) {
 
 // openExport reads an export and its envelope, which a key that is trusted has to have signed.
 func openExport(name string, trusted keyring.Trust) ([]byte, history.Export, error) {
-	data, err := readUpTo(name, history.MaxExport)
+	data, err := regular.ReadUpTo(name, history.MaxExport)
 	var envelope []byte
 	if err == nil {
-		envelope, err = readUpTo(name+history.EnvelopeSuffix, history.MaxEnvelope)
+		envelope, err = regular.ReadUpTo(name+history.EnvelopeSuffix, history.MaxEnvelope)
 	}
 	if err != nil {
 		return nil, history.Export{}, usage("give Parquet files that 'gaia ledger export' wrote, with their "+history.EnvelopeSuffix+" beside them", "reading %q: %v", name, err)
@@ -409,7 +412,7 @@ func (a *app) clearImported(yes, asJSON bool) error {
 		what = "imported events that do not verify"
 		if m, err := a.imported(); err == nil {
 			done.Removed = m.Events
-			what = counted(int(done.Removed), "imported event")
+			what = view.Count(int(done.Removed), "imported event")
 		}
 		if sure, err := a.sure("remove "+what, yes); err != nil || !sure {
 			return err
@@ -420,9 +423,9 @@ func (a *app) clearImported(yes, asJSON bool) error {
 		what = "removed " + what
 	}
 	if asJSON {
-		return a.printJSON(done)
+		return view.JSON(a.stdout, done)
 	}
-	return a.printRows([][2]string{{what, done.Store}})
+	return view.Rows(a.stdout, [][2]string{{what, done.Store}})
 }
 
 func thereIs(path string) bool {

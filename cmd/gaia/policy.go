@@ -13,7 +13,9 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/tools/mcp"
@@ -120,7 +122,7 @@ func (a *app) showPolicy(p policy.Policy) error {
 		calls = strconv.Itoa(p.MaxToolCalls)
 	}
 	if p.MaxCostMicroUSD != policy.Unlimited {
-		cost = dollars(&p.MaxCostMicroUSD)
+		cost = view.Dollars(&p.MaxCostMicroUSD)
 	}
 	var b strings.Builder
 	for _, line := range [][2]string{
@@ -129,7 +131,7 @@ func (a *app) showPolicy(p policy.Policy) error {
 		{"answer_sources", listed(p.AnswerSources)}, {"commands", listed(p.Commands)}, {"packages", listed(p.Packages)},
 		{"policy_hash", p.Hash()}, {"guidance_hash", policy.GuidanceHash(policy.Constitution(p))},
 	} {
-		fmt.Fprintf(&b, "%-14s  %s\n", line[0], oneLine(line[1]))
+		fmt.Fprintf(&b, "%-14s  %s\n", line[0], view.Line(line[1]))
 	}
 	b.WriteString("\n")
 	for _, r := range p.Rules() {
@@ -166,7 +168,7 @@ for policies that mean the same.`,
 		}
 		guidance := policy.GuidanceHash(policy.Constitution(p))
 		if asJSON {
-			return a.printJSON(struct {
+			return view.JSON(a.stdout, struct {
 				GuidanceHash string `json:"guidance_hash"`
 				PolicyHash   string `json:"policy_hash"`
 			}{guidance, p.Hash()})
@@ -239,10 +241,10 @@ func readCall(from string, stdin io.Reader) (checkedCall, error) {
 		data, err = io.ReadAll(io.LimitReader(stdin, maxPolicyFile+1))
 	} else {
 		what = strconv.Quote(from)
-		data, err = readAtMost(from, maxPolicyFile)
+		data, err = regular.Read(from, maxPolicyFile)
 	}
 	if err != nil {
-		return checkedCall{}, usage("name a file that holds a call, or - for standard input", "reading the call in %s: %v", what, unwrapPath(err))
+		return checkedCall{}, usage("name a file that holds a call, or - for standard input", "reading the call in %s: %v", what, regular.Cause(err))
 	}
 	call, err := parseCall(data)
 	if err != nil {
@@ -351,7 +353,7 @@ func (c checkedCall) unfit() (string, error) {
 func (a *app) tellDecision(p policy.Policy, d policy.Decision, asJSON bool) error {
 	var err error
 	if asJSON {
-		err = a.printJSON(struct {
+		err = view.JSON(a.stdout, struct {
 			GuidanceHash string   `json:"guidance_hash"`
 			PolicyHash   string   `json:"policy_hash"`
 			Reason       string   `json:"reason"`
@@ -408,19 +410,19 @@ func namedPolicy(name string) (policy.Policy, error) {
 	const hint = "give restricted, approved, autonomous, or a policy file"
 	info, err := os.Stat(name)
 	if err != nil {
-		return policy.Policy{}, usage(hint, "reading the policy %q: %v", name, unwrapPath(err))
+		return policy.Policy{}, usage(hint, "reading the policy %q: %v", name, regular.Cause(err))
 	}
 	if !info.Mode().IsRegular() {
 		return policy.Policy{}, usage(hint, "the policy %q is not a regular file", name)
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return policy.Policy{}, usage("", "reading the policy %q: %v", name, unwrapPath(err))
+		return policy.Policy{}, usage("", "reading the policy %q: %v", name, regular.Cause(err))
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxPolicyFile))
 	if err != nil {
-		return policy.Policy{}, usage("", "reading the policy %q: %v", name, unwrapPath(err))
+		return policy.Policy{}, usage("", "reading the policy %q: %v", name, regular.Cause(err))
 	}
 	p, err := policy.Parse(data)
 	var wrong *policy.FileError

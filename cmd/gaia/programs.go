@@ -18,7 +18,9 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/tools/mcp"
@@ -130,7 +132,7 @@ func (a *app) addPython(ctx context.Context, s *runSettings, w *world) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && s.python == pythonIfWorks:
-		fmt.Fprintf(a.stderr, "gaia: python is not offered: %s ('gaia doctor' says more)\n", oneLine(err.Error()))
+		fmt.Fprintf(a.stderr, "gaia: python is not offered: %s ('gaia doctor' says more)\n", view.Line(err.Error()))
 		return nil
 	case err != nil && s.resumed:
 		return fail(exitFailure, fmt.Errorf("the run was planned with python %s, which does not work here: %w", s.python, err), mending(err), "or start a new run")
@@ -294,7 +296,7 @@ func (a *app) folderOf(server, folder, runs string) (string, error) {
 		resolved, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil {
-		return "", usage("", "the MCP server %q is to be given the folder %q: %v", server, folder, unwrapPath(err))
+		return "", usage("", "the MCP server %q is to be given the folder %q: %v", server, folder, regular.Cause(err))
 	}
 	why := ""
 	for _, kept := range [][2]string{{a.getenv("HOME"), "your home folder"}, {".", "the current folder"}, {runs, "the folder of the runs"}} {

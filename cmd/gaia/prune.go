@@ -3,13 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/view"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/view"
 
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -153,10 +154,10 @@ func (p *pruner) prune(k pruneKind, paths []string) error {
 	r, left := p.Choose(k.name, p.rule, time.Now())
 	r.DryRun = p.dryRun
 	for _, half := range p.Half {
-		fmt.Fprintf(p.stderr, "gaia: goes too: %s, which a removal that did not end has left\n", oneLine(quoteArg(half)))
+		fmt.Fprintf(p.stderr, "gaia: goes too: %s, which a removal that did not end has left\n", view.Line(view.Quote(half)))
 	}
 	if !p.dryRun && len(r.Removed)+len(p.Half) > 0 {
-		what := fmt.Sprintf("remove %s of %s", countedKind(len(r.Removed), k.name), strings.TrimSpace(size(r.Bytes)))
+		what := fmt.Sprintf("remove %s of %s", countedKind(len(r.Removed), k.name), strings.TrimSpace(view.Bytes(r.Bytes)))
 		if !p.yes && p.asks {
 			if err := p.table(p.stderr, r); err != nil {
 				return err
@@ -190,7 +191,7 @@ func (p *pruner) table(w io.Writer, r prune.Result) error {
 			state = "unfinished"
 		}
 		day, _, _ := strings.Cut(item.Created, "T")
-		t.Row(oneLine(quoteArg(item.Path)), day, strings.TrimSpace(size(item.Bytes)), state)
+		t.Row(view.Line(view.Quote(item.Path)), day, strings.TrimSpace(view.Bytes(item.Bytes)), state)
 	}
 	_, err := fmt.Fprintln(w, t.String())
 	return err
@@ -198,7 +199,7 @@ func (p *pruner) table(w io.Writer, r prune.Result) error {
 
 func (p *pruner) print(r prune.Result) error {
 	if p.asJSON {
-		return p.printJSON(r)
+		return view.JSON(p.stdout, r)
 	}
 	if len(r.Removed) > 0 {
 		if err := p.table(p.stdout, r); err != nil {
@@ -206,22 +207,22 @@ func (p *pruner) print(r prune.Result) error {
 		}
 	}
 	for _, l := range r.Left {
-		fmt.Fprintf(p.stderr, "gaia: left: %s: %s\n", oneLine(quoteArg(l.Path)), oneLine(l.Why))
+		fmt.Fprintf(p.stderr, "gaia: left: %s: %s\n", view.Line(view.Quote(l.Path)), view.Line(l.Why))
 	}
 	verb := "removed"
 	if r.DryRun {
 		verb = "would remove"
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s %s, %s; %d kept, %d left\n", verb, countedKind(len(r.Removed), r.Kind), strings.TrimSpace(size(r.Bytes)), r.Kept, len(r.Left))
+	_, err := fmt.Fprintf(p.stdout, "%s %s, %s; %d kept, %d left\n", verb, countedKind(len(r.Removed), r.Kind), strings.TrimSpace(view.Bytes(r.Bytes)), r.Kept, len(r.Left))
 	return err
 }
 
 // countedKind counts what is pruned by its kind, which is a plural.
 func countedKind(n int, kind string) string {
 	if kind == "bodies" {
-		return counted(n, "folder") + " of bodies"
+		return view.Count(n, "folder") + " of bodies"
 	}
-	return counted(n, strings.TrimSuffix(kind, "s"))
+	return view.Count(n, strings.TrimSuffix(kind, "s"))
 }
 
 // verifiedPackage verifies a package and returns what stays of it.

@@ -16,7 +16,9 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -162,9 +164,9 @@ func isBundle(path string) (bool, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return false, fmt.Errorf("reading %q: %w", path, unwrapPath(err))
+		return false, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
 	case err != nil:
-		return false, usage(wantScored, "reading %q: %v", path, unwrapPath(err))
+		return false, usage(wantScored, "reading %q: %v", path, regular.Cause(err))
 	case !info.IsDir() && strings.HasSuffix(path, witnessSuffix): // by its name, since there may be thousands
 		return true, nil
 	case verify.IsPackage(path): // an archive, too
@@ -177,7 +179,7 @@ func isBundle(path string) (bool, error) {
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return false, fmt.Errorf("reading the folder %q: %w", path, unwrapPath(err))
+		return false, fmt.Errorf("reading the folder %q: %w", path, regular.Cause(err))
 	}
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), witnessSuffix) }), nil
 }
@@ -193,7 +195,7 @@ func (a *app) readRuns(found *scored, paths []string) error {
 			found.unrecorded = append(found.unrecorded, [2]string{s.RunID, s.RecordingFailed})
 		}
 		if err := found.AddRun(s.RunStats); err != nil {
-			return fmt.Errorf("%s: %w", quoteArg(s.Path), err)
+			return fmt.Errorf("%s: %w", view.Quote(s.Path), err)
 		}
 		return nil
 	})
@@ -260,14 +262,14 @@ type bundleReader struct {
 func (r *bundleReader) place(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("reading %q: %w", path, unwrapPath(err))
+		return fmt.Errorf("reading %q: %w", path, regular.Cause(err))
 	}
 	if !info.IsDir() {
 		return r.file(path)
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return fmt.Errorf("reading the folder %q: %w", path, unwrapPath(err))
+		return fmt.Errorf("reading the folder %q: %w", path, regular.Cause(err))
 	}
 	prefix := strings.TrimSuffix(path, string(filepath.Separator)) + string(filepath.Separator)
 	for _, e := range entries {
@@ -286,7 +288,7 @@ func (r *bundleReader) file(path string) error {
 	var err error
 	data, r.buf, err = readInto(path, r.buf, witness.MaxBundle)
 	if err != nil {
-		return fmt.Errorf("reading the witness bundle %q: %w", path, unwrapPath(err))
+		return fmt.Errorf("reading the witness bundle %q: %w", path, regular.Cause(err))
 	}
 	w, err := witness.Parse(data)
 	if err != nil {
@@ -385,7 +387,7 @@ func (a *app) printScorecard(found *scored, s scoring) error {
 		r.Acceptance = &accepted
 	}
 	if s.asJSON {
-		if err := a.printJSON(r); err != nil {
+		if err := view.JSON(a.stdout, r); err != nil {
 			return err
 		}
 	} else if err := a.printCard(found, r); err != nil {
@@ -409,22 +411,22 @@ func (a *app) printScorecard(found *scored, s scoring) error {
 func (a *app) printCard(found *scored, r scorecardResult) error {
 	c := r.Scorecard
 	if r.Rehearsal {
-		if _, err := fmt.Fprintf(a.stdout, "rehearsal: %s\n\n", rehearsalNote); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "rehearsal: %s\n\n", runview.RehearsalNote); err != nil {
 			return err
 		}
 	}
-	rows := [][2]string{{"counted", counted(found.runs, "run")}}
+	rows := [][2]string{{"counted", view.Count(found.runs, "run")}}
 	if found.bundles > 0 {
 		said := "signatures not checked"
 		if found.checked {
 			said = "all signed with the key of --hmac-key-file"
 		}
-		rows = [][2]string{{"counted", counted(found.bundles, "witness bundle") + ", " + said}}
+		rows = [][2]string{{"counted", view.Count(found.bundles, "witness bundle") + ", " + said}}
 	}
 	for _, run := range found.unrecorded {
 		rows = append(rows, [2]string{"recording", "failed in the run " + run[0] + ": " + run[1]})
 	}
-	rate, perSolve, evidence := share(c.SolveRate), dollars(c.CostPerSolveMicros), "complete of "+share(c.EvidenceCoverage)+" of what is solved"
+	rate, perSolve, evidence := share(c.SolveRate), view.Dollars(c.CostPerSolveMicros), "complete of "+share(c.EvidenceCoverage)+" of what is solved"
 	if c.Solved == 0 {
 		perSolve, evidence = "–", "–, nothing was solved"
 		if found.unscored && c.Failed == 0 {
@@ -443,7 +445,7 @@ func (a *app) printCard(found *scored, r scorecardResult) error {
 		[2]string{"violations", strconv.Itoa(c.PolicyViolations)},
 		[2]string{"denials", denials},
 		[2]string{"rollbacks", rollbacks},
-		[2]string{"cost", fmt.Sprintf("%s, %s per solved task", dollars(c.TotalCostMicroUSD), perSolve)},
+		[2]string{"cost", fmt.Sprintf("%s, %s per solved task", view.Dollars(c.TotalCostMicroUSD), perSolve)},
 		[2]string{"latency", fmt.Sprintf("median %s, 95th percentile %s", milliseconds(c.MedianLatencyMs), milliseconds(c.P95LatencyMs))},
 		[2]string{"tokens", strconv.FormatInt(c.TotalTokens, 10)},
 		[2]string{"retries", strconv.Itoa(c.TotalRetries)},
@@ -462,7 +464,7 @@ func (a *app) printCard(found *scored, r scorecardResult) error {
 			label = ""
 		}
 	}
-	return a.printRows(rows)
+	return view.Rows(a.stdout, rows)
 }
 
 // held says what a criterion was held against.
@@ -481,7 +483,7 @@ func held(c rundir.Criterion) string {
 }
 
 // share prints a fraction.
-func share(f float32) string { return percent(int64(math.Round(float64(f) * 1e6))) }
+func share(f float32) string { return view.Percent(int64(math.Round(float64(f) * 1e6))) }
 
 func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
@@ -565,7 +567,7 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 	signer := firstOf(untrusted...)
 	shown.SignerTrusted = signer == nil
 	if asJSON {
-		err = a.printJSON(shown)
+		err = view.JSON(a.stdout, shown)
 	} else {
 		err = a.printComparison(shown)
 	}
@@ -619,29 +621,29 @@ func (a *app) printComparison(c history.Comparison) error {
 	out := ""
 	switch {
 	case c.A.Rehearsal && c.B.Rehearsal:
-		out = "rehearsal: " + rehearsalNote + "\n\n"
+		out = "rehearsal: " + runview.RehearsalNote + "\n\n"
 	case c.A.Rehearsal:
-		out = "rehearsal: A is of " + rehearsalNote + "\n\n"
+		out = "rehearsal: A is of " + runview.RehearsalNote + "\n\n"
 	case c.B.Rehearsal:
-		out = "rehearsal: B is of " + rehearsalNote + "\n\n"
+		out = "rehearsal: B is of " + runview.RehearsalNote + "\n\n"
 	}
 	for _, side := range []struct {
 		name string
 		history.ComparedRun
 	}{{"A", c.A}, {"B", c.B}} {
 		if side.RecordingFailed != "" {
-			out += fmt.Sprintf("recording failed: %s went on without evidence: %s\n\n", side.name, oneLine(side.RecordingFailed))
+			out += fmt.Sprintf("recording failed: %s went on without evidence: %s\n\n", side.name, view.Line(side.RecordingFailed))
 		}
 	}
 	if _, err := fmt.Fprintf(a.stdout, "%s%s\n\n", out, history.ComparisonTable(c)); err != nil {
 		return err
 	}
-	if err := a.printRows(history.ComparisonRows(c)); err != nil || len(c.Flips) == 0 {
+	if err := view.Rows(a.stdout, history.ComparisonRows(c)); err != nil || len(c.Flips) == 0 {
 		return err
 	}
 	t := view.NewTable("flipped", "level", "A", "B")
 	for _, f := range c.Flips {
-		t.Row(oneLine(f.TaskID), f.Level, f.From, f.To)
+		t.Row(view.Line(f.TaskID), f.Level, f.From, f.To)
 	}
 	_, err := fmt.Fprintf(a.stdout, "\n%s\n", t.String())
 	return err
@@ -715,7 +717,7 @@ func (a *app) trend(paths []string, by string, q history.Query, asJSON bool) err
 	result.Rehearsal = slices.ContainsFunc(result.Buckets, func(b history.TrendBucket) bool { return b.Rehearsal })
 	show := a.printTrend
 	if asJSON {
-		show = func(r trendResult) error { return a.printJSON(r) }
+		show = func(r trendResult) error { return view.JSON(a.stdout, r) }
 	}
 	if err := show(result); err != nil {
 		return err
@@ -728,9 +730,9 @@ func (a *app) printTrend(r trendResult) error {
 	out := ""
 	switch {
 	case r.Rehearsal && slices.ContainsFunc(r.Buckets, func(b history.TrendBucket) bool { return !b.Rehearsal }):
-		out = "rehearsal: the rows that say so are of " + rehearsalNote + "\n\n"
+		out = "rehearsal: the rows that say so are of " + runview.RehearsalNote + "\n\n"
 	case r.Rehearsal:
-		out = "rehearsal: " + rehearsalNote + "\n\n"
+		out = "rehearsal: " + runview.RehearsalNote + "\n\n"
 	}
 	t := view.NewTable(r.By, "runs", "tasks", "solved", "", "cost/solve", "tokens/solve", "retries", "regressions", "guidance", "model")
 	for _, b := range r.Buckets {
@@ -744,7 +746,7 @@ func (a *app) printTrend(r trendResult) error {
 		below = "\n" + regressed + "\n"
 	}
 	if r.Failed > 0 || len(r.RecordingFailed) > 0 {
-		below += fmt.Sprintf("\nof %s%s\n%s", counted(r.Runs, "run"), r.Unread(), r.Unrecorded())
+		below += fmt.Sprintf("\nof %s%s\n%s", view.Count(r.Runs, "run"), r.Unread(), r.Unrecorded())
 	}
 	_, err := fmt.Fprint(a.stdout, below)
 	return err

@@ -19,7 +19,9 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -150,7 +152,7 @@ func (a *app) openSource(t taskFlags) (loader.Source, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, usage("give the directory that holds 2023/", "reading the dataset %q: %v", path, unwrapPath(err))
+		return nil, usage("give the directory that holds 2023/", "reading the dataset %q: %v", path, regular.Cause(err))
 	}
 	if !info.IsDir() {
 		return nil, usage("give the directory that holds 2023/", "the dataset %q is not a directory", path)
@@ -201,7 +203,7 @@ func (a *app) tellNews(t *taskFlags) *news {
 func (n *news) print(s string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	fmt.Fprintf(n.out, "gaia: hub: %s\n", oneLine(s))
+	fmt.Fprintf(n.out, "gaia: hub: %s\n", view.Line(s))
 }
 
 // say prints elsewhere from now on: above a progress bar.
@@ -229,17 +231,17 @@ func (a *app) hubToken() (token, from string, err error) {
 	if path == "" {
 		return "", "HF_TOKEN is not set, and there is no home to look in", nil
 	}
-	b, err := readUpTo(path, keyring.MaxKeyFile)
+	b, err := regular.ReadUpTo(path, keyring.MaxKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Sprintf("neither in HF_TOKEN nor in %s", quoteArg(path)), nil
+		return "", fmt.Sprintf("neither in HF_TOKEN nor in %s", view.Quote(path)), nil
 	}
 	if err != nil {
 		return "", "", fail(exitFailure, fmt.Errorf("reading the hub's token in %q: %w", path, err), "fix that, or set HF_TOKEN")
 	}
 	if token = strings.TrimSpace(string(b)); token == "" {
-		return "", quoteArg(path) + " is empty", nil
+		return "", view.Quote(path) + " is empty", nil
 	}
-	return token, quoteArg(path), nil
+	return token, view.Quote(path), nil
 }
 
 // hubCache is where the hub's tools keep what they download; "" if there is no

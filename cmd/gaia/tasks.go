@@ -257,7 +257,7 @@ the tasks were read from.`,
 				}
 				rows := append(tasklist.Rows(set, q.filter.Rule()), [2]string{"answers", tasklist.Answers(s.CarriedGold)})
 				for _, o := range s.OtherSplits {
-					rows = append(rows, [2]string{"other", fmt.Sprintf("split %s, %s; answers %s", o.Name, counted(o.Size, "task"), tasklist.Answers(o.CarriedGold))})
+					rows = append(rows, [2]string{"other", fmt.Sprintf("split %s, %s; answers %s", o.Name, view.Count(o.Size, "task"), tasklist.Answers(o.CarriedGold))})
 				}
 				return view.Rows(a.stdout, rows)
 			})
@@ -321,7 +321,7 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, p *dow
 	where := ""
 	if isHub(q.source) {
 		result.Cache = a.hubCache()
-		where = ", in " + quoteArg(result.Cache)
+		where = ", in " + view.Quote(result.Cache)
 	}
 	for i, err := range errs {
 		if err != nil {
@@ -340,15 +340,12 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, p *dow
 		case p.files == len(wanted) && len(p.fetched) == 0:
 			text = "nothing to download: " + text
 		}
-		if _, err := fmt.Fprintln(a.stdout, text+oneLine(where)); err != nil {
+		if _, err := fmt.Fprintln(a.stdout, text+view.Line(where)); err != nil {
 			return err
 		}
 	}
 	return notDownloaded(q, errs)
 }
-
-// size returns bytes in the unit that fits.
-func size(n int64) string { return view.Bytes(n) }
 
 // notDownloaded returns the error of attachments that could not be read, with the
 // remedies that the source names; nil if there are none.
@@ -377,7 +374,7 @@ func notDownloaded(q *taskQuery, errs []error) error {
 		then = "copy the dataset again, whole: attachments lie beside the metadata file"
 	}
 	f.Hints = append(f.Hints, then)
-	f.Err = fmt.Errorf("%d of %s could not be read", len(f.Reasons), counted(len(errs), "attachment"))
+	f.Err = fmt.Errorf("%d of %s could not be read", len(f.Reasons), view.Count(len(errs), "attachment"))
 	return f
 }
 
@@ -433,7 +430,7 @@ func (d *downloading) state(decor.Statistics) string {
 	if fetched == 0 {
 		return ""
 	}
-	return " " + size(fetched) + " fetched"
+	return " " + view.Bytes(fetched) + " fetched"
 }
 
 // ended counts a file of n bytes, or says that one could not be had; on a
@@ -466,12 +463,12 @@ func (d *downloading) done() {
 }
 
 func (d *downloading) there(wanted int) string {
-	files, verb := counted(wanted, "attachment"), "are"
+	files, verb := view.Count(wanted, "attachment"), "are"
 	if d.files < wanted {
 		files = fmt.Sprintf("%d of %s", d.files, files)
 	}
 	if wanted == 1 {
 		verb = "is"
 	}
-	return fmt.Sprintf("%s %s there (%s)", files, verb, size(d.bytes))
+	return fmt.Sprintf("%s %s there (%s)", files, verb, view.Bytes(d.bytes))
 }

@@ -17,10 +17,12 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/internal/witnessview"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -94,7 +96,7 @@ signature away.`,
 
 // readWitness reads a bundle. One that is damaged is a Fault that names the file.
 func readWitness(path string) (witness.Bundle, error) {
-	data, err := readAtMost(path, witness.MaxBundle)
+	data, err := regular.Read(path, witness.MaxBundle)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return witness.Bundle{}, usage("'gaia witness export' writes witness bundles", "there is no witness bundle at %q", path)
@@ -145,7 +147,7 @@ func (a *app) witnessVerify(paths []string, keyFile string) error {
 			said = err.Error()
 			bad = append(bad, classify(err))
 		}
-		if _, err := fmt.Fprintln(a.stdout, oneLine(said)); err != nil {
+		if _, err := fmt.Fprintln(a.stdout, view.Line(said)); err != nil {
 			return err
 		}
 	}
@@ -153,7 +155,7 @@ func (a *app) witnessVerify(paths []string, keyFile string) error {
 		return nil
 	}
 	f := *slices.MinFunc(bad, func(a, b *failure) int { return exit.Compare(a.Code, b.Code) })
-	f.Err = fmt.Errorf("%d of %s not verified", len(bad), counted(len(paths), "witness bundle"))
+	f.Err = fmt.Errorf("%d of %s not verified", len(bad), view.Count(len(paths), "witness bundle"))
 	return &f
 }
 
@@ -163,7 +165,7 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return a.printJSON(witnessview.NewJSON(w))
+		return view.JSON(a.stdout, witnessview.NewJSON(w))
 	}
 	signed := "no"
 	if w.Signed() {
@@ -175,27 +177,27 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 	}
 	rows := [][2]string{{"task", rundir.WitnessUUID(w.TaskID)}}
 	if w.Rehearsal() {
-		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
 	}
-	if err := a.printRows(append(rows, [][2]string{
+	if err := view.Rows(a.stdout, append(rows, [][2]string{
 		{"outcome", witnessview.OutcomeName(w.Outcome)},
 		{"mode", witnessview.ModeName(w.Mode)},
 		{"policy", hex.EncodeToString(w.PolicyHash[:])},
 		{"created", witnessview.CreatedText(w.CreatedNs)},
 		{"signed", signed},
-		{"calls", fmt.Sprintf("%s, %d model calls retried", counted(w.ToolCalls, "tool call"), w.Retries)},
+		{"calls", fmt.Sprintf("%s, %d model calls retried", view.Count(w.ToolCalls, "tool call"), w.Retries)},
 		{"tokens", fmt.Sprint(w.Tokens)},
-		{"cost", dollars(&w.CostMicroUSD)},
+		{"cost", view.Dollars(&w.CostMicroUSD)},
 		{"latency", witnessview.DurationText(w.LatencyMs)},
 		{"evidence", complete},
 		{"governance", witnessview.ConductText(w)},
-		{"size", fmt.Sprintf("%s, %s", counted(w.Size, "byte"), counted(len(w.Sections), "section"))},
+		{"size", fmt.Sprintf("%s, %s", view.Count(w.Size, "byte"), view.Count(len(w.Sections), "section"))},
 	}...)); err != nil {
 		return err
 	}
 	out := &strings.Builder{}
 	for _, s := range w.Sections {
-		fmt.Fprintf(out, "\n%s, %s:\n", witnessview.SectionName(s.Tag), counted(len(s.Value), "byte"))
+		fmt.Fprintf(out, "\n%s, %s:\n", witnessview.SectionName(s.Tag), view.Count(len(s.Value), "byte"))
 		switch {
 		case s.Tag == witness.Trace:
 			witnessview.WriteTrace(out, w.Trace())
@@ -317,7 +319,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		return err
 	}
 	if reader.Unpriced > 0 {
-		fmt.Fprintf(a.stderr, "gaia: unpriced: in %s calls without a known price count as free\n", counted(reader.Unpriced, "witness bundle"))
+		fmt.Fprintf(a.stderr, "gaia: unpriced: in %s calls without a known price count as free\n", view.Count(reader.Unpriced, "witness bundle"))
 	}
 	if err := a.printWitnesses(found, out, reader.Unpriced, x); err != nil {
 		return err
@@ -432,7 +434,7 @@ func (o *witnessWriter) put(ctx context.Context) error {
 		err = os.Rename(o.stage, o.path)
 	}
 	if err != nil {
-		return fail(exitFailure, fmt.Errorf("writing %q: %w", o.path, unwrapPath(err)), outfile.Remedy(err))
+		return fail(exitFailure, fmt.Errorf("writing %q: %w", o.path, regular.Cause(err)), outfile.Remedy(err))
 	}
 	o.stage = ""
 	return durable.SyncDir(filepath.Dir(o.path))
@@ -475,11 +477,11 @@ func (a *app) printWitnesses(found *rundir.Run, o *witnessWriter, unpriced int, 
 		signed = "with the key " + out.KeyID
 	}
 	if x.asJSON {
-		return a.printJSON(out)
+		return view.JSON(a.stdout, out)
 	}
 	rows := [][2]string{{"run", out.RunID}}
 	if out.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
 	}
 	if out.TaskID != "" {
 		rows = append(rows, [2]string{"task", out.TaskID})
@@ -493,14 +495,14 @@ func (a *app) printWitnesses(found *rundir.Run, o *witnessWriter, unpriced int, 
 	if out.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
 	}
-	next := "gaia scorecard " + quoteArg(out.Path)
+	next := "gaia scorecard " + view.Quote(out.Path)
 	if o.single {
-		next = "gaia witness replay " + quoteArg(out.Path)
+		next = "gaia witness replay " + view.Quote(out.Path)
 		if o.key != nil {
-			next += " --hmac-key-file " + quoteArg(x.hmacKey)
+			next += " --hmac-key-file " + view.Quote(x.hmacKey)
 		}
 	}
-	return a.printRows(append(rows, [2]string{"next", next}))
+	return view.Rows(a.stdout, append(rows, [2]string{"next", next}))
 }
 
 func (a *app) witnessReplayCommand() *cobra.Command {
@@ -540,10 +542,10 @@ func (a *app) witnessReplay(path, keyFile string) error {
 		return err
 	}
 	out := &strings.Builder{}
-	fmt.Fprintf(out, "1. verify: the bundle of %s is whole; %s\n", counted(w.Size, "byte"), signature)
+	fmt.Fprintf(out, "1. verify: the bundle of %s is whole; %s\n", view.Count(w.Size, "byte"), signature)
 	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", rundir.WitnessUUID(w.TaskID), w.PolicyHash, witnessview.ModeName(w.Mode))
 	if w.Rehearsal() {
-		fmt.Fprintf(out, "  rehearsal: %s\n", rehearsalNote)
+		fmt.Fprintf(out, "  rehearsal: %s\n", runview.RehearsalNote)
 	}
 	witnessview.WriteWhole(out, w, witness.Spec, "empty")
 	witnessview.WriteWhole(out, w, witness.Plan, "empty")
@@ -561,7 +563,7 @@ func (a *app) witnessReplay(path, keyFile string) error {
 		err = fail(exitFindings, fmt.Errorf("the outcome is %s", said))
 	}
 	if keyFile == "" && err == nil {
-		hint := "gaia witness replay " + quoteArg(path) + " --hmac-key-file FILE"
+		hint := "gaia witness replay " + view.Quote(path) + " --hmac-key-file FILE"
 		if !w.Signed() {
 			hint = "ask for one that is signed: gaia witness export DIR --hmac-key-file FILE"
 		}
