@@ -151,7 +151,7 @@ func conclusion(p Place, r audit.Report) [][2]string {
 	}
 	rows = append(rows, [2]string{"clean", yes})
 	if found != nil && found.Manifest.SubmitIntent && !outside(r) && !p.Packaged {
-		rows = append(rows, [2]string{"next", "gaia submit " + exit.QuoteArg(p.Path)})
+		rows = append(rows, [2]string{"next", "gaia submit " + view.Quote(p.Path)})
 	}
 	return rows
 }
@@ -175,7 +175,7 @@ func closing(p Place, r audit.Report) string {
 		}
 		for _, d := range []audit.Decision{audit.Void, audit.Dismiss} {
 			if d.Refuses(f) == "" {
-				return fmt.Sprintf("gaia adjudicate %s --finding %s --decision %s --reason …", exit.QuoteArg(p.Path), audit.ShortID(f.ID), d)
+				return fmt.Sprintf("gaia adjudicate %s --finding %s --decision %s --reason …", view.Quote(p.Path), audit.ShortID(f.ID), d)
 			}
 		}
 	}

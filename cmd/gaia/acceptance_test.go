@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -45,9 +46,9 @@ func TestAcceptance(t *testing.T) {
 	put("hmac.key", secret)
 	put("other.key", bytes.Repeat([]byte{7}, 32))
 
-	p.want(exitOK, "run", "--source", "dir:data", "--base-url", server.URL, "--model", endpoint.Model, "--prices", "prices.json", "--submit-intent")
+	p.want(exit.OK, "run", "--source", "dir:data", "--base-url", server.URL, "--model", endpoint.Model, "--prices", "prices.json", "--submit-intent")
 	run := p.newest()
-	p.want(exitOK, "witness", "export", run, "--hmac-key-file", "hmac.key", "--out", "bundles")
+	p.want(exit.OK, "witness", "export", run, "--hmac-key-file", "hmac.key", "--out", "bundles")
 	files, err := filepath.Glob(filepath.Join(p.dir, "bundles", "*.rvw"))
 	if err != nil || len(files) != tasks.Count {
 		t.Fatalf("%d bundles of %d tasks, %v", len(files), tasks.Count, err)
@@ -73,8 +74,8 @@ func TestAcceptance(t *testing.T) {
 			solved++
 		}
 	}
-	p.want(exitOK, append([]string{"witness", "verify", "--hmac-key-file", "hmac.key"}, files...)...)
-	p.want(exitEvidence, append([]string{"witness", "verify", "--hmac-key-file", "other.key"}, files...)...)
+	p.want(exit.OK, append([]string{"witness", "verify", "--hmac-key-file", "hmac.key"}, files...)...)
+	p.want(exit.Evidence, append([]string{"witness", "verify", "--hmac-key-file", "other.key"}, files...)...)
 
 	var card struct {
 		Total      int     `json:"total_tasks"`
@@ -96,7 +97,7 @@ func TestAcceptance(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	read(exitOK, run)
+	read(exit.OK, run)
 	found, err := rundir.Verify(os.DirFS(run), rundir.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -107,9 +108,9 @@ func TestAcceptance(t *testing.T) {
 		t.Errorf("the card is %+v; %d bundles are solved, the endpoint charged %d for tasks", card, solved, ofTasks)
 	}
 	of := card
-	read(exitOK, files...)
+	read(exit.OK, files...)
 	if card.Rollbacks == nil || *card.Rollbacks != *of.Rollbacks || card.Solved != solved || card.Violations != of.Violations {
 		t.Errorf("the card of the bundles is %+v, the run's %+v", card, of)
 	}
-	p.want(exitFindings, "scorecard", run, "--accept", "--min-solve-rate", "0.95")
+	p.want(exit.Findings, "scorecard", run, "--accept", "--min-solve-rate", "0.95")
 }

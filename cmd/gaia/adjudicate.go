@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -116,7 +117,7 @@ func (d *adjudication) check() error {
 func decidedAt(run *rundir.Run) (string, error) {
 	at := time.Now().UTC().Format(trajectory.TimeFormat)
 	if why := audit.BadTime(run, at); why != "" {
-		return "", fail(exitFailure, fmt.Errorf("the time of this machine is %s", why), "set its clock and repeat the command")
+		return "", fail(exit.Failure, fmt.Errorf("the time of this machine is %s", why), "set its clock and repeat the command")
 	}
 	return at, nil
 }
@@ -184,7 +185,7 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 	}
 	out.File, out.SHA256 = filepath.Join(dir, filepath.FromSlash(out.File)), canonical.Digest(envelope)
 	if _, err := os.Lstat(out.File); d.countersign == "" && !errors.Is(err, fs.ErrNotExist) {
-		return cmp.Or(err, fail(exitFailure, fmt.Errorf("%q exists already, and closes nothing", out.File), "to decide again, remove it"))
+		return cmp.Or(err, fail(exit.Failure, fmt.Errorf("%q exists already, and closes nothing", out.File), "to decide again, remove it"))
 	}
 	if err := writeAttestation(out.File, envelope); err != nil {
 		return err
@@ -206,13 +207,13 @@ func (a *app) decisionKey(d adjudication, found *rundir.Run) (sign.Key, error) {
 	}
 	key, err := a.existingKey(d.key)
 	if errors.Is(err, keyring.ErrNoKey) {
-		return key, fail(exitFailure, err, "make one with 'gaia key init --key FILE', and give it by --key FILE")
+		return key, fail(exit.Failure, err, "make one with 'gaia key init --key FILE', and give it by --key FILE")
 	}
 	if err != nil {
 		return key, err
 	}
 	if why := audit.SameSigner(found, key.Public()); why != "" {
-		return key, fail(exitFailure, fmt.Errorf("%s cannot countersign: %s", key.Public().ID(), why), "ask a second person to countersign with a key of their own: --key FILE")
+		return key, fail(exit.Failure, fmt.Errorf("%s cannot countersign: %s", key.Public().ID(), why), "ask a second person to countersign with a key of their own: --key FILE")
 	}
 	return key, nil
 }
@@ -253,7 +254,7 @@ func auditHere(dir string) (*audit.Gold, audit.Report, *rundir.Run, error) {
 	case err != nil:
 		return nil, report, found, grading.PrivateFault(err)
 	case found.Scored() && gold == nil:
-		return nil, report, found, fail(exitFailure, fmt.Errorf("%s is missing, without which the audit does not see all, nor whether the reason tells an answer", grading.PrivateFile),
+		return nil, report, found, fail(exit.Failure, fmt.Errorf("%s is missing, without which the audit does not see all, nor whether the reason tells an answer", grading.PrivateFile),
 			"decide where the run was made")
 	}
 	return gold, report, found, nil
@@ -264,13 +265,13 @@ func (a *app) planKey(flag string, found *rundir.Run) (sign.Key, error) {
 	hint := "give the key that the run was planned with by --key: " + found.Key.ID()
 	key, err := a.existingKey(flag)
 	if errors.Is(err, keyring.ErrNoKey) {
-		return sign.Key{}, fail(exitFailure, err, hint)
+		return sign.Key{}, fail(exit.Failure, err, hint)
 	}
 	if err != nil {
 		return sign.Key{}, err
 	}
 	if mine := key.Public(); !mine.Equal(found.Key) {
-		return sign.Key{}, fail(exitFailure, fmt.Errorf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), found.Key.ID()), hint)
+		return sign.Key{}, fail(exit.Failure, fmt.Errorf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), found.Key.ID()), hint)
 	}
 	return key, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -128,7 +129,7 @@ func (k keeper) id(t *testing.T, rule string) string {
 func TestAdjudicate(t *testing.T) {
 	k := newKeeper(t, decidable)
 	leak, reach := k.id(t, leakRule), k.id(t, reachRule)
-	if code, _, stderr := k.command("submit", k.dir, "--out", k.home); code != exitFindings || !strings.Contains(stderr, "AUD-1") {
+	if code, _, stderr := k.command("submit", k.dir, "--out", k.home); code != exit.Findings || !strings.Contains(stderr, "AUD-1") {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	code, stdout, stderr := k.decide(strings.TrimPrefix(leak, "sha256:")[:8], audit.Void)
@@ -138,18 +139,18 @@ func TestAdjudicate(t *testing.T) {
 			t.Errorf("%q is not printed:\n%s", want, stdout)
 		}
 	}
-	if code != exitOK || stderr != "" || strings.Contains(stdout, leakRule+", task") {
+	if code != exit.OK || stderr != "" || strings.Contains(stdout, leakRule+", task") {
 		t.Errorf("exit code %d, %s\n%s", code, stderr, stdout)
 	}
-	if code, _, stderr := k.decide(k.id(t, allowedRule), audit.Void); code != exitOK {
+	if code, _, stderr := k.decide(k.id(t, allowedRule), audit.Void); code != exit.OK {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
-	if code, _, stderr := k.decide(leak, audit.Void); code != exitFailure || !strings.Contains(stderr, "is closed already: void\ngaia: hint: to decide again, remove attestations/adjudication-") {
+	if code, _, stderr := k.decide(leak, audit.Void); code != exit.Failure || !strings.Contains(stderr, "is closed already: void\ngaia: hint: to decide again, remove attestations/adjudication-") {
 		t.Errorf("twice: exit code %d, %s", code, stderr)
 	}
 	code, stdout, _ = k.decide(strings.ToUpper(strings.TrimPrefix(reach, "sha256:")), audit.Dismiss, "--json")
 	var result adjudicated
-	if err := json.Unmarshal([]byte(stdout), &result); err != nil || code != exitOK || !result.Clean || len(result.Open) != 0 || result.Finding != reach ||
+	if err := json.Unmarshal([]byte(stdout), &result); err != nil || code != exit.OK || !result.Clean || len(result.Open) != 0 || result.Finding != reach ||
 		result.Decision != audit.Dismiss || result.RuleID != reachRule || result.TaskID != reachTask || !result.Rehearsal || result.KeyID != runs.Key().Public().ID() {
 		t.Errorf("exit code %d, %v: %s", code, err, stdout)
 	}
@@ -159,10 +160,10 @@ func TestAdjudicate(t *testing.T) {
 	if info, err := os.Stat(result.File); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if code, _, stderr := k.command("verify", k.dir); code != exitOK {
+	if code, _, stderr := k.command("verify", k.dir); code != exit.OK {
 		t.Errorf("verify: exit code %d, %s", code, stderr)
 	}
-	if code, _, stderr := k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03"); code != exitOK {
+	if code, _, stderr := k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03"); code != exit.OK {
 		t.Fatalf("submit: exit code %d, %s", code, stderr)
 	}
 	packages, err := filepath.Glob(k.home + "/submission-2031-02-03-*")
@@ -170,17 +171,17 @@ func TestAdjudicate(t *testing.T) {
 		t.Fatal(packages, err)
 	}
 	code, stdout, stderr = k.command("verify", packages[0])
-	if code != exitOK || !strings.Contains(stdout, "2 tasks by adjudication, counted wrong\n") || !strings.Contains(stdout, "not rerun: no gold answers; give --dataset dir:PATH\n") || !strings.Contains(stdout, "0 of 3, ") {
+	if code != exit.OK || !strings.Contains(stdout, "2 tasks by adjudication, counted wrong\n") || !strings.Contains(stdout, "not rerun: no gold answers; give --dataset dir:PATH\n") || !strings.Contains(stdout, "0 of 3, ") {
 		t.Errorf("exit code %d, %s\n%s", code, stderr, stdout)
 	}
-	if code, _, stderr := k.command("adjudicate", packages[0], "--finding", leak, "--decision", "void", "--reason", "x"); code != exitUsage || !strings.Contains(stderr, "hint: decide in the run directory") {
+	if code, _, stderr := k.command("adjudicate", packages[0], "--finding", leak, "--decision", "void", "--reason", "x"); code != exit.Usage || !strings.Contains(stderr, "hint: decide in the run directory") {
 		t.Errorf("a package: exit code %d, %s", code, stderr)
 	}
 	// An audit of the package does not forget what was decided.
 	if err := os.Remove(filepath.Join(packages[0], audit.AdjudicationsFile)); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := k.command("audit", packages[0]); code != exitEvidence || !strings.Contains(stderr, audit.AdjudicationsFile+": ") {
+	if code, _, stderr := k.command("audit", packages[0]); code != exit.Evidence || !strings.Contains(stderr, audit.AdjudicationsFile+": ") {
 		t.Errorf("without its decisions: exit code %d, %s", code, stderr)
 	}
 	changed, err := os.ReadFile(result.File)
@@ -192,7 +193,7 @@ func TestAdjudicate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"verify", k.dir}, {"audit", k.dir}, {"submit", k.dir, "--out", k.home, "--date", "2031-02-04"}, {"adjudicate", k.dir, "--finding", leak, "--decision", "void", "--reason", "x"}} {
-		if code, _, stderr := k.command(args...); code != exitEvidence || !strings.Contains(stderr, "gaia: error: attestations/adjudication-") {
+		if code, _, stderr := k.command(args...); code != exit.Evidence || !strings.Contains(stderr, "gaia: error: attestations/adjudication-") {
 			t.Errorf("%s of a forged decision: exit code %d, %s", args[0], code, stderr)
 		}
 	}
@@ -211,23 +212,23 @@ func TestAdjudicateRefuses(t *testing.T) {
 		code  int
 		want  []string
 	}{
-		{"no finding", flags{"", "void", "x"}, exitUsage, []string{"error: adjudicate needs --finding, --decision and --reason", "hint: gaia audit DIR names the findings"}},
-		{"no decision", flags{leak, "", "x"}, exitUsage, []string{"needs --finding, --decision and --reason"}},
-		{"no reason", flags{leak, "void", ""}, exitUsage, []string{"needs --finding, --decision and --reason"}},
-		{"another decision", flags{leak, "forgive", "x"}, exitUsage, []string{`error: --decision is void or dismiss, not "forgive"`}},
-		{"a short id", flags{"0123456", "void", "x"}, exitUsage, []string{`error: --finding "0123456" is not the id of a finding`, "hint: give at least its first 8"}},
-		{"no id", flags{"0123456789abcdefg", "void", "x"}, exitUsage, []string{"is not the id of a finding"}},
-		{"a blank reason", flags{leak, "void", " "}, exitUsage, []string{"error: --reason is empty"}},
-		{"a long reason", flags{leak, "void", strings.Repeat("a", audit.MaxReason+1)}, exitUsage, []string{"error: --reason has 2049 bytes, more than 2048"}},
-		{"a reason of two lines", flags{leak, "void", "a\nb"}, exitUsage, []string{"error: --reason holds a control character or a line break"}},
-		{"no such finding", flags{strings.Repeat("0", 8), "void", "x"}, exitUsage, []string{`error: the audit has no finding "sha256:00000000"`,
+		{"no finding", flags{"", "void", "x"}, exit.Usage, []string{"error: adjudicate needs --finding, --decision and --reason", "hint: gaia audit DIR names the findings"}},
+		{"no decision", flags{leak, "", "x"}, exit.Usage, []string{"needs --finding, --decision and --reason"}},
+		{"no reason", flags{leak, "void", ""}, exit.Usage, []string{"needs --finding, --decision and --reason"}},
+		{"another decision", flags{leak, "forgive", "x"}, exit.Usage, []string{`error: --decision is void or dismiss, not "forgive"`}},
+		{"a short id", flags{"0123456", "void", "x"}, exit.Usage, []string{`error: --finding "0123456" is not the id of a finding`, "hint: give at least its first 8"}},
+		{"no id", flags{"0123456789abcdefg", "void", "x"}, exit.Usage, []string{"is not the id of a finding"}},
+		{"a blank reason", flags{leak, "void", " "}, exit.Usage, []string{"error: --reason is empty"}},
+		{"a long reason", flags{leak, "void", strings.Repeat("a", audit.MaxReason+1)}, exit.Usage, []string{"error: --reason has 2049 bytes, more than 2048"}},
+		{"a reason of two lines", flags{leak, "void", "a\nb"}, exit.Usage, []string{"error: --reason holds a control character or a line break"}},
+		{"no such finding", flags{strings.Repeat("0", 8), "void", "x"}, exit.Usage, []string{`error: the audit has no finding "sha256:00000000"`,
 			"hint: there is " + audit.ShortID(leak) + ", CRITICAL " + leakRule + ", task " + leakTask, "hint: there is " + audit.ShortID(cache) + ", CRITICAL " + cacheRule + "\n"}},
-		{"the whole run void", flags{cache, "void", "x"}, exitFailure, []string{"has no task that could be void", "hint: no decision closes it: gaia audit --explain AUD-4"}},
-		{"the whole run dismissed", flags{cache, "dismiss", "x"}, exitFailure, []string{"a CRITICAL finding about the whole run cannot be dismissed", "hint: no decision closes it"}},
-		{"a note", flags{note, "void", "x"}, exitFailure, []string{"an INFO finding is a note"}},
-		{"the answer", flags{leak, "void", "the record says brellin"}, exitFailure, []string{"error: the reason holds the answer of task " + leakTask, "hint: leave it out"}},
-		{"an unsolved task's answer", flags{leak, "void", "not so at Westlight"}, exitFailure, []string{"error: the reason holds the answer of task " + honestTask}},
-		{"a secret", flags{reach, "dismiss", "it read " + secretToken + " only"}, exitFailure, []string{"error: the reason holds what looks like a secret"}},
+		{"the whole run void", flags{cache, "void", "x"}, exit.Failure, []string{"has no task that could be void", "hint: no decision closes it: gaia audit --explain AUD-4"}},
+		{"the whole run dismissed", flags{cache, "dismiss", "x"}, exit.Failure, []string{"a CRITICAL finding about the whole run cannot be dismissed", "hint: no decision closes it"}},
+		{"a note", flags{note, "void", "x"}, exit.Failure, []string{"an INFO finding is a note"}},
+		{"the answer", flags{leak, "void", "the record says brellin"}, exit.Failure, []string{"error: the reason holds the answer of task " + leakTask, "hint: leave it out"}},
+		{"an unsolved task's answer", flags{leak, "void", "not so at Westlight"}, exit.Failure, []string{"error: the reason holds the answer of task " + honestTask}},
+		{"a secret", flags{reach, "dismiss", "it read " + secretToken + " only"}, exit.Failure, []string{"error: the reason holds what looks like a secret"}},
 	}
 	for _, tt := range tests {
 		code, stdout, stderr := k.command("adjudicate", k.dir, "--finding", tt.flags.finding, "--decision", tt.flags.decision, "--reason", tt.flags.reason)
@@ -250,7 +251,7 @@ func TestAdjudicateRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		"no key": {func(t *testing.T, k *keeper) { k.env["HOME"] = t.TempDir() }, exitFailure,
+		"no key": {func(t *testing.T, k *keeper) { k.env["HOME"] = t.TempDir() }, exit.Failure,
 			"error: there is no signing key\ngaia: hint: give the key that the run was planned with by --key: " + runs.Key().Public().ID()},
 		"another key": {func(t *testing.T, k *keeper) {
 			path := filepath.Join(t.TempDir(), "key")
@@ -258,12 +259,12 @@ func TestAdjudicateRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			k.env[keyring.FromFile] = path
-		}, exitFailure, "but the run's plan was signed by " + runs.Key().Public().ID() + "\ngaia: hint: give the key that the run was planned with"},
+		}, exit.Failure, "but the run's plan was signed by " + runs.Key().Public().ID() + "\ngaia: hint: give the key that the run was planned with"},
 		"no answers": {func(t *testing.T, k *keeper) {
 			if err := os.Remove(filepath.Join(k.dir, grading.PrivateFile)); err != nil {
 				t.Fatal(err)
 			}
-		}, exitFailure, "judgments.jsonl is missing"},
+		}, exit.Failure, "judgments.jsonl is missing"},
 		"not finished": {func(t *testing.T, k *keeper) {
 			journal := filepath.Join(k.dir, trajectory.JournalFile)
 			data, err := os.ReadFile(journal)
@@ -278,20 +279,20 @@ func TestAdjudicateRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}, exitIncomplete, "the run is not complete"},
+		}, exit.Incomplete, "the run is not complete"},
 		"no journal": {func(t *testing.T, k *keeper) {
 			if err := os.Remove(filepath.Join(k.dir, trajectory.JournalFile)); err != nil {
 				t.Fatal(err)
 			}
-		}, exitEvidence, "events.jsonl: is missing"},
-		"no run": {func(t *testing.T, k *keeper) { k.dir = k.home }, exitUsage, "is not a run directory"},
+		}, exit.Evidence, "events.jsonl: is missing"},
+		"no run": {func(t *testing.T, k *keeper) { k.dir = k.home }, exit.Usage, "is not a run directory"},
 		"another writes": {func(t *testing.T, k *keeper) {
 			release, err := lockRun(k.dir, "decide in the run directory")
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(release)
-		}, exitFailure, "another process is writing this run\ngaia: hint: wait for it to end"},
+		}, exit.Failure, "another process is writing this run\ngaia: hint: wait for it to end"},
 	} {
 		k := newKeeper(t, decidable)
 		tt.edit(t, &k)
@@ -319,9 +320,9 @@ func TestAdjudicateAtOnce(t *testing.T) {
 	all.Wait()
 	done := 0
 	for _, code := range codes {
-		if code == exitOK {
+		if code == exit.OK {
 			done++
-		} else if code != exitFailure {
+		} else if code != exit.Failure {
 			t.Errorf("exit code %d", code)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
@@ -54,7 +55,7 @@ func TestHostileArchive(t *testing.T) {
 	} {
 		path := archiveOf(t, name, "")
 		for _, args := range [][]string{{"verify", path}, {"audit", path}} {
-			if code, stdout, stderr := command(t, args...); code != exitEvidence || stdout != "" || stderr != want {
+			if code, stdout, stderr := command(t, args...); code != exit.Evidence || stdout != "" || stderr != want {
 				t.Errorf("%q: exit code %d\n%s%s", args, code, stdout, stderr)
 			}
 		}
@@ -70,11 +71,11 @@ func TestWrongKinds(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	p := newProgram(t)
-	p.want(exitOK, "run", "--limit", "1")
+	p.want(exit.OK, "run", "--limit", "1")
 	for _, args := range [][]string{nil, {"--archive"}, {"--public"}} {
-		p.want(exitOK, append([]string{"submit", "--allow-dirty", "--date", "2031-02-03", p.runDir()}, args...)...)
+		p.want(exit.OK, append([]string{"submit", "--allow-dirty", "--date", "2031-02-03", p.runDir()}, args...)...)
 	}
-	p.want(exitOK, "disclose", p.runDir(), "-o", "task.json")
+	p.want(exit.OK, "disclose", p.runDir(), "-o", "task.json")
 	p.write("notes.tar.gz", "\x1f\x8bharbour")
 	p.write("notes", "harbour")
 	p.write("notes.zip", "PK\x03\x04harbour")
@@ -104,29 +105,29 @@ func TestWrongKinds(t *testing.T) {
 		code        int
 		says, hints string
 	}{
-		{runOnly[:3], called, exitUsage, " is a package, not a run directory", packages},
-		{runOnly[:3], called + "-public", exitUsage, " is a package, not a run directory", packages},
-		{runOnly[:3], called + ".tar.gz", exitUsage, " is a compressed file, not a run directory", packages},
-		{runOnly[:3], "notes.tar.gz", exitUsage, " is a compressed file, not a run directory", packages},
-		{runOnly[3:], called, exitUsage, " is a package, not a run directory", decide},
-		{runOnly[3:], called + ".tar.gz", exitUsage, " is a compressed file, not a run directory", decide},
-		{runOnly, "task.json", exitUsage, " is a file, not a run directory", files},
-		{runOnly, "pipe", exitUsage, " is a file, not a run directory", files},
-		{runOnly, "gone.tar.gz", exitUsage, ": no such file or directory", runs},
-		{runOnly, "nothing", exitUsage, " is not a run directory: it has no manifest and no journal", give},
-		{anyJournal, "task.json", exitUsage, " is a file, not a run directory or package", files},
-		{anyJournal, called + "-public", exitUsage, " is a public package, whose journal is withheld", public},
-		{append(anyJournal, []string{"audit"}), "notes.tar.gz", exitEvidence, "notes.tar.gz: ends in the middle", ""},
-		{append(anyJournal, []string{"audit"}), "gone.tar.gz", exitUsage, ": no such file or directory", either},
-		{[][]string{{"verify"}}, "gone.tar.gz", exitUsage, ": no such file or directory", anything},
-		{append(anyJournal, []string{"audit"}, []string{"verify"}), "nothing", exitUsage, " is not a run directory or package: it has no manifest and no journal", give},
-		{append(anyJournal, []string{"audit"}), "pipe", exitUsage, " is a file, not a run directory or package", files},
-		{[][]string{{"verify"}}, "notes.zip", exitEvidence, "notes.zip: is a zip archive, and no evidence bundle", whole},
-		{[][]string{{"verify"}}, "notes.tar", exitEvidence, "notes.tar: is a tar archive, and no evidence bundle", whole},
-		{[][]string{{"verify"}}, "notes", exitEvidence, "notes: is no evidence bundle", anything},
-		{[][]string{{"verify"}}, "empty", exitEvidence, "empty: is no evidence bundle", anything},
-		{[][]string{{"verify"}}, "short.json", exitEvidence, "short.json: evidence bundle: not the canonical JSON of its type", anything},
-		{[][]string{{"verify"}}, "pipe", exitUsage, " is neither a directory nor a file", anything},
+		{runOnly[:3], called, exit.Usage, " is a package, not a run directory", packages},
+		{runOnly[:3], called + "-public", exit.Usage, " is a package, not a run directory", packages},
+		{runOnly[:3], called + ".tar.gz", exit.Usage, " is a compressed file, not a run directory", packages},
+		{runOnly[:3], "notes.tar.gz", exit.Usage, " is a compressed file, not a run directory", packages},
+		{runOnly[3:], called, exit.Usage, " is a package, not a run directory", decide},
+		{runOnly[3:], called + ".tar.gz", exit.Usage, " is a compressed file, not a run directory", decide},
+		{runOnly, "task.json", exit.Usage, " is a file, not a run directory", files},
+		{runOnly, "pipe", exit.Usage, " is a file, not a run directory", files},
+		{runOnly, "gone.tar.gz", exit.Usage, ": no such file or directory", runs},
+		{runOnly, "nothing", exit.Usage, " is not a run directory: it has no manifest and no journal", give},
+		{anyJournal, "task.json", exit.Usage, " is a file, not a run directory or package", files},
+		{anyJournal, called + "-public", exit.Usage, " is a public package, whose journal is withheld", public},
+		{append(anyJournal, []string{"audit"}), "notes.tar.gz", exit.Evidence, "notes.tar.gz: ends in the middle", ""},
+		{append(anyJournal, []string{"audit"}), "gone.tar.gz", exit.Usage, ": no such file or directory", either},
+		{[][]string{{"verify"}}, "gone.tar.gz", exit.Usage, ": no such file or directory", anything},
+		{append(anyJournal, []string{"audit"}, []string{"verify"}), "nothing", exit.Usage, " is not a run directory or package: it has no manifest and no journal", give},
+		{append(anyJournal, []string{"audit"}), "pipe", exit.Usage, " is a file, not a run directory or package", files},
+		{[][]string{{"verify"}}, "notes.zip", exit.Evidence, "notes.zip: is a zip archive, and no evidence bundle", whole},
+		{[][]string{{"verify"}}, "notes.tar", exit.Evidence, "notes.tar: is a tar archive, and no evidence bundle", whole},
+		{[][]string{{"verify"}}, "notes", exit.Evidence, "notes: is no evidence bundle", anything},
+		{[][]string{{"verify"}}, "empty", exit.Evidence, "empty: is no evidence bundle", anything},
+		{[][]string{{"verify"}}, "short.json", exit.Evidence, "short.json: evidence bundle: not the canonical JSON of its type", anything},
+		{[][]string{{"verify"}}, "pipe", exit.Usage, " is neither a directory nor a file", anything},
 	} {
 		for _, args := range tt.commands {
 			code, stdout, stderr := command(t, append(args, filepath.Join(p.dir, tt.given))...)
@@ -149,7 +150,7 @@ func TestUnreadableArchive(t *testing.T) {
 	}
 	for _, args := range [][]string{{"verify", path}, {"audit", path}, {"disclose", path}, {"export", "--format", "csv", path}} {
 		want := "gaia: error: reading the archive " + strconv.Quote(path) + ": permission denied\ngaia: hint: check who owns the file or directory and its mode\n"
-		if code, _, stderr := command(t, args...); code != exitFailure || stderr != want {
+		if code, _, stderr := command(t, args...); code != exit.Failure || stderr != want {
 			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
 		}
 	}
@@ -160,8 +161,8 @@ func TestUnreadableArchive(t *testing.T) {
 func TestRenamedArchive(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
-	p.want(exitOK, "run", "--limit", "1")
-	p.want(exitOK, "submit", "--archive", "--allow-dirty", p.runDir())
+	p.want(exit.OK, "run", "--limit", "1")
+	p.want(exit.OK, "submit", "--archive", "--allow-dirty", p.runDir())
 	found, err := filepath.Glob(filepath.Join(p.dir, "submission-*-dirty.tar.gz"))
 	if err != nil || len(found) != 1 {
 		t.Fatal(found, err)
@@ -170,12 +171,12 @@ func TestRenamedArchive(t *testing.T) {
 	renamed := filepath.Join(p.dir, "renamed")
 	rename(t, found[0], renamed, called, strings.TrimSuffix(called, "-dirty"))
 	for _, args := range [][]string{{"verify", renamed}, {"audit", renamed}, {"disclose", renamed}} {
-		if out := p.want(exitEvidence, args...); !strings.HasSuffix(out, `renamed: holds the folder "`+strings.TrimSuffix(called, "-dirty")+`", but its statement is that of "`+called+"\"\n") {
+		if out := p.want(exit.Evidence, args...); !strings.HasSuffix(out, `renamed: holds the folder "`+strings.TrimSuffix(called, "-dirty")+`", but its statement is that of "`+called+"\"\n") {
 			t.Errorf("%q: %s", args, out)
 		}
 	}
 	rename(t, found[0], renamed, called, called)
-	p.want(exitOK, "verify", renamed)
+	p.want(exit.OK, "verify", renamed)
 }
 
 // rename writes an archive again, with another folder in it.
@@ -235,7 +236,7 @@ func TestNoScratch(t *testing.T) {
 	path := spilling(t)
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
 	code, stdout, stderr := command(t, "verify", path)
-	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no such file or directory\ngaia: hint: make room there, or name another directory by TMPDIR\n") {
+	if code != exit.Failure || stdout != "" || !strings.Contains(stderr, "no such file or directory\ngaia: hint: make room there, or name another directory by TMPDIR\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -247,7 +248,7 @@ func TestKilledWhilePacking(t *testing.T) {
 	t.Parallel()
 	const rounds = 8
 	p := newProgram(t)
-	p.want(exitOK, "run", "--submit-intent", "--limit", "3")
+	p.want(exit.OK, "run", "--submit-intent", "--limit", "3")
 	dir, out, caught := p.runDir(), filepath.Join(p.dir, "out"), 0
 	for range rounds {
 		if err := os.RemoveAll(out); err != nil {
@@ -280,10 +281,10 @@ func TestKilledWhilePacking(t *testing.T) {
 		}
 		if whole == "" {
 			caught++
-			p.want(exitOK, "submit", "--archive", "--date", "2031-02-03", "--out", out, dir)
+			p.want(exit.OK, "submit", "--archive", "--date", "2031-02-03", "--out", out, dir)
 			continue
 		}
-		p.want(exitOK, "verify", whole)
+		p.want(exit.OK, "verify", whole)
 	}
 	t.Logf("%d of %d were killed before the archive appeared", caught, rounds)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -282,14 +283,14 @@ func TestPackageAttacks(t *testing.T) {
 				t.Fatal(err)
 			}
 			args := []string{"verify", "--trusted-key", trusted, dir}
-			if code, _, stderr := command(t, args...); code != exitOK {
+			if code, _, stderr := command(t, args...); code != exit.OK {
 				t.Fatalf("before: exit code %d\n%s", code, stderr)
 			}
 			tt.edit(edits{t, dir})
 			for _, json := range []string{"--json=false", "--json"} {
 				code, stdout, stderr := command(t, append(args, json)...)
 				first, rest, _ := strings.Cut(stderr, "\n")
-				if code != exitEvidence || stdout != "" || rest != "" || first != "gaia: error: "+tt.want {
+				if code != exit.Evidence || stdout != "" || rest != "" || first != "gaia: error: "+tt.want {
 					t.Errorf("exit code %d, %s%q\nwant %s", code, stdout, stderr, tt.want)
 				}
 				steers(t, "stderr", stderr)
@@ -354,26 +355,26 @@ func TestHostileTexts(t *testing.T) {
 	}
 	for _, args := range [][]string{{"verify", "--trusted-key", keys}, {"verify", "--json", "--trusted-key", keys}} {
 		code, stdout, stderr := command(t, append(args, public.Path)...)
-		if code != exitOK {
+		if code != exit.OK {
 			t.Errorf("%q of a public package: exit code %d\n%s", args, code, stderr)
 		}
 		said["public "+strings.Join(args[:len(args)-2], " ")] = stdout + stderr
 	}
 	code, stdout, stderr := trusting(t, "disclose", dir, "--task", trap, "--key", discloser, "-o", bundle)
-	if code != exitOK {
+	if code != exit.OK {
 		t.Errorf("disclose: exit code %d\n%s", code, stderr)
 	}
 	said["disclose --task"] = stdout + stderr
 	for what, of := range map[string]string{"full": dir, "public": public.Path} {
 		for _, json := range []string{"--json=false", "--json"} {
 			code, stdout, stderr := command(t, "verify", bundle, "--trusted-key", keys, "--trusted-key", keys+"2", "--package", of, json)
-			if code != exitOK {
+			if code != exit.OK {
 				t.Errorf("a bundle against the %s package: exit code %d\n%s", what, code, stderr)
 			}
 			said["verify --package "+what+" "+json] = stdout + stderr
 		}
 	}
-	for format, code := range map[string]int{formatLeaderboard: exitOK, formatCSV: exitOK, formatInspect: exitFailure} { // which takes no such task id
+	for format, code := range map[string]int{formatLeaderboard: exit.OK, formatCSV: exit.OK, formatInspect: exit.Failure} { // which takes no such task id
 		got, stdout, stderr := trusting(t, "export", dir, "--format", format, "-o", filepath.Join(t.TempDir(), trap))
 		if got != code {
 			t.Errorf("export --format %s: exit code %d\n%s", format, got, stderr)
@@ -413,7 +414,7 @@ func TestPlacesOfPackages(t *testing.T) {
 	}
 	for dir, date := range map[string]string{p.Path: "2031-02-03", link: "2031-02-02"} {
 		code, stdout, stderr := command(t, "verify", "--json", "--trusted-key", keys, dir)
-		if code != exitOK || !strings.Contains(stdout, `"date":"`+date+`"`) || !strings.Contains(stdout, `"name":"submission-`+date+"-") {
+		if code != exit.OK || !strings.Contains(stdout, `"date":"`+date+`"`) || !strings.Contains(stdout, `"name":"submission-`+date+"-") {
 			t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 		}
 	}

@@ -13,7 +13,9 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/submit"
@@ -188,7 +190,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 		_, signer = trusted.Of(found.Key)
 	}
 	if err != nil {
-		return firstOf(signer, err)
+		return exit.First(signer, err)
 	}
 	counted := report
 	if !f.strict {
@@ -207,7 +209,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 	if found == nil {
 		fmt.Fprintln(a.stderr, "gaia: a report from an earlier audit: the run itself was not examined")
 	}
-	return firstOf(signer, clean(place, counted, f))
+	return exit.First(signer, clean(place, counted, f))
 }
 
 // trustingReport returns the report for a reader who trusts the user's keys, with the
@@ -277,10 +279,10 @@ func clean(place string, r audit.Report, f auditing) error {
 		case f.gold == goldNone && len(r.Attestation.CriticalFailures)+len(r.Attestation.WarnFailures) == 0:
 			hint = "leave --gold none out: some checks need the gold answers, of the run's private file or by --gold of the plan's dataset"
 		}
-		return fail(exitFindings, errors.New("the audit is not clean: "+why), hint)
+		return fail(exit.Findings, errors.New("the audit is not clean: "+why), hint)
 	}
 	if reviews := render.Reviews(r); f.strict && !r.Attestation.StrictClean {
-		return fail(exitFindings, errors.New("the audit is clean, but not by --strict: to be reviewed: "+strings.Join(reviews, ", ")), "gaia audit --explain "+reviews[0])
+		return fail(exit.Findings, errors.New("the audit is clean, but not by --strict: to be reviewed: "+strings.Join(reviews, ", ")), "gaia audit --explain "+reviews[0])
 	}
 	return nil
 }
@@ -303,7 +305,7 @@ func storedReport(path string, f auditing) (audit.Report, error) {
 			return audit.Report{}, usage("give the run directory or package", "%q is a report that was made before, to which --%s says nothing", path, flag[0])
 		}
 	}
-	b, err := readUpTo(path, maxReport)
+	b, err := regular.ReadUpTo(path, maxReport)
 	if err != nil {
 		return audit.Report{}, fmt.Errorf("reading the report %q: %w", path, err)
 	}
@@ -385,7 +387,7 @@ const (
 // readBodies reads files with whole documents.
 func readBodies(paths []string) (given []verify.Body, err error) {
 	for _, path := range paths {
-		b, err := readUpTo(path, maxBody)
+		b, err := regular.ReadUpTo(path, maxBody)
 		if err != nil {
 			return nil, fmt.Errorf("reading the document %q: %w", path, err)
 		}
@@ -412,7 +414,7 @@ func (f auditing) documents(o *audit.Options) (given []verify.Body, err error) {
 	if f.usage == "" {
 		return given, nil
 	}
-	b, err := readUpTo(f.usage, audit.MaxUsageExport)
+	b, err := regular.ReadUpTo(f.usage, audit.MaxUsageExport)
 	if err != nil {
 		return nil, fmt.Errorf("reading the usage export %q: %w", f.usage, err)
 	}

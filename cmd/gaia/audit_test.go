@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -25,7 +26,7 @@ func TestAuditFindings(t *testing.T) {
 	audited := func(args ...string) (stdout, stderr string) {
 		t.Helper()
 		code, stdout, stderr := trusting(t, append([]string{"audit"}, args...)...)
-		if code != exitFindings {
+		if code != exit.Findings {
 			t.Fatalf("audit %q: exit code %d\n%s%s", args, code, stdout, stderr)
 		}
 		return stdout, stderr
@@ -58,12 +59,12 @@ func TestAuditFindings(t *testing.T) {
 func TestAuditStrict(t *testing.T) {
 	dir, _ := foreignRun(t, "AUD-04/near-refused.txt")
 	code, out, _ := trusting(t, "audit", dir)
-	if code != exitOK {
+	if code != exit.OK {
 		t.Errorf("exit code %d", code)
 	}
 	wantAll(t, out, "\nREVIEW AUD-4.access-refused: ", "no gap in the gate; to be reviewed: AUD-4\n")
 	code, _, said := trusting(t, "audit", "--strict", dir)
-	if code != exitFindings {
+	if code != exit.Findings {
 		t.Errorf("with --strict: exit code %d", code)
 	}
 	wantAll(t, said, "gaia: error: the audit is clean, but not by --strict: to be reviewed: AUD-4\n", "gaia: hint: gaia audit --explain AUD-4\n")
@@ -82,14 +83,14 @@ func TestAuditGoldOfHub(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	p := newProgram(t)
 	p.env = []string{"HF_ENDPOINT=" + server.URL}
-	p.want(exitOK, "run", "--submit-intent", "--revision", hubCommit, "--source", "hub", "--base-url", serveModel(t), "--model", fixtures.Model, "--task", offlineTasks)
-	p.want(exitOK, "submit", "--out", "package", p.runDir())
+	p.want(exit.OK, "run", "--submit-intent", "--revision", hubCommit, "--source", "hub", "--base-url", serveModel(t), "--model", fixtures.Model, "--task", offlineTasks)
+	p.want(exit.OK, "submit", "--out", "package", p.runDir())
 	packages, err := filepath.Glob(filepath.Join(p.dir, "package", "*"))
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("packages %q, %v", packages, err)
 	}
-	p.want(exitFindings, "audit", packages[0])
-	said := p.want(exitOK, "audit", "--gold", "hub", packages[0]) + p.want(exitOK, "audit", "--gold", "hub:"+loader.GAIA, "--json", packages[0])
+	p.want(exit.Findings, "audit", packages[0])
+	said := p.want(exit.OK, "audit", "--gold", "hub", packages[0]) + p.want(exit.OK, "audit", "--gold", "hub:"+loader.GAIA, "--json", packages[0])
 	_, gold, err := loader.Load(context.Background(), loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), loader.Validation, loader.Filter{IDs: strings.Split(offlineTasks, ",")})
 	if err != nil || gold.Len() != 3 {
 		t.Fatalf("%v, %v", gold, err)
@@ -99,7 +100,7 @@ func TestAuditGoldOfHub(t *testing.T) {
 			t.Errorf("the answer to %s is shown", id)
 		}
 	}
-	out := p.want(exitFailure, "audit", "--gold", "hub:nobody/nothing", packages[0])
+	out := p.want(exit.Failure, "audit", "--gold", "hub:nobody/nothing", packages[0])
 	wantAll(t, out, "gaia: error: ")
 }
 
@@ -117,7 +118,7 @@ func TestAuditHostile(t *testing.T) {
 	}
 	for _, format := range []string{"text", "sarif", "markdown", "github"} {
 		code, out, said := command(t, "audit", "--format", format, report)
-		if code != exitFindings || !strings.Contains(out, "owned") || strings.ContainsAny(out, "\x1b\u202e"+unseen) || strings.Contains(out, "\n::error::") {
+		if code != exit.Findings || !strings.Contains(out, "owned") || strings.ContainsAny(out, "\x1b\u202e"+unseen) || strings.Contains(out, "\n::error::") {
 			t.Errorf("--format %s: exit code %d\n%s%s", format, code, out, said)
 		}
 	}
@@ -158,7 +159,7 @@ func TestAuditClosed(t *testing.T) {
 		"sarif": `"justification": "void: nothing was asked"`, "github": "::notice file=events.jsonl,line=4,title=CRITICAL AUD-2.no-model-call::closed (void): ",
 	} {
 		code, out, said := command(t, "audit", "--format", format, report)
-		if code != exitOK {
+		if code != exit.OK {
 			t.Errorf("--format %s: exit code %d, %s", format, code, said)
 		}
 		wantAll(t, out, want)

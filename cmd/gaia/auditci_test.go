@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/goccy/go-yaml"
 )
 
 // workflow is what of a workflow for GitHub can be tried here.
@@ -64,8 +64,8 @@ func (p program) job(w workflow, run, gold, key string) (failed string, code int
 		}
 		out, err := cmd.CombinedOutput()
 		printed += string(out)
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
+		var ended *exec.ExitError
+		if err != nil && !errors.As(err, &ended) {
 			p.t.Fatal(err)
 		}
 		if code = cmd.ProcessState.ExitCode(); code != 0 {
@@ -92,9 +92,9 @@ func TestWorkflow(t *testing.T) {
 		}
 	}
 	w, p := readWorkflow(t), newProgram(t)
-	p.want(exitOK, "run", "--submit-intent", "--limit", "6")
+	p.want(exit.OK, "run", "--submit-intent", "--limit", "6")
 	run := p.runDir()
-	p.want(exitOK, "submit", "--out", "package", run)
+	p.want(exit.OK, "submit", "--out", "package", run)
 	packages, err := filepath.Glob(filepath.Join(p.dir, "package", "*"))
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("packages %q, %v", packages, err)
@@ -108,9 +108,9 @@ func TestWorkflow(t *testing.T) {
 		{"a clean run", run, "", "", "", 0, "## gaia audit: clean\n", "::notice title=gaia audit::"},
 		{"a package with gold", packages[0], "fixtures", "", "", 0, "## gaia audit: clean\n", "::notice title=gaia audit::"},
 		{"a package without", packages[0], "", "", "Gate", 1, "## gaia audit: not clean (could not see: ", "AUD-5 could not see: the gold answers are not at hand"},
-		{"an unknown signer", leak, "", "", "Gate", exitUntrusted, "- **CRITICAL** `AUD-1.uuid-with-answer`", "::error file="},
-		{"a finding", leak, "", key, "Gate", exitFindings, "- **CRITICAL** `AUD-1.uuid-with-answer`", "::error file="},
-		{"what is no run", filepath.Join(p.dir, "package"), "", "", "Audit", exitUsage, "", "is not a run directory"},
+		{"an unknown signer", leak, "", "", "Gate", exit.Untrusted, "- **CRITICAL** `AUD-1.uuid-with-answer`", "::error file="},
+		{"a finding", leak, "", key, "Gate", exit.Findings, "- **CRITICAL** `AUD-1.uuid-with-answer`", "::error file="},
+		{"what is no run", filepath.Join(p.dir, "package"), "", "", "Audit", exit.Usage, "", "is not a run directory"},
 	} {
 		failed, code, summary, printed := p.job(w, tt.run, tt.gold, tt.key)
 		if failed != tt.failed || code != tt.code {
@@ -128,7 +128,7 @@ func TestWorkflow(t *testing.T) {
 	if err := os.WriteFile(journal, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if failed, code, _, printed := p.job(w, run, "", ""); failed != "Audit" || code != exitEvidence {
+	if failed, code, _, printed := p.job(w, run, "", ""); failed != "Audit" || code != exit.Evidence {
 		t.Errorf("a changed journal: step %q, exit code %d\n%s", failed, code, printed)
 	}
 }

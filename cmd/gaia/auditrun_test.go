@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
@@ -39,15 +40,15 @@ func TestAuditBesides(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{"nothing", nil, exitFindings, "could not see", "could not see: AUD-1"},
-		{"the page", []string{"--body", whole}, exitOK, "clean", ""},
-		{"the page, twice", []string{"--body", whole, "--body", whole}, exitOK, "clean", ""},
-		{"another page", []string{"--body", whole, "--body", other}, exitUsage, "", "other.html\" is no document of this run"},
-		{"no page", []string{"--body", whole + ".gone"}, exitFailure, "", "no such file"},
-		{"a folder", []string{"--body", dir}, exitFailure, "", "it is not a regular file"},
-		{"the export", []string{"--body", whole, "--usage-export", told}, exitOK, "clean", ""},
-		{"another export", []string{"--body", whole, "--usage-export", more}, exitFindings, "AUD-13.totals-differ", "failed: AUD-13"},
-		{"no export", []string{"--usage-export", unread}, exitUsage, "", "the usage export"},
+		{"nothing", nil, exit.Findings, "could not see", "could not see: AUD-1"},
+		{"the page", []string{"--body", whole}, exit.OK, "clean", ""},
+		{"the page, twice", []string{"--body", whole, "--body", whole}, exit.OK, "clean", ""},
+		{"another page", []string{"--body", whole, "--body", other}, exit.Usage, "", "other.html\" is no document of this run"},
+		{"no page", []string{"--body", whole + ".gone"}, exit.Failure, "", "no such file"},
+		{"a folder", []string{"--body", dir}, exit.Failure, "", "it is not a regular file"},
+		{"the export", []string{"--body", whole, "--usage-export", told}, exit.OK, "clean", ""},
+		{"another export", []string{"--body", whole, "--usage-export", more}, exit.Findings, "AUD-13.totals-differ", "failed: AUD-13"},
+		{"no export", []string{"--usage-export", unread}, exit.Usage, "", "the usage export"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,10 +66,10 @@ func TestAuditBesides(t *testing.T) {
 		t.Errorf("%s", stdout)
 	}
 	report := file("report.json", "")
-	if code, stdout, _ := trusting(t, "audit", dir, "--json", "--body", whole, "--usage-export", told); code != exitOK || os.WriteFile(report, []byte(stdout), 0o600) != nil {
+	if code, stdout, _ := trusting(t, "audit", dir, "--json", "--body", whole, "--usage-export", told); code != exit.OK || os.WriteFile(report, []byte(stdout), 0o600) != nil {
 		t.Fatal(code)
 	}
-	if code, _, stderr := command(t, "audit", report, "--body", whole); code != exitUsage || !strings.Contains(stderr, "--body says nothing") {
+	if code, _, stderr := command(t, "audit", report, "--body", whole); code != exit.Usage || !strings.Contains(stderr, "--body says nothing") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/outfile"
-	"github.com/gaia-harness/gaia/internal/view"
-
-	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/spf13/cobra"
 )
 
@@ -82,7 +82,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 		return err
 	}
 	if !found.Complete {
-		return firstOf(a.checkSigner(found), incomplete(dir, found))
+		return exit.First(a.checkSigner(found), incomplete(dir, found))
 	}
 	task, number := "", 0
 	if d.task != "" {
@@ -139,7 +139,7 @@ func sharedKey(path string) (sign.HMACKey, error) {
 		return sign.HMACKey{}, usage("give the file of the key that signer and reader share", "there is no HMAC key at %q", path)
 	}
 	if errors.Is(err, sign.ErrHMACKeySize) {
-		return sign.HMACKey{}, fail(exitFailure, err, "make a key of random bytes: (umask 077; head -c 32 /dev/urandom > shared.key)")
+		return sign.HMACKey{}, fail(exit.Failure, err, "make a key of random bytes: (umask 077; head -c 32 /dev/urandom > shared.key)")
 	}
 	return key, err
 }

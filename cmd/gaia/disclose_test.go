@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -26,7 +27,7 @@ func TestStrangersBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	bundle := filepath.Join(t.TempDir(), "bundle.json")
-	if code, _, stderr := trusting(t, "disclose", dir, "--key", stranger, "-o", bundle); code != exitOK {
+	if code, _, stderr := trusting(t, "disclose", dir, "--key", stranger, "-o", bundle); code != exit.OK {
 		t.Fatal(stderr)
 	}
 	data, err := os.ReadFile(bundle)
@@ -51,9 +52,9 @@ func TestStrangersBundle(t *testing.T) {
 		for _, args := range [][]string{{}, {"--trusted-key", mine + ".pub"}, {"--trusted-key", mine + ".pub", "--trusted-key", key}, {"--hmac-key-file", hmac, "--trusted-key", mine + ".pub"}, {"--json", "--trusted-key", mine + ".pub"}} {
 			code, stdout, stderr := command(t, append([]string{"verify", bundle}, args...)...)
 			unknown := name == "as it is" || name == "by a trusted key" && len(args) == 0 // whose key is not at hand, so nothing is known to be wrong
-			want := []int{exitEvidence, exitUsage}
+			want := []int{exit.Evidence, exit.Usage}
 			if unknown && !slices.Contains(args, "--hmac-key-file") {
-				want = []int{exitUntrusted}
+				want = []int{exit.Untrusted}
 			}
 			if !slices.Contains(want, code) || !strings.HasPrefix(stderr, "gaia: error: ") {
 				t.Errorf("%s %v: exit code %d\n%s%s", name, args, code, stdout, stderr)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -93,7 +94,7 @@ func (a *app) doctor(cmd *cobra.Command, c *doctorCall, file *settings.File) err
 	context.AfterFunc(ctx, stop)
 	found := x.examine(ctx)
 	if ctx.Err() != nil {
-		return fail(exitInterrupted, errors.New("interrupted"))
+		return fail(exit.Interrupted, errors.New("interrupted"))
 	}
 	return a.printCheckup(doctor.NewReport(x.withoutSecrets(found), c.plan.Rehearsal), c.asJSON)
 }
@@ -161,13 +162,13 @@ func (a *app) printCheckup(r doctor.Report, asJSON bool) error {
 		out := t.String() + "\n"
 		for _, f := range r.Findings {
 			if f.Remedy != "" {
-				out += fmt.Sprintf("%s: %s\n", f.Name, oneLine(f.Remedy))
+				out += fmt.Sprintf("%s: %s\n", f.Name, view.Line(f.Remedy))
 			}
 		}
 		_, err = io.WriteString(a.stdout, out)
 	}
 	if failed := r.Failures(); err == nil && len(failed) > 0 {
-		err = fail(exitFindings, fmt.Errorf("checks failed: %s", strings.Join(failed, ", ")))
+		err = fail(exit.Findings, fmt.Errorf("checks failed: %s", strings.Join(failed, ", ")))
 	}
 	return err
 }
@@ -418,9 +419,9 @@ func (x *exam) inPlace(ctx context.Context, tasks taskFlags) (string, error) {
 	if err := set.HashAttachments(ctx); err != nil {
 		return "", err
 	}
-	detail := fmt.Sprintf("%s, split %s: %d of %s", tasks.source, set.Split, len(set.Tasks), counted(len(set.IDs), "task"))
+	detail := fmt.Sprintf("%s, split %s: %d of %s", tasks.source, set.Split, len(set.Tasks), view.Count(len(set.IDs), "task"))
 	for _, o := range set.Others {
-		detail += "; split " + string(o.Split) + ": " + counted(len(o.IDs), "task")
+		detail += "; split " + string(o.Split) + ": " + view.Count(len(o.IDs), "task")
 	}
 	if x.plan.Rehearsal {
 		detail = "rehearsal: built in, " + detail
@@ -492,7 +493,7 @@ func (x *exam) serversFinding(ctx context.Context, w *world) doctor.Finding {
 	if len(x.servers) == 0 {
 		return doctor.Good(name, use, "the settings name none")
 	}
-	fix := "correct it, or leave it out of " + quoteArg(x.serversFrom)
+	fix := "correct it, or leave it out of " + view.Quote(x.serversFrom)
 	var found, open, remedies []string
 	for _, e := range x.servers {
 		server, _, err := x.server(e, x.runs)
@@ -517,9 +518,9 @@ func (x *exam) serversFinding(ctx context.Context, w *world) doctor.Finding {
 		}
 		offered, err := server.Tools(ctx)
 		if err != nil {
-			return doctor.Fails(name, use, cannotUse(server, quoteArg(x.serversFrom), err), fix)
+			return doctor.Fails(name, use, cannotUse(server, view.Quote(x.serversFrom), err), fix)
 		}
-		found = append(found, fmt.Sprintf("%s (%s)", e.Name, counted(len(offered), "tool")))
+		found = append(found, fmt.Sprintf("%s (%s)", e.Name, view.Count(len(offered), "tool")))
 		switch {
 		case outside:
 			open = append(open, e.Name+" runs outside of the sandbox")
@@ -532,7 +533,7 @@ func (x *exam) serversFinding(ctx context.Context, w *world) doctor.Finding {
 	detail := strings.Join(found, ", ")
 	if len(open) > 0 {
 		slices.Sort(remedies)
-		return doctor.Lacks(name, use, detail+"; "+strings.Join(open, ", ")+", so the run will not be submittable", strings.Join(slices.Compact(remedies), "; ")+" in "+quoteArg(x.serversFrom))
+		return doctor.Lacks(name, use, detail+"; "+strings.Join(open, ", ")+", so the run will not be submittable", strings.Join(slices.Compact(remedies), "; ")+" in "+view.Quote(x.serversFrom))
 	}
 	return doctor.Good(name, use, detail)
 }
@@ -593,7 +594,7 @@ func (x *exam) cacheFinding() doctor.Finding {
 		if _, err := doctor.Creatable(dir); err != nil {
 			return x.unlessJudged(x.unlessSubmitted(doctor.Fails(name, use, fmt.Errorf("making the judge cache: %w", err), anotherCache)))
 		}
-		return doctor.Good(name, use, "none yet: "+quoteArg(dir))
+		return doctor.Good(name, use, "none yet: "+view.Quote(dir))
 	}
 	if err != nil {
 		return x.unlessJudged(doctor.Fails(name, use, err, anotherCache))
@@ -609,13 +610,13 @@ func (x *exam) cacheFinding() doctor.Finding {
 		}
 	})
 	if len(bad) == 0 {
-		return doctor.Good(name, use, entriesOf(good)+" in "+quoteArg(dir))
+		return doctor.Good(name, use, entriesOf(good)+" in "+view.Quote(dir))
 	}
 	err = fmt.Errorf("%d of %s do not verify: %s", len(bad), entriesOf(good+len(bad)), strings.Join(badEntries(dir, bad), "; "))
 	if reader.Shut() != "" {
 		err = shutCache(openedCache{Reader: reader, dir: dir})
 	}
-	return x.unlessJudged(x.unlessSubmitted(doctor.Fails(name, use, fail(exitFailure, err, cacheHints(dir, bad)...), anotherCache)))
+	return x.unlessJudged(x.unlessSubmitted(doctor.Fails(name, use, fail(exit.Failure, err, cacheHints(dir, bad)...), anotherCache)))
 }
 
 // anotherCache is what repairs a judge cache of no use.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/go-json-experiment/json"
@@ -71,7 +72,7 @@ func (p patient) findings(args ...string) map[string]doctor.Finding {
 			p.typeable(f)
 		}
 	}
-	if want := map[bool]int{false: exitOK, true: exitFindings}[failed]; code != want || failed != (c.State == doctor.Failed) || len(found) != len(c.Findings) {
+	if want := map[bool]int{false: exit.OK, true: exit.Findings}[failed]; code != want || failed != (c.State == doctor.Failed) || len(found) != len(c.Findings) {
 		p.Errorf("exit code %d, want %d; %s\n%s", code, want, stdout, stderr)
 	}
 	return found
@@ -178,7 +179,7 @@ func TestDoctorMissing(t *testing.T) {
 	wanted.wants(wanted.findings("--unsafe-local-python")["python"], doctor.Failed, "--unsafe-local-python: ", "")
 	t.Setenv("PATH", t.TempDir())
 	code, stdout, stderr := command(t, "doctor", "--json")
-	if code != exitOK || stderr != "" || !strings.HasSuffix(stdout, `"rehearsal":true,"state":"missing"}`+"\n") || strings.Contains(stdout, doctor.Failed) {
+	if code != exit.OK || stderr != "" || !strings.HasSuffix(stdout, `"rehearsal":true,"state":"missing"}`+"\n") || strings.Contains(stdout, doctor.Failed) {
 		t.Errorf("with nothing on PATH: exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -254,7 +255,7 @@ func TestDoctorRemedies(t *testing.T) {
 // the words of run, and no one is asked.
 func TestDoctorPrints(t *testing.T) {
 	p := newProgram(t) // without PATH
-	first := p.want(exitOK, "doctor")
+	first := p.want(exit.OK, "doctor")
 	if !strings.Contains(first, " sandbox        missing  bubblewrap is not installed ") || strings.Contains(first, "gaia: ") {
 		t.Errorf("in an empty home doctor says:\n%s", first)
 	}
@@ -262,7 +263,7 @@ func TestDoctorPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"--source", "dir:data", "--model", "berth-model", "--base-url", "https://models.example/v1", "--submit-intent"}
-	said := p.want(exitFindings, append([]string{"doctor"}, args...)...)
+	said := p.want(exit.Findings, append([]string{"doctor"}, args...)...)
 	for _, line := range []string{
 		" settings       ok       berth-model at https://models.example, tasks of dir:data ",
 		" model key      failed   there is no key for models.example ",
@@ -283,7 +284,7 @@ func TestDoctorPrints(t *testing.T) {
 			t.Errorf("a line of %d columns: %s", n, line)
 		}
 	}
-	refused := p.want(exitUsage, append([]string{"run"}, args...)...)
+	refused := p.want(exit.Usage, append([]string{"run"}, args...)...)
 	if !strings.Contains(refused, "gaia: error: the price of model") || !strings.Contains(refused, "gaia: hint: give its price with --prices FILE, or --max-task-cost off to run without a cost budget\n") {
 		t.Errorf("run says:\n%s", refused)
 	}
@@ -311,8 +312,8 @@ func TestDoctorEnds(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "interrupted") {
+	var ended *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &ended) || ended.ExitCode() != exit.Interrupted || !strings.Contains(stderr.String(), "interrupted") {
 		t.Errorf("%v\n%s", err, stderr.String())
 	}
 }

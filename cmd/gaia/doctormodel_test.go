@@ -13,8 +13,10 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
+	"github.com/gaia-harness/gaia/internal/view"
 )
 
 // TestDoctorModel: what an endpoint does is told apart, with what would fix it,
@@ -74,7 +76,7 @@ func TestDoctorModel(t *testing.T) {
 				t.Errorf("%d requests", counts.Requests)
 			}
 			if spent := f.CostMicroUSD; counts.CostMicroUSD > 0 && test.kind != endpoint.Cut && (spent == nil || *spent != counts.CostMicroUSD) || counts.CostMicroUSD == 0 && spent != nil {
-				t.Errorf("it cost %s, want %d micro-USD", dollars(spent), counts.CostMicroUSD)
+				t.Errorf("it cost %s, want %d micro-USD", view.Dollars(spent), counts.CostMicroUSD)
 			}
 		})
 	}
@@ -233,7 +235,7 @@ func TestDoctorShowsNoSecret(t *testing.T) {
 	p.write(token, "canary-file-token-0123456789", 0o600)
 	for _, args := range [][]string{{}, {"--json"}, {"--no-call"}, {"--key", filepath.Join(p.home, "none")}} {
 		code, stdout, stderr := p.says(append(args, "--base-url", base, "--model", endpoint.Model, "--judge-model", "m", "--max-task-cost", "off")...)
-		if code != exitFindings || !strings.Contains(stdout, "OPENAI_API_KEY") {
+		if code != exit.Findings || !strings.Contains(stdout, "OPENAI_API_KEY") {
 			t.Errorf("%q: exit code %d\n%s%s", args, code, stdout, stderr)
 		}
 		if said := stdout + stderr; strings.Contains(said, "canary") || strings.Contains(said, "\x1b") {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/loader"
 )
@@ -52,7 +53,7 @@ func TestDoctorKeys(t *testing.T) {
 	key := filepath.Join(dir, "signing")
 	init := newProgram(t)
 	init.dir = p.home
-	init.want(exitOK, "key", "init")
+	init.want(exit.OK, "key", "init")
 	content, err := os.ReadFile(key)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func TestDoctorJudgeCache(t *testing.T) {
 	dir := filepath.Join(p.home, ".cache", "gaia", "judgments")
 	rehearsed := newProgram(t)
 	rehearsed.dir = p.home
-	rehearsed.want(exitOK, "run", "--limit", "2")
+	rehearsed.want(exit.OK, "run", "--limit", "2")
 	p.wants(p.findings()["judge cache"], doctor.OK, " in "+dir, "")
 	entry := filepath.Join(dir, strings.Repeat("a", 64)+".json")
 	p.write(entry, "{}", 0o600)

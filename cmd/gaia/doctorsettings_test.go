@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 )
@@ -18,7 +19,7 @@ import (
 func TestDoctorSettings(t *testing.T) {
 	p := newPatient(t)
 	for _, args := range [][]string{{"--limit", "0"}, {"--max-cost", "much"}, {"--max-task-cost", "much"}, {"--wait", "0s"}, {"--like", "x"}, {"--dry-run"}, {"--key", ""}, {"now"}} {
-		if code, _, stderr := p.says(args...); code != exitUsage {
+		if code, _, stderr := p.says(args...); code != exit.Usage {
 			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
 		}
 	}
@@ -41,13 +42,13 @@ func TestDoctorSettings(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "gaia.yaml")
 	p.write(file, "model: other-model\nbase-url: http://127.0.0.1:9/v1\nno-call: true\n", 0o644)
-	if code, _, stderr := p.says("--settings", file); code != exitUsage || !strings.Contains(stderr, `there is no setting "no-call"`) {
+	if code, _, stderr := p.says("--settings", file); code != exit.Usage || !strings.Contains(stderr, `there is no setting "no-call"`) {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	p.write(file, "model: other-model\nbase-url: http://127.0.0.1:9/v1\n", 0o644)
 	p.env["HF_HUB_OFFLINE"] = "1"
 	code, stdout, stderr := p.says("--settings", file, "--no-call", "--json")
-	if code != exitOK && code != exitFindings || !strings.Contains(stdout, "other-model at http://127.0.0.1:9, tasks of hub") || !strings.Contains(stderr, "the endpoint is http://127.0.0.1:9") {
+	if code != exit.OK && code != exit.Findings || !strings.Contains(stdout, "other-model at http://127.0.0.1:9, tasks of hub") || !strings.Contains(stderr, "the endpoint is http://127.0.0.1:9") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	p.untouched()
@@ -115,13 +116,13 @@ func TestDoctorTape(t *testing.T) {
 			p.wants(found["settings"], doctor.Failed, look.detail, "")
 			p.wants(found["model"], doctor.Unknown, "see settings", "")
 		}
-		if refused := run.want(exitUsage, "run", "--cassette", look.cassette); !strings.Contains(refused, "gaia: hint: name another directory with --cassette") {
+		if refused := run.want(exit.Usage, "run", "--cassette", look.cassette); !strings.Contains(refused, "gaia: hint: name another directory with --cassette") {
 			t.Errorf("run says:\n%s", refused)
 		}
 	}
 	p.untouched()
 
-	run.want(exitOK, append(append([]string{"run"}, flags...), "--cassette", "record:"+tape)...)
+	run.want(exit.OK, append(append([]string{"run"}, flags...), "--cassette", "record:"+tape)...)
 	asked := s.Counts().Requests
 	taped, err := filepath.Glob(filepath.Join(tape, "*.json"))
 	if err != nil || len(taped) == 0 || len(taped) >= asked { // the preflight's requests are not on it

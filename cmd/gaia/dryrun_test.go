@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -59,7 +60,7 @@ func TestDryRun(t *testing.T) {
 		"estimate     $8.199588 in all\n",
 		"at most $21.000000 by the budget of each attempt", "at most $10.500000 by the budget of the run (--max-cost)\n",
 	} {
-		if out := p.want(exitOK, local...); !strings.Contains(out, line) {
+		if out := p.want(exit.OK, local...); !strings.Contains(out, line) {
 			t.Errorf("run lacks %q:\n%s", line, out)
 			break
 		}
@@ -73,21 +74,21 @@ func TestDryRun(t *testing.T) {
 		plan.Voting.Rule != planpkg.VoteMajority || plan.Cassette != planpkg.CassetteRecord || !plan.Estimate.Tokens.Assumed {
 		t.Errorf("%v, %+v", err, plan)
 	}
-	if out := p.want(exitOK, args...); strings.Contains(out, "is above --max-cost") { // at OpenAI's, without a key
+	if out := p.want(exit.OK, args...); strings.Contains(out, "is above --max-cost") { // at OpenAI's, without a key
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exitOK, append(local, "--max-cost", "8.19")...); !strings.Contains(out,
+	if out := p.want(exit.OK, append(local, "--max-cost", "8.19")...); !strings.Contains(out,
 		"gaia: warning: the estimate, $8.199588, is above --max-cost, $8.190000: tasks may be left out, and count as wrong\n") {
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exitUsage, append(local, "--max-cost", "0.01")...); !strings.Contains(out, "gaia: error: --max-cost is $0.010000, which is not enough for a single attempt\n") ||
+	if out := p.want(exit.Usage, append(local, "--max-cost", "0.01")...); !strings.Contains(out, "gaia: error: --max-cost is $0.010000, which is not enough for a single attempt\n") ||
 		!strings.Contains(out, "gaia: hint: give $0.") {
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exitOK, "run", "--dry-run", "--source", "dir:data", "--model", "no-price", "--base-url", endpoint.URL); !strings.Contains(out, "estimate     unknown in all\n") {
+	if out := p.want(exit.OK, "run", "--dry-run", "--source", "dir:data", "--model", "no-price", "--base-url", endpoint.URL); !strings.Contains(out, "estimate     unknown in all\n") {
 		t.Errorf("run says:\n%s", out)
 	}
-	p.want(exitUsage, "run", "--dry-run", "--source", "dir:nowhere", "--model", "gpt-4o")
+	p.want(exit.Usage, "run", "--dry-run", "--source", "dir:nowhere", "--model", "gpt-4o")
 	if n := asked.Load(); n > 0 {
 		t.Errorf("%d requests were made", n)
 	}
@@ -100,7 +101,7 @@ func TestDryRun(t *testing.T) {
 func TestEstimateFromRuns(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
-	p.want(exitOK, "run", "--limit", "4")
+	p.want(exit.OK, "run", "--limit", "4")
 	bad := filepath.Join(p.dir, "runs", "bad")
 	if err := os.Mkdir(bad, 0o755); err != nil {
 		t.Fatal(err)
@@ -108,11 +109,11 @@ func TestEstimateFromRuns(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bad, rundir.SummaryFile), []byte(`{"attempts":1,"attempts":2}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exitOK, "run", "--dry-run")
+	out := p.want(exit.OK, "run", "--dry-run")
 	if !strings.Contains(out, "(the mean of 4 attempts of 1 finished run, 4 tasks)") || !strings.Contains(out, "gaia: warning: 1 summary under runs cannot be read, and count for nothing\n") {
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exitFailure, "run", "--dry-run", "--out", "runs/bad/summary.json"); !strings.Contains(out, "reading the directory for runs") {
+	if out := p.want(exit.Failure, "run", "--dry-run", "--out", "runs/bad/summary.json"); !strings.Contains(out, "reading the directory for runs") {
 		t.Errorf("run says:\n%s", out)
 	}
 }

@@ -22,8 +22,10 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/preflight"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/tools/sandbox"
@@ -319,7 +321,7 @@ func (s *runSettings) transport() (carrier http.RoundTripper, err error) {
 		carrier, err = llm.NewPlayer(dir)
 	}
 	if errors.Is(err, llm.ErrRecorded) {
-		return nil, usage("record to another directory, or have the answers from there with --cassette "+quoteArg(plan.CassetteReplay+":"+dir), "--cassette %s: %v", s.cassette, err)
+		return nil, usage("record to another directory, or have the answers from there with --cassette "+view.Quote(plan.CassetteReplay+":"+dir), "--cassette %s: %v", s.cassette, err)
 	}
 	if err != nil {
 		hint := anotherTape
@@ -358,7 +360,7 @@ func (s *runSettings) priceTable() (llm.Prices, error) {
 	if s.prices == "" {
 		return llm.BuiltinPrices(), nil
 	}
-	data, err := readUpTo(s.prices, maxPrices)
+	data, err := regular.ReadUpTo(s.prices, maxPrices)
 	if err != nil {
 		return llm.Prices{}, usage(anotherTable, "reading the price table %q: %v", s.prices, err)
 	}

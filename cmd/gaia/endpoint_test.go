@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -16,7 +15,9 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // offlineTasks are built-in tasks that need no web.
@@ -34,15 +35,15 @@ func TestEndpoint(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exitOK, "run", "--submit-intent", "--source", "dir:data", "--base-url", server.ModelURL, "--model", fixtures.Model,
+	out := p.want(exit.OK, "run", "--submit-intent", "--source", "dir:data", "--base-url", server.ModelURL, "--model", fixtures.Model,
 		"--judge-model", fixtures.JudgeModel, "--task", offlineTasks)
 	if strings.Contains(out, "rehearsal") || !strings.Contains(out, "cost       unknown") || !strings.Contains(out, "2 solved, 1 failed") {
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exitOK, "verify", p.runDir()); strings.Contains(out, "rehearsal") {
+	if out := p.want(exit.OK, "verify", p.runDir()); strings.Contains(out, "rehearsal") {
 		t.Errorf("verify says:\n%s", out)
 	}
-	p.want(exitOK, "resume", p.runDir())
+	p.want(exit.OK, "resume", p.runDir())
 }
 
 // TestQuotaStops: a failure that every task would meet stops the run at once,
@@ -66,7 +67,7 @@ func TestQuotaStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"run", "--source", "dir:data", "--base-url", front.URL + "/v1", "--model", fixtures.Model, "--task", offlineTasks, "--concurrency", "1"}
-	out := p.want(exitIncomplete, args...)
+	out := p.want(exit.Incomplete, args...)
 	if !strings.Contains(out, "gaia: error: the run stopped: ") || !strings.Contains(out, "the key is not valid") || !strings.Contains(out, "gaia resume runs/") {
 		t.Errorf("run says:\n%s", out)
 	}
@@ -76,11 +77,11 @@ func TestQuotaStops(t *testing.T) {
 	if n := refused.Load(); n != 1 {
 		t.Errorf("%d requests were made, want one", n)
 	}
-	out = p.want(exitUsage, "resume", "--base-url", front.URL+"/v1", p.runDir())
+	out = p.want(exit.Usage, "resume", "--base-url", front.URL+"/v1", p.runDir())
 	if !strings.Contains(out, "gaia: hint: give --source dir:PATH") {
 		t.Errorf("resume says:\n%s", out)
 	}
-	out = p.want(exitFailure, "resume", "--source", "dir:data", "--base-url", server.ModelURL, p.runDir())
+	out = p.want(exit.Failure, "resume", "--source", "dir:data", "--base-url", server.ModelURL, p.runDir())
 	if !strings.Contains(out, "the run cannot go on with another plan: model was ") {
 		t.Errorf("resume says:\n%s", out)
 	}
@@ -130,7 +131,7 @@ func TestUnknownModel(t *testing.T) {
 			}
 			base := front.URL + model.Path
 			args := []string{"run", "--source", "dir:data", "--base-url", base, "--model", fixtures.Model, "--limit", "5", "--concurrency", "1"}
-			out := p.want(exitIncomplete, append(args, test.flags...)...)
+			out := p.want(exit.Incomplete, append(args, test.flags...)...)
 			for _, want := range []string{"gaia: error: the run stopped: " + test.says, "Invalid model name", "gaia: hint: to name another model: gaia run --like runs/", " --model NAME", "gaia: hint: when the endpoint answers: gaia resume runs/"} {
 				if !strings.Contains(out, want) {
 					t.Errorf("run does not say %q:\n%s", want, out)
@@ -141,16 +142,16 @@ func TestUnknownModel(t *testing.T) {
 			}
 			dir := p.runDir()
 			for _, command := range []string{"verify", "audit", "submit"} {
-				if out := p.want(exitIncomplete, command, dir); !strings.Contains(out, "it was stopped by its endpoint, ") || !strings.Contains(out, test.begun) {
+				if out := p.want(exit.Incomplete, command, dir); !strings.Contains(out, "it was stopped by its endpoint, ") || !strings.Contains(out, test.begun) {
 					t.Errorf("%s says:\n%s", command, out)
 				}
 			}
 			known.Store(true)
-			out = p.want(exitOK, "resume", "--source", "dir:data", "--base-url", base, dir)
+			out = p.want(exit.OK, "resume", "--source", "dir:data", "--base-url", base, dir)
 			if !strings.Contains(out, " 0 error, 0 skipped") || strings.Contains(out, "left out by --no-preflight") == (test.flags == nil) {
 				t.Errorf("resume says:\n%s", out)
 			}
-			p.want(exitOK, "verify", dir)
+			p.want(exit.OK, "verify", dir)
 		})
 	}
 }
@@ -168,17 +169,17 @@ func TestNothingCompleted(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exitFindings, "run", "--source", "dir:data", "--base-url", front.URL+"/v1", "--model", fixtures.Model, "--limit", "3", "--no-preflight", "--submit-intent")
+	out := p.want(exit.Findings, "run", "--source", "dir:data", "--base-url", front.URL+"/v1", "--model", fixtures.Model, "--limit", "3", "--no-preflight", "--submit-intent")
 	for _, want := range []string{"gaia: error: every attempt ended in an error", filepath.Base(p.runDir()) + " --source dir:PATH --base-url URL (at " + front.URL + ")"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("run does not say %q:\n%s", want, out)
 		}
 	}
-	if out := p.want(exitFindings, "audit", p.runDir()); !strings.Contains(out, "CRITICAL AUD-11.nothing-completed") {
+	if out := p.want(exit.Findings, "audit", p.runDir()); !strings.Contains(out, "CRITICAL AUD-11.nothing-completed") {
 		t.Errorf("audit says:\n%s", out)
 	}
-	p.want(exitFindings, "submit", p.runDir())
-	p.want(exitFindings, "resume", "--source", "dir:data", "--base-url", front.URL+"/v1", p.runDir())
+	p.want(exit.Findings, "submit", p.runDir())
+	p.want(exit.Findings, "resume", "--source", "dir:data", "--base-url", front.URL+"/v1", p.runDir())
 }
 
 // TestResumeTakesThePlan: a run that was planned with every flag goes on
@@ -212,7 +213,7 @@ func TestResumeTakesThePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := front.URL + model.Path
-	out := p.want(exitIncomplete, "run", "--source", "dir:data", "--base-url", base, "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks,
+	out := p.want(exit.Incomplete, "run", "--source", "dir:data", "--base-url", base, "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks,
 		"--api", "chat", "--served-as", "berth", "--images", "on", "--context-window", "60000", "--max-cost", "2", "--max-task-tokens", "80000", "--max-task-time", "3m", "--max-turns", "12",
 		"--max-task-cost", "0.125", "--prices", prices, "--cassette", "record:tape", "--concurrency", "2", "--rpm", "600000", "--tpm", "600000000")
 	_, again, found := strings.Cut(out, "then: gaia ")
@@ -223,17 +224,17 @@ func TestResumeTakesThePlan(t *testing.T) {
 		t.Errorf("the run goes on with %q", again)
 	}
 	open.Store(true)
-	if out := p.want(exitUsage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices); !strings.Contains(out, "gaia: error: the run was planned with --cassette record:DIR\n") {
+	if out := p.want(exit.Usage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices); !strings.Contains(out, "gaia: error: the run was planned with --cassette record:DIR\n") {
 		t.Errorf("resume says:\n%s", out)
 	}
-	if out := p.want(exitUsage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "replay:tape"); !strings.Contains(out, "planned with --cassette record:DIR\n") {
+	if out := p.want(exit.Usage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "replay:tape"); !strings.Contains(out, "planned with --cassette record:DIR\n") {
 		t.Errorf("resume says:\n%s", out)
 	}
-	if out := p.want(exitUsage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "record:none"); !strings.Contains(out, "gaia: hint: give the directory that the run was started with\n") {
+	if out := p.want(exit.Usage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "record:none"); !strings.Contains(out, "gaia: hint: give the directory that the run was started with\n") {
 		t.Errorf("resume says:\n%s", out)
 	}
-	p.want(exitOK, strings.Fields(again)...)
-	p.want(exitOK, "verify", p.runDir())
+	p.want(exit.OK, strings.Fields(again)...)
+	p.want(exit.OK, "verify", p.runDir())
 }
 
 // TestReplay: what was recorded answers the same run again, at once or with
@@ -246,20 +247,20 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"run", "--source", "dir:data", "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks, "--no-judge-cache", "--max-task-cost", "off"}
-	p.want(exitOK, append(args, "--base-url", model, "--cassette", "record:tape")...)
+	p.want(exit.OK, append(args, "--base-url", model, "--cassette", "record:tape")...)
 	first, err := os.ReadFile(filepath.Join(p.newest(), rundir.ResultsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := p.want(exitUsage, append(args, "--base-url", model, "--cassette", "record:tape")...); !strings.Contains(out, "gaia: error: --cassette record:tape: opening cassette \"tape\": it holds a recording already\n") ||
+	if out := p.want(exit.Usage, append(args, "--base-url", model, "--cassette", "record:tape")...); !strings.Contains(out, "gaia: error: --cassette record:tape: opening cassette \"tape\": it holds a recording already\n") ||
 		!strings.Contains(out, "gaia: hint: record to another directory, or have the answers from there with --cassette replay:tape\n") {
 		t.Errorf("run says:\n%s", out)
 	}
-	out := p.want(exitOK, append(args, "--base-url", "https://api.example/v1", "--cassette", "replay:tape", "--concurrency", "1", "--json")...)
+	out := p.want(exit.OK, append(args, "--base-url", "https://api.example/v1", "--cassette", "replay:tape", "--concurrency", "1", "--json")...)
 	if !strings.Contains(out, `"cassette":"replay"`) || !strings.Contains(out, "gaia: replay: the answers come from a cassette; no model was asked\n") {
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exitOK, "verify", p.newest()); !strings.Contains(unaligned(out), "\nreplay the answers come from a cassette; no model was asked\n") {
+	if out := p.want(exit.OK, "verify", p.newest()); !strings.Contains(unaligned(out), "\nreplay the answers come from a cassette; no model was asked\n") {
 		t.Errorf("verify says:\n%s", out)
 	}
 	if m := p.plan(p.newest()); m.Cassette != plan.CassetteReplay {
@@ -273,7 +274,7 @@ func TestReplay(t *testing.T) {
 	if a, b := answers.FindAll(first, -1), answers.FindAll(second, -1); len(a) < 9 || !slices.EqualFunc(a, b, bytes.Equal) {
 		t.Errorf("the replay came to %s, the run to %s", b, a)
 	}
-	if out := p.want(exitIncomplete, append(args, "--base-url", model, "--cassette", "replay:tape", "--images", "on", "--max-turns", "1")...); !strings.Contains(out, "the run is not the one that was recorded\n") ||
+	if out := p.want(exit.Incomplete, append(args, "--base-url", model, "--cassette", "replay:tape", "--images", "on", "--max-turns", "1")...); !strings.Contains(out, "the run is not the one that was recorded\n") ||
 		!strings.Contains(out, "gaia: hint: start a new run with the settings that the recording was made with") || strings.Contains(out, "resume") {
 		t.Errorf("run says:\n%s", out)
 	}
@@ -283,11 +284,11 @@ func TestReplay(t *testing.T) {
 func TestUnscored(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
-	out := p.want(exitOK, "run", "--split", "test")
+	out := p.want(exit.OK, "run", "--split", "test")
 	if !strings.Contains(out, "unscored") || strings.Contains(out, "0.0 %") || !strings.Contains(out, "rehearsal") {
 		t.Errorf("run says:\n%s", out)
 	}
-	p.want(exitOK, "verify", p.runDir())
+	p.want(exit.OK, "verify", p.runDir())
 }
 
 // plainAnswer is a chat completion that calls no tool.
@@ -312,21 +313,21 @@ func TestServers(t *testing.T) {
 		args  []string
 		want  []string
 	}{
-		"no /v1":            {http.NotFound, "", exitIncomplete, []string{"run"}, []string{"gaia: hint: the base URL has no /v1, where most servers answer: try --base-url ADDR/v1\n"}},
-		"doctor, no /v1":    {http.NotFound, "", exitFindings, []string{"doctor"}, []string{"model: the base URL has no /v1, where most servers answer: try --base-url ADDR/v1\n"}},
-		"judge, no /v1":     {http.NotFound, "", exitFailure, []string{"judge", "check", "--judge-model", "j"}, []string{"gaia: hint: the base URL has no /v1, where most servers answer: try --base-url ADDR/v1\n"}},
-		"tools refused":     {noTools, "/v1", exitIncomplete, []string{"run"}, []string{"does not support tools", "gaia: hint: name a model that calls tools with --model, or start the server with tool calling on"}},
-		"tools ignored":     {says(200, plainAnswer), "/v1", exitOK, []string{"run", "--no-preflight"}, []string{"tools  4 tools offered in 3 model calls, none called: the model or its server may ignore tools; 'gaia doctor' tries one\n"}},
-		"no tool called":    {says(200, plainAnswer), "/v1", exitOK, []string{"run"}, []string{"preflight  model, tools: ", "the model did not call the tool it was asked to call: it called none\n"}},
-		"context too small": {tooLong, "/v1", exitOK, []string{"run"}, []string{"context  the endpoint refused a conversation as too long in 3 of 3 tasks, and 3 attempts ended without an answer for it: start the server with a larger context"}},
+		"no /v1":            {http.NotFound, "", exit.Incomplete, []string{"run"}, []string{"gaia: hint: the base URL has no /v1, where most servers answer: try --base-url ADDR/v1\n"}},
+		"doctor, no /v1":    {http.NotFound, "", exit.Findings, []string{"doctor"}, []string{"model: the base URL has no /v1, where most servers answer: try --base-url ADDR/v1\n"}},
+		"judge, no /v1":     {http.NotFound, "", exit.Failure, []string{"judge", "check", "--judge-model", "j"}, []string{"gaia: hint: the base URL has no /v1, where most servers answer: try --base-url ADDR/v1\n"}},
+		"tools refused":     {noTools, "/v1", exit.Incomplete, []string{"run"}, []string{"does not support tools", "gaia: hint: name a model that calls tools with --model, or start the server with tool calling on"}},
+		"tools ignored":     {says(200, plainAnswer), "/v1", exit.OK, []string{"run", "--no-preflight"}, []string{"tools  4 tools offered in 3 model calls, none called: the model or its server may ignore tools; 'gaia doctor' tries one\n"}},
+		"no tool called":    {says(200, plainAnswer), "/v1", exit.OK, []string{"run"}, []string{"preflight  model, tools: ", "the model did not call the tool it was asked to call: it called none\n"}},
+		"context too small": {tooLong, "/v1", exit.OK, []string{"run"}, []string{"context  the endpoint refused a conversation as too long in 3 of 3 tasks, and 3 attempts ended without an answer for it: start the server with a larger context"}},
 		"cost of a gateway": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("x-litellm-response-cost", "3.45e-05")
 			says(200, plainAnswer)(w, r)
-		}, "/v1", exitOK, []string{"run"}, []string{"cost  $0.000105; the whole run $0.000175\n"}},
+		}, "/v1", exit.OK, []string{"run"}, []string{"cost  $0.000105; the whole run $0.000175\n"}},
 		"cost of no price": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("x-litellm-response-cost", "NaN")
 			says(200, plainAnswer)(w, r)
-		}, "/v1", exitOK, []string{"run"}, []string{"cost  unknown\n"}},
+		}, "/v1", exit.OK, []string{"run"}, []string{"cost  unknown\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			front := httptest.NewServer(tt.serve)
@@ -349,7 +350,7 @@ func TestServers(t *testing.T) {
 				}
 			}
 			if strings.Contains(tt.want[0], "  ") { // of a summary
-				p.want(exitOK, "verify", p.runDir())
+				p.want(exit.OK, "verify", p.runDir())
 			}
 		})
 	}

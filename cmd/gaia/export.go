@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -170,7 +171,7 @@ func (a *app) runSource(dir string) (export.Source, error) {
 		return export.Source{}, err
 	}
 	if !found.Complete {
-		return export.Source{}, firstOf(a.checkSigner(found), incomplete(dir, found))
+		return export.Source{}, exit.First(a.checkSigner(found), incomplete(dir, found))
 	}
 	source := export.Source{Dir: run, Run: found, Void: map[string]bool{}}
 	decided, _, err := audit.CollectAdjudications(run)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/go-json-experiment/json"
 )
@@ -18,10 +19,10 @@ import (
 // wrong for the others.
 func TestExportVoid(t *testing.T) {
 	k := newKeeper(t, decidable)
-	if code, _, stderr := k.decide(k.id(t, leakRule), audit.Void); code != exitOK {
+	if code, _, stderr := k.decide(k.id(t, leakRule), audit.Void); code != exit.OK {
 		t.Fatal(stderr)
 	}
-	if code, _, stderr := k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03", "--allow-dirty"); code != exitOK {
+	if code, _, stderr := k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03", "--allow-dirty"); code != exit.OK {
 		t.Fatal(stderr)
 	}
 	packages, err := filepath.Glob(filepath.Join(k.home, "submission-*"))
@@ -35,7 +36,7 @@ func TestExportVoid(t *testing.T) {
 	var tables, logs, written []string
 	for i, dir := range []string{k.dir, packages[0]} {
 		code, lines, stderr := k.command("export", dir, "--format", "leaderboard")
-		if code != exitOK || lines != string(want) || !strings.Contains(lines, `{"model_answer":"","reasoning_trace":"The record says so.","task_id":"`+leakTask+`"}`) {
+		if code != exit.OK || lines != string(want) || !strings.Contains(lines, `{"model_answer":"","reasoning_trace":"The record says so.","task_id":"`+leakTask+`"}`) {
 			t.Errorf("exit code %d\n%s\n%s", code, lines, stderr)
 		}
 		if !strings.Contains(stderr, "gaia: void: 1 task by adjudication\n") {
@@ -43,11 +44,11 @@ func TestExportVoid(t *testing.T) {
 		}
 		code, table, _ := k.command("export", dir, "--format", "csv")
 		rows, err := csv.NewReader(strings.NewReader(table)).ReadAll()
-		if code != exitOK || err != nil || len(rows) != 4 || rows[1][len(rows[1])-1] != "true" || rows[2][len(rows[2])-1] != "false" {
+		if code != exit.OK || err != nil || len(rows) != 4 || rows[1][len(rows[1])-1] != "true" || rows[2][len(rows[2])-1] != "false" {
 			t.Errorf("exit code %d, %v\n%s", code, err, table)
 		}
 		log := filepath.Join(k.home, []string{"run.eval", "package.eval"}[i])
-		if code, stdout, stderr := k.command("export", dir, "--format", "inspect", "-o", log); code != exitOK || stdout != "" || !strings.Contains(stderr, "gaia: wrote "+log+"\n") {
+		if code, stdout, stderr := k.command("export", dir, "--format", "inspect", "-o", log); code != exit.OK || stdout != "" || !strings.Contains(stderr, "gaia: wrote "+log+"\n") {
 			t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 		}
 		data, err := os.ReadFile(log)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -275,7 +276,7 @@ func (b *bench) do(c string) {
 	case word == "submit":
 		b.submit(rest)
 	case word == "gaia":
-		if code, stdout, stderr := b.command(b.args(rest)...); code != exitOK {
+		if code, stdout, stderr := b.command(b.args(rest)...); code != exit.OK {
 			b.Fatalf("%s: exit code %d\n%s%s", c, code, stdout, stderr)
 		}
 	case word == "save":
@@ -392,7 +393,7 @@ func (b *bench) submit(flags string) {
 	name := map[bool]string{false: "package", true: "public"}[public]
 	b.must(os.MkdirAll(b.path(name), 0o755))
 	args := append([]string{"submit", "--allow-dirty", "--date", "2026-03-04", "--out", b.path(name), b.path("run")}, strings.Fields(flags)...)
-	if code, stdout, stderr := b.command(args...); code != exitOK {
+	if code, stdout, stderr := b.command(args...); code != exit.OK {
 		b.Fatalf("submit: exit code %d\n%s%s", code, stdout, stderr)
 	}
 	made, err := filepath.Glob(b.path(name) + "/submission-*")
@@ -512,7 +513,7 @@ func (b *bench) verdict(c string) {
 	code, stdout, stderr := b.command(args...)
 	stdout = strings.ReplaceAll(stdout, `"rule_id": "`, `"rule_id":"`)
 	text := strings.Join(strings.Fields(stdout+" "+stderr), " ")
-	if kind != "flagged" && code != want || kind == "flagged" && code != exitOK && code != exitFindings || !strings.Contains(text, part) {
+	if kind != "flagged" && code != want || kind == "flagged" && code != exit.OK && code != exit.Findings || !strings.Contains(text, part) {
 		if kind == "flagged" && args[0] == "audit" {
 			stdout = strings.Join(regexp.MustCompile(`"rule_id": ?"[^"]+"`).FindAllString(stdout, -1), "\n") + "\n"
 		}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
@@ -45,9 +46,9 @@ func TestFullDisk(t *testing.T) {
 		code         int
 		error, hint  string
 	}{
-		{"continue", "--submit-intent", exitIncomplete, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: make room or repair the disk, then: gaia resume "},
-		{"continue", "--submit-intent=false", exitIncomplete, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: make room or repair the disk, then: gaia resume "},
-		{"stop", "--submit-intent", exitIncomplete, "gaia: error: evidence could not be recorded: write events.jsonl: no space left on device", "gaia: hint: the run stays not submittable\n"},
+		{"continue", "--submit-intent", exit.Incomplete, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: make room or repair the disk, then: gaia resume "},
+		{"continue", "--submit-intent=false", exit.Incomplete, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: make room or repair the disk, then: gaia resume "},
+		{"stop", "--submit-intent", exit.Incomplete, "gaia: error: evidence could not be recorded: write events.jsonl: no space left on device", "gaia: hint: the run stays not submittable\n"},
 	} {
 		t.Run(tt.flag+tt.intent, func(t *testing.T) {
 			disk := smallDisk(t, 120) // which nothing but the journal fills up: the tasks have no attachments
@@ -66,22 +67,22 @@ func TestFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			whole := before[:bytes.LastIndexByte(before, '\n')+1]
-			if code, _, stderr := command(t, "verify", "--trusted-key", key+".pub", found[0]); code != exitIncomplete {
+			if code, _, stderr := command(t, "verify", "--trusted-key", key+".pub", found[0]); code != exit.Incomplete {
 				t.Errorf("verify: exit code %d\n%s", code, stderr)
 			}
 			if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 				t.Fatal(err)
 			}
-			if code, stdout, stderr := command(t, "resume", "--key", key, found[0]); code != exitIncomplete || stdout != "" || !strings.Contains(stderr, "read-only file system\ngaia: hint: ") {
+			if code, stdout, stderr := command(t, "resume", "--key", key, found[0]); code != exit.Incomplete || stdout != "" || !strings.Contains(stderr, "read-only file system\ngaia: hint: ") {
 				t.Errorf("resume where nothing can be written: exit code %d\n%s%s", code, stdout, stderr)
 			}
-			if code, _, stderr := command(t, "run", "--key", key, "--out", filepath.Join(disk, "more")); code != exitFailure || !strings.Contains(stderr, "read-only file system\ngaia: hint: ") {
+			if code, _, stderr := command(t, "run", "--key", key, "--out", filepath.Join(disk, "more")); code != exit.Failure || !strings.Contains(stderr, "read-only file system\ngaia: hint: ") {
 				t.Errorf("run where nothing can be written: exit code %d\n%s", code, stderr)
 			}
 			if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=8m"); err != nil {
 				t.Fatal(err)
 			}
-			if code, _, stderr := command(t, "resume", "--key", key, found[0]); code != exitFindings && tt.intent == "--submit-intent" || code != exitOK && tt.intent != "--submit-intent" {
+			if code, _, stderr := command(t, "resume", "--key", key, found[0]); code != exit.Findings && tt.intent == "--submit-intent" || code != exit.OK && tt.intent != "--submit-intent" {
 				t.Errorf("resume: exit code %d\n%s", code, stderr)
 			}
 			after, err := os.ReadFile(filepath.Join(found[0], "events.jsonl"))
@@ -91,13 +92,13 @@ func TestFullDisk(t *testing.T) {
 			if err := os.Remove(filepath.Join(found[0], "unsubmittable")); err != nil { // which hides nothing
 				t.Fatal(err)
 			}
-			if code, _, stderr := command(t, "submit", "--key", key, "-o", disk, found[0]); code != exitFindings || !strings.Contains(stderr, "gaia: reason: recording failed during the run, ") {
+			if code, _, stderr := command(t, "submit", "--key", key, "-o", disk, found[0]); code != exit.Findings || !strings.Contains(stderr, "gaia: reason: recording failed during the run, ") {
 				t.Errorf("submit: exit code %d\n%s", code, stderr)
 			}
 			if code, stdout, stderr := command(t, "verify", "--trusted-key", key+".pub", found[0]); !strings.Contains(stdout, "unsubmittable  evidence could not be recorded: ") {
 				t.Errorf("verify: exit code %d\n%s%s", code, stdout, stderr)
 			}
-			if code, _, stderr := trustingKey(t, own.Public(), "audit", found[0]); code != exitFindings || !strings.Contains(stderr, "gaia: error: the audit is not clean: ") {
+			if code, _, stderr := trustingKey(t, own.Public(), "audit", found[0]); code != exit.Findings || !strings.Contains(stderr, "gaia: error: the audit is not clean: ") {
 				t.Errorf("audit: exit code %d\n%s", code, stderr)
 			}
 		})
@@ -108,7 +109,7 @@ func TestFullDisk(t *testing.T) {
 func TestNoRoomAtAll(t *testing.T) {
 	disk := smallDisk(t, 16)
 	code, stdout, stderr := command(t, "run", "--out", filepath.Join(disk, "runs"))
-	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no space left on device") || !strings.Contains(stderr, "gaia: hint: ") {
+	if code != exit.Failure || stdout != "" || !strings.Contains(stderr, "no space left on device") || !strings.Contains(stderr, "gaia: hint: ") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	if left, err := os.ReadDir(filepath.Join(disk, "runs")); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) != 0 {
@@ -123,7 +124,7 @@ func TestNoRoomForArchive(t *testing.T) {
 	path := spilling(t)
 	t.Setenv("TMPDIR", smallDisk(t, 256))
 	code, stdout, stderr := command(t, "verify", path)
-	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no space left on device\ngaia: hint: make room there, or name another directory by TMPDIR\n") {
+	if code != exit.Failure || stdout != "" || !strings.Contains(stderr, "no space left on device\ngaia: hint: make room there, or name another directory by TMPDIR\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != 0 {
@@ -139,7 +140,7 @@ func TestNoRoomToPack(t *testing.T) {
 	if _, err := sign.CreateKey(key, rand.Reader); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := command(t, "run", "--submit-intent", "--limit", "3", "--key", key, "--out", runs); code != exitOK {
+	if code, _, stderr := command(t, "run", "--submit-intent", "--limit", "3", "--key", key, "--out", runs); code != exit.OK {
 		t.Fatal(stderr)
 	}
 	found, err := filepath.Glob(filepath.Join(runs, "01*"))
@@ -150,11 +151,11 @@ func TestNoRoomToPack(t *testing.T) {
 	for kib := 640; kib >= 16; kib -= 48 {
 		disk := smallDisk(t, kib)
 		code, stdout, stderr := command(t, "submit", "--archive", "--key", key, "--out", filepath.Join(disk, "out"), found[0])
-		if code == exitOK && full == 0 {
+		if code == exit.OK && full == 0 {
 			continue
 		}
 		full++
-		if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no space left on device\ngaia: hint: make room, or choose another place with --out\n") {
+		if code != exit.Failure || stdout != "" || !strings.Contains(stderr, "no space left on device\ngaia: hint: make room, or choose another place with --out\n") {
 			t.Errorf("%d KiB: exit code %d\n%s%s", kib, code, stdout, stderr)
 		}
 		if left, err := os.ReadDir(disk); err != nil || len(left) != 0 {

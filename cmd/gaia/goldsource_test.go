@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
@@ -91,7 +92,7 @@ func TestGoldFor(t *testing.T) {
 		}
 		var fault *trajectory.Fault
 		errs.Reset()
-		if !errors.As(err, &fault) || fault.File != tt.file || !strings.Contains(fault.Reason, tt.why) || a.exit(err) != exitEvidence ||
+		if !errors.As(err, &fault) || fault.File != tt.file || !strings.Contains(fault.Reason, tt.why) || a.exit(err) != exit.Evidence ||
 			strings.Contains(errs.String(), "gaia: hint: ") != (tt.hint != "") || !strings.Contains(errs.String(), tt.hint) {
 			t.Errorf("%s: %v\n%s", tt.name, err, errs.String())
 		}
@@ -132,7 +133,7 @@ func TestCompareQuestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = a.compareQuestions(t.Context(), sourceFixtures, &rundir.Run{Fold: f})
-	if a.exit(err) != exitEvidence || !strings.Contains(errs.String(), `has another question of task "`+f.Tasks[1].Plan.TaskID+`" than `) || !strings.Contains(errs.String(), "ask the signer") {
+	if a.exit(err) != exit.Evidence || !strings.Contains(errs.String(), `has another question of task "`+f.Tasks[1].Plan.TaskID+`" than `) || !strings.Contains(errs.String(), "ask the signer") {
 		t.Errorf("%v\n%s", err, errs.String())
 	}
 }
@@ -143,7 +144,7 @@ func TestGoldForAttachments(t *testing.T) {
 	var errs bytes.Buffer
 	a := &app{stderr: &errs, getenv: func(string) string { return "" }}
 	p := newProgram(t)
-	p.want(exitOK, "run", "--sample", "20", "--seed", "1")
+	p.want(exit.OK, "run", "--sample", "20", "--seed", "1")
 	m, _, _, err := rundir.ReadPlan(os.DirFS(p.runDir()))
 	if err != nil {
 		t.Fatal(err)
@@ -163,13 +164,13 @@ func TestGoldForAttachments(t *testing.T) {
 	if err := os.WriteFile(file, []byte("another"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.goldFor(t.Context(), sourceDir+dir, m); a.exit(err) != exitEvidence || !strings.Contains(errs.String(), "manifest.json: has another attachment of task ") {
+	if _, err := a.goldFor(t.Context(), sourceDir+dir, m); a.exit(err) != exit.Evidence || !strings.Contains(errs.String(), "manifest.json: has another attachment of task ") {
 		t.Errorf("%v\n%s", err, errs.String())
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.goldFor(t.Context(), sourceDir+dir, m); a.exit(err) != exitFailure || !strings.Contains(errs.String(), "comparing attachments with the plan: the attachment of task ") {
+	if _, err := a.goldFor(t.Context(), sourceDir+dir, m); a.exit(err) != exit.Failure || !strings.Contains(errs.String(), "comparing attachments with the plan: the attachment of task ") {
 		t.Errorf("%v\n%s", err, errs.String())
 	}
 }
@@ -177,10 +178,10 @@ func TestGoldForAttachments(t *testing.T) {
 // TestLookAlikeSource: a dataset of the hub whose name can be mistaken for GAIA's is a
 // usage error.
 func TestLookAlikeSource(t *testing.T) {
-	for name, want := range map[string]int{"gaia-benchmark/GAIA": exitOK, "alice/my-gaia": exitOK, "gaia-benchmark/GAΙA": exitUsage, "gaia-benchmark/GAIA\u200b": exitUsage, "gaia-benchmark/GAlA": exitUsage} {
+	for name, want := range map[string]int{"gaia-benchmark/GAIA": exit.OK, "alice/my-gaia": exit.OK, "gaia-benchmark/GAΙA": exit.Usage, "gaia-benchmark/GAIA\u200b": exit.Usage, "gaia-benchmark/GAlA": exit.Usage} {
 		var errs bytes.Buffer
 		a := &app{stderr: &errs}
-		if err := (&taskFlags{source: sourceRepo + name}).checkSource(); err == nil && want != exitOK || err != nil && (a.exit(err) != want || !strings.Contains(errs.String(), "gaia: error: the dataset name ")) {
+		if err := (&taskFlags{source: sourceRepo + name}).checkSource(); err == nil && want != exit.OK || err != nil && (a.exit(err) != want || !strings.Contains(errs.String(), "gaia: error: the dataset name ")) {
 			t.Errorf("%q: %v\n%s", name, err, errs.String())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -31,13 +32,13 @@ func TestTranscriptionModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"run", "--no-preflight", "--source", "dir:data", "--model", endpoint.Model, "--transcription-model", endpoint.Hearing, "--prices", prices, "--max-cost", "1"}
-	out := p.want(exitOK, append(args, "--base-url", server.URL, "--cassette", "record:tape")...)
+	out := p.want(exit.OK, append(args, "--base-url", server.URL, "--cassette", "record:tape")...)
 	if !strings.Contains(out, "3 solved, 1 failed") {
 		t.Errorf("run says:\n%s", out)
 	}
 	dir := p.newest()
-	p.want(exitOK, "verify", dir)
-	p.want(exitOK, "audit", dir)
+	p.want(exit.OK, "verify", dir)
+	p.want(exit.OK, "audit", dir)
 	if m := p.plan(dir); m.Transcription == nil || m.Transcription.Model != endpoint.Hearing {
 		t.Errorf("the plan has %+v", m.Transcription)
 	}
@@ -49,7 +50,7 @@ func TestTranscriptionModel(t *testing.T) {
 	if cost := found.Summary().CostMicroUSD; asked.Heard != tasks.Count || cost == nil || *cost != asked.CostMicroUSD {
 		t.Errorf("cost %v; the endpoint counted %+v", cost, asked)
 	}
-	out = p.want(exitOK, append(args, "--base-url", "https://api.example/v1", "--cassette", "replay:tape")...)
+	out = p.want(exit.OK, append(args, "--base-url", "https://api.example/v1", "--cassette", "replay:tape")...)
 	if now := server.Counts(); now.Heard != asked.Heard || now.Requests != asked.Requests || !strings.Contains(out, "3 solved, 1 failed") {
 		t.Errorf("%+v became %+v; run says:\n%s", asked, now, out)
 	}

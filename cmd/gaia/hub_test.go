@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -60,12 +61,12 @@ func TestHub(t *testing.T) {
 	p.env = env
 	run := []string{"run", "--submit-intent", "--base-url", serveModel(t), "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks}
 
-	out := p.want(exitFailure, run...)
+	out := p.want(exit.Failure, run...)
 	if !strings.Contains(out, "gaia: error: ") || !strings.Contains(out, "is only for those who accepted its terms, and no token was found (neither in HF_TOKEN nor in "+p.dir+"/.cache/huggingface/token)") ||
 		!strings.Contains(out, "gaia: hint: accept its terms, logged in, at "+server.URL+"/datasets/gaia-benchmark/GAIA") || !strings.Contains(out, "gaia: hint: make a token at ") {
 		t.Errorf("without a token run says:\n%s", out)
 	}
-	if out := p.want(exitFailure, append(run, "--revision", "v9")...); !strings.Contains(out, "accepted its terms") {
+	if out := p.want(exit.Failure, append(run, "--revision", "v9")...); !strings.Contains(out, "accepted its terms") {
 		t.Errorf("without a token run says:\n%s", out)
 	}
 	if found, err := os.ReadDir(filepath.Join(p.dir, "runs")); err == nil {
@@ -79,7 +80,7 @@ func TestHub(t *testing.T) {
 	if err := os.WriteFile(token, []byte(hubToken+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said := p.want(exitOK, run...)
+	said := p.want(exit.OK, run...)
 	if !strings.Contains(said, "gaia: hub: fetched 2023/validation/metadata.parquet, ") ||
 		!strings.Contains(said, "gaia: warning: split validation has 40 tasks (14/17/9 by level), where GAIA has 165 (53/86/26)") || strings.Contains(said, "rehearsal") {
 		t.Errorf("run says:\n%s", said)
@@ -91,12 +92,12 @@ func TestHub(t *testing.T) {
 	if d := m.Dataset; d.Hub != server.URL || d.Name != loader.GAIA || d.Revision != hubCommit || d.Levels != [3]int{14, 17, 9} || d.SplitSize != 40 {
 		t.Errorf("the plan has %+v", d)
 	}
-	said += p.want(exitOK, "audit", p.runDir()) + p.want(exitOK, "submit", p.runDir())
+	said += p.want(exit.OK, "audit", p.runDir()) + p.want(exit.OK, "submit", p.runDir())
 	packages, err := filepath.Glob(filepath.Join(p.dir, "submission-*"))
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("packages %q, %v", packages, err)
 	}
-	said += p.want(exitOK, "verify", packages[0])
+	said += p.want(exit.OK, "verify", packages[0])
 	if server.Leaks() > 0 || strings.Contains(said, hubToken) {
 		t.Errorf("the token was shown or taken elsewhere (%d):\n%s", server.Leaks(), said)
 	}
@@ -156,17 +157,17 @@ func TestHubResume(t *testing.T) {
 	// The plan has the digests of the attachments: without one of them there is no run.
 	server.Fail(hub.Match{Method: "HEAD", Path: ".xlsx"}, -1, hub.Answer(404, "text/plain", "", "X-Error-Code", "EntryNotFound"))
 	command := []string{"run", "--no-preflight", "--model", fixtures.Model, "--base-url", model, "--task", "fab1e008-0000-4000-8000-000000000008"}
-	out := p.want(exitFailure, command...)
+	out := p.want(exit.Failure, command...)
 	if !strings.Contains(out, "gaia: error: the attachment of task ") {
 		t.Errorf("run says:\n%s", out)
 	}
 	server.Heal()
-	out = p.want(exitIncomplete, command...)
+	out = p.want(exit.Incomplete, command...)
 	if !strings.Contains(out, "fetched 2023/validation/fab1e008-0000-4000-8000-000000000008.xlsx") || !strings.Contains(out, ", then: gaia resume runs/") || strings.Contains(out, "--source") {
 		t.Errorf("run says:\n%s", out)
 	}
 	server.SetRef("main", strings.Repeat("0", 40))
-	if out = p.want(exitIncomplete, "resume", p.runDir(), "--base-url", model); !strings.Contains(out, "the key is not valid") {
+	if out = p.want(exit.Incomplete, "resume", p.runDir(), "--base-url", model); !strings.Contains(out, "the key is not valid") {
 		t.Errorf("resume says:\n%s", out)
 	}
 	if err := server.Close(); err != nil {
@@ -174,8 +175,8 @@ func TestHubResume(t *testing.T) {
 	}
 	open.Store(true)
 	p.env = append(p.env, "HF_HUB_OFFLINE=1")
-	p.want(exitOK, "resume", p.runDir(), "--base-url", model)
-	p.want(exitOK, "verify", p.runDir())
+	p.want(exit.OK, "resume", p.runDir(), "--base-url", model)
+	p.want(exit.OK, "verify", p.runDir())
 }
 
 // TestHubResumeOneSplit: a run whose split was planned without the other, offline, goes on with it, and the other way
@@ -188,7 +189,7 @@ func TestHubResumeOneSplit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProgram(t)
 			p.env = append(env, "HF_TOKEN="+hubToken)
-			p.want(exitOK, "tasks", "download", "--source", "hub")
+			p.want(exit.OK, "tasks", "download", "--source", "hub")
 			other := filepath.Join(p.dir, ".cache/huggingface/hub/datasets--gaia-benchmark--GAIA/snapshots", hubCommit, "2023/test")
 			if err := os.RemoveAll(other); err != nil {
 				t.Fatal(err)
@@ -200,7 +201,7 @@ func TestHubResumeOneSplit(t *testing.T) {
 				before, after = offline, online
 			}
 			open.Store(false)
-			before.want(exitIncomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", offlineTasks)
+			before.want(exit.Incomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", offlineTasks)
 			if _, err := os.Stat(other); (err != nil) != offlineFirst {
 				t.Fatalf("split test is there: %v", err)
 			}
@@ -208,8 +209,8 @@ func TestHubResumeOneSplit(t *testing.T) {
 				t.Fatal(err)
 			}
 			open.Store(true)
-			after.want(exitOK, "resume", p.runDir(), "--base-url", model)
-			p.want(exitOK, "verify", p.runDir())
+			after.want(exit.OK, "resume", p.runDir(), "--base-url", model)
+			p.want(exit.OK, "verify", p.runDir())
 		})
 	}
 	if server.Leaks() > 0 {
@@ -223,21 +224,21 @@ func TestHubResumeElsewhere(t *testing.T) {
 	model, _ := gatedModel(t, "the key is not valid")
 	p := newProgram(t)
 	p.env = append(env, "HF_TOKEN="+hubToken)
-	p.want(exitIncomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", offlineTasks)
+	p.want(exit.Incomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", offlineTasks)
 	before := len(server.Requests())
-	if out := p.want(exitUsage, "resume", p.runDir(), "--base-url", model, "--source", "hub:other/x"); !strings.Contains(out, "the run is of gaia-benchmark/GAIA on the hub, not of hub:other/x") ||
+	if out := p.want(exit.Usage, "resume", p.runDir(), "--base-url", model, "--source", "hub:other/x"); !strings.Contains(out, "the run is of gaia-benchmark/GAIA on the hub, not of hub:other/x") ||
 		!strings.Contains(out, "gaia: hint: leave --source out") {
 		t.Errorf("resume of another dataset says:\n%s", out)
 	}
 	for endpoint, asks := range map[string]string{"": "https://huggingface.co", noHub: noHub} {
 		p.env = []string{"HF_TOKEN=" + hubToken, "HF_ENDPOINT=" + endpoint}
-		out := p.want(exitUsage, "resume", p.runDir(), "--base-url", model)
+		out := p.want(exit.Usage, "resume", p.runDir(), "--base-url", model)
 		if !strings.Contains(out, "the run is of a dataset of the hub "+server.URL+", not of "+asks) || !strings.Contains(out, "gaia: hint: set HF_ENDPOINT to it") {
 			t.Errorf("resume at another hub says:\n%s", out)
 		}
 	}
 	p.env = []string{"HF_ENDPOINT=https://me:invented-password@hub.example"}
-	if out := p.want(exitUsage, "resume", p.runDir(), "--base-url", model); !strings.Contains(out, "the endpoint of the hub holds credentials") || strings.Contains(out, "password") {
+	if out := p.want(exit.Usage, "resume", p.runDir(), "--base-url", model); !strings.Contains(out, "the endpoint of the hub holds credentials") || strings.Contains(out, "password") {
 		t.Errorf("resume with a password says:\n%s", out)
 	}
 	if n := len(server.Requests()); n != before {
@@ -262,7 +263,7 @@ func TestHubTokenIsRedacted(t *testing.T) {
 	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exitIncomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", offlineTasks)
+	out := p.want(exit.Incomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", offlineTasks)
 	if strings.Contains(out, token) || !strings.Contains(out, "no worker for [redacted], sorry") {
 		t.Errorf("run says:\n%s", out)
 	}
@@ -288,7 +289,7 @@ func TestHubSignal(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(out.String(), "gaia: error: interrupted") || strings.Contains(out.String(), "saved") {
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exit.Interrupted || !strings.Contains(out.String(), "gaia: error: interrupted") || strings.Contains(out.String(), "saved") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	if found, err := os.ReadDir(filepath.Join(p.dir, "runs")); err == nil {

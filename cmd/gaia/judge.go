@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -213,7 +214,7 @@ func (a *app) verifyCache(q *cacheQuery) error {
 	if err != nil || len(bad) == 0 {
 		return err
 	}
-	f := &failure{Code: exitEvidence, Reasons: badEntries(c.dir, bad), Hints: cacheHints(c.dir, bad)}
+	f := &failure{Code: exit.Evidence, Reasons: badEntries(c.dir, bad), Hints: cacheHints(c.dir, bad)}
 	f.Err = fmt.Errorf("%d of %s in the judge cache do not verify", len(bad), entriesOf(v.Checked))
 	if c.Shut() != "" {
 		f.Err, f.Reasons = shutCache(c), nil
@@ -292,7 +293,7 @@ func (a *app) judgeCache(key sign.Key, resumed bool) (*judgecache.Cache, error) 
 func (a *app) judgeCacheDir(hint string) (string, error) {
 	base := a.xdg("XDG_CACHE_HOME", ".cache")
 	if base == "" {
-		return "", fail(exitFailure, errors.New("no place for the judge cache: neither XDG_CACHE_HOME nor HOME is set"), hint)
+		return "", fail(exit.Failure, errors.New("no place for the judge cache: neither XDG_CACHE_HOME nor HOME is set"), hint)
 	}
 	return filepath.Join(base, "gaia", "judgments"), nil
 }
@@ -375,7 +376,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	fmt.Fprintf(a.stderr, "gaia: asking %s at %s about %d answers without content\n", view.Line(e.Name), view.Line(e.Origin), len(judge.Battery()))
 	t := grading.TestJudge(ctx, *e, time.Now)
 	if ctx.Err() != nil {
-		return fail(exitInterrupted, errors.New("interrupted; nothing is kept of it"))
+		return fail(exit.Interrupted, errors.New("interrupted; nothing is kept of it"))
 	}
 	if err := known.keep(t); err != nil {
 		a.warn("the outcome is not kept: " + err.Error())
@@ -507,7 +508,7 @@ func withoutCache(err error) error {
 // badOutcome is the failure that what is remembered does not verify.
 func badOutcome(dir string, bad judgecache.Bad) error {
 	all := []judgecache.Bad{bad}
-	f := &failure{Code: exitEvidence, Err: errors.New("the stored result of an earlier self-test of this judge does not verify"), Reasons: badEntries(dir, all)}
+	f := &failure{Code: exit.Evidence, Err: errors.New("the stored result of an earlier self-test of this judge does not verify"), Reasons: badEntries(dir, all)}
 	if bad.Name == judgecache.Place {
 		f.Err, f.Reasons = fmt.Errorf("the judge cache %q is %s", dir, bad.Reason), nil
 	}
@@ -585,7 +586,7 @@ func checkFailure(out checkedJudge, t grading.SelfTest, entry string) error {
 	const another = "take another model with --judge-model: without a judge the official scores stand alone"
 	switch {
 	case out.Withstood && out.Remembered == outcomePaid:
-		return fail(exitFindings, errors.New("this judge failed an earlier self-test, and that result counts until its entry is deleted"),
+		return fail(exit.Findings, errors.New("this judge failed an earlier self-test, and that result counts until its entry is deleted"),
 			"rm "+view.Quote(entry), another)
 	case out.Withstood:
 		return nil
@@ -594,13 +595,13 @@ func checkFailure(out checkedJudge, t grading.SelfTest, entry string) error {
 		if t.Why != nil {
 			err = t.Why
 		}
-		return fail(exitFailure, fmt.Errorf("asking the judge: %w", err), judgeRemedies(t.Why)...)
+		return fail(exit.Failure, fmt.Errorf("asking the judge: %w", err), judgeRemedies(t.Why)...)
 	}
 	why := runview.ExplainBattery(&rundir.BatterySummary{Paid: t.Paid, Put: t.Put, Refused: t.Refused, Unreadable: t.Unreadable})
 	if len(t.Paid) == 0 && out.Remembered == outcomeWithstood {
-		return fail(exitFindings, errors.New("this judge failed its self-test: "+why), "runs use the earlier result, which it passed, until you delete it: rm "+view.Quote(entry))
+		return fail(exit.Findings, errors.New("this judge failed its self-test: "+why), "runs use the earlier result, which it passed, until you delete it: rm "+view.Quote(entry))
 	}
-	return fail(exitFindings, errors.New("no verdict of this judge counts: "+why), another)
+	return fail(exit.Findings, errors.New("no verdict of this judge counts: "+why), another)
 }
 
 // judgeRemedies says what can be done about a request that failed, where more is
@@ -708,7 +709,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	case audit.SameJudge(plan, j.Run.Manifest):
 		return usage("give another model or endpoint: the run's first judgment stays the run's", "%q at %s is the run's own judge", view.Line(plan.Model), view.Line(plan.Origin))
 	case err == nil:
-		return fail(exitFailure, fmt.Errorf("this judge has judged the run: %q", path), "a judge judges a run once: give another model or endpoint", "gaia verify "+view.Quote(dir))
+		return fail(exit.Failure, fmt.Errorf("this judge has judged the run: %q", path), "a judge judges a run once: give another model or endpoint", "gaia verify "+view.Quote(dir))
 	}
 	if j.Cache, err = a.laterVerdicts(c, key); err != nil {
 		return err
@@ -725,16 +726,16 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	context.AfterFunc(ctx, stop)
 	r, err := j.Judgment(ctx)
 	if cache := (*grading.CacheError)(nil); errors.As(err, &cache) {
-		return a.badCache(cache, exitEvidence, "nothing was written; --no-judge-cache judges without the cache")
+		return a.badCache(cache, exit.Evidence, "nothing was written; --no-judge-cache judges without the cache")
 	}
 	if ctx.Err() != nil {
-		return fail(exitInterrupted, errors.New("interrupted; nothing was written"), "repeat the command: what the judge has said is in the judge cache")
+		return fail(exit.Interrupted, errors.New("interrupted; nothing was written"), "repeat the command: what the judge has said is in the judge cache")
 	}
 	if errors.Is(err, grading.ErrBudget) {
-		return fail(exitIncomplete, fmt.Errorf("--max-cost %s: %w; nothing was written", view.Dollars(&j.MaxCost), err), "repeat the command with a higher --max-cost: what the judge has said is in the judge cache")
+		return fail(exit.Incomplete, fmt.Errorf("--max-cost %s: %w; nothing was written", view.Dollars(&j.MaxCost), err), "repeat the command with a higher --max-cost: what the judge has said is in the judge cache")
 	}
 	if asked := (*llm.Error)(nil); errors.As(err, &asked) {
-		return fail(exitFailure, err, append(judgeRemedies(asked), "nothing was written; what the judge has said is in the judge cache")...)
+		return fail(exit.Failure, err, append(judgeRemedies(asked), "nothing was written; what the judge has said is in the judge cache")...)
 	}
 	if err != nil {
 		return err
@@ -774,17 +775,17 @@ func judgeableRun(dir string) (j grading.Rejudging, before int, err error) {
 		return j, 0, incomplete(dir, j.Run)
 	}
 	if !j.Run.Scored() {
-		return j, 0, fail(exitFailure, errors.New("the run has no gold answers, so there is nothing to judge by"))
+		return j, 0, fail(exit.Failure, errors.New("the run has no gold answers, so there is nothing to judge by"))
 	}
 	if _, attempts := audit.Rejudged(j.Run); len(attempts) == 0 {
-		return j, 0, fail(exitFailure, errors.New("the official scorer called no answer of the run wrong, so there is nothing to judge"))
+		return j, 0, fail(exit.Failure, errors.New("the official scorer called no answer of the run wrong, so there is nothing to judge"))
 	}
 	gold, err := grading.PrivateGold(dir)
 	if err != nil {
 		return j, 0, err
 	}
 	if gold == nil {
-		return j, 0, fail(exitFailure, fmt.Errorf("%s is missing, which holds the gold answers", grading.PrivateFile), "judge where the run was made")
+		return j, 0, fail(exit.Failure, fmt.Errorf("%s is missing, which holds the gold answers", grading.PrivateFile), "judge where the run was made")
 	}
 	j.Gold, err = gold.Of(j.Run.Manifest)
 	return j, len(later), grading.PrivateFault(err)
@@ -839,7 +840,7 @@ func (a *app) laterVerdicts(c *judgeCheck, key sign.Key) (*judgecache.Cache, err
 		return nil, withoutCache(err)
 	}
 	if swept := cache.Sweep(); len(swept.Bad) > 0 {
-		return nil, a.badCache(&grading.CacheError{Dir: cache.Dir(), Sweep: swept}, exitEvidence, "nothing was asked of the judge; --no-judge-cache judges without the cache")
+		return nil, a.badCache(&grading.CacheError{Dir: cache.Dir(), Sweep: swept}, exit.Evidence, "nothing was asked of the judge; --no-judge-cache judges without the cache")
 	}
 	return cache, nil
 }

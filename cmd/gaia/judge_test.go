@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
@@ -77,7 +78,7 @@ func TestJudgeBabbles(t *testing.T) {
 		t.Helper()
 		b.words.Store(words)
 		b.asked.Store(0)
-		out := p.want(exitOK, "run", "--source", "dir:data", "--base-url", front.URL+model.Path, "--model", fixtures.Model,
+		out := p.want(exit.OK, "run", "--source", "dir:data", "--base-url", front.URL+model.Path, "--model", fixtures.Model,
 			"--judge-model", fixtures.JudgeModel, "--max-task-cost", "off", "--task", offlineTasks)
 		if strings.Count(out, "this run cannot be submitted: it was planned without --submit-intent\n") != 2 {
 			t.Errorf("a real run without --submit-intent does not say at its start and in its summary that it cannot be submitted:\n%s", out)
@@ -118,7 +119,7 @@ func TestGullibleJudgeIsSaid(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exitOK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
+	out := p.want(exit.OK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
 		"--judge-model", fixtures.GullibleJudgeModel, "--max-task-cost", "off", "--task", offlineTasks)
 	dir := p.newest()
 	for _, want := range []string{
@@ -133,13 +134,13 @@ func TestGullibleJudgeIsSaid(t *testing.T) {
 	if strings.Contains(out, "judged          95 %") || !strings.Contains(out, "official") {
 		t.Errorf("a score of the judge is shown:\n%s", out)
 	}
-	if out := p.want(exitOK, "audit", dir); !strings.Contains(out, "kept from it 1") || !strings.Contains(out, "its verdicts do not count") {
+	if out := p.want(exit.OK, "audit", dir); !strings.Contains(out, "kept from it 1") || !strings.Contains(out, "its verdicts do not count") {
 		t.Errorf("the audit says:\n%s", out)
 	}
-	if out := p.want(exitOK, "audit", "--format", "json", dir); !strings.Contains(out, `"withheld":1`) {
+	if out := p.want(exit.OK, "audit", "--format", "json", dir); !strings.Contains(out, `"withheld":1`) {
 		t.Errorf("the report says:\n%s", out)
 	}
-	p.want(exitOK, "submit", dir)
+	p.want(exit.OK, "submit", dir)
 	packages, err := filepath.Glob(filepath.Join(p.dir, "submission-*"))
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("packages: %v, %v", packages, err)
@@ -151,7 +152,7 @@ func TestGullibleJudgeIsSaid(t *testing.T) {
 	if text := string(readme); !strings.Contains(text, "**No verdict of the judge counts:**") || !strings.Contains(text, "kept from it 1") || strings.Contains(text, "with the LLM judge:") {
 		t.Errorf("the package says:\n%s", text)
 	}
-	p.want(exitOK, "verify", packages[0])
+	p.want(exit.OK, "verify", packages[0])
 }
 
 // TestRunWithoutJudge: a run without an LLM judge has no judged value in any of its
@@ -162,27 +163,27 @@ func TestRunWithoutJudge(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]string{"run": p.want(exitOK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
+	out := map[string]string{"run": p.want(exit.OK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
 		"--max-task-cost", "off", "--task", offlineTasks)}
 	if strings.Contains(out["run"], "cannot be submitted") {
 		t.Errorf("a run with --submit-intent says:\n%s", out["run"])
 	}
 	dir := p.runDir()
-	out["run --json"] = p.want(exitOK, "show", "--json", dir)
-	out["show"] = p.want(exitOK, "show", dir)
+	out["run --json"] = p.want(exit.OK, "show", "--json", dir)
+	out["show"] = p.want(exit.OK, "show", dir)
 	for _, id := range strings.Split(offlineTasks, ",") {
-		out["show "+id] = p.want(exitOK, "show", dir, id)
+		out["show "+id] = p.want(exit.OK, "show", dir, id)
 	}
 	for format, name := range map[string]string{"csv": "run.csv", "inspect": "run.eval", "leaderboard": "run.jsonl"} {
-		p.want(exitOK, "export", dir, "--format", format, "-o", name)
+		p.want(exit.OK, "export", dir, "--format", format, "-o", name)
 	}
-	out["submit"] = p.want(exitOK, "submit", dir, "--allow-dirty")
+	out["submit"] = p.want(exit.OK, "submit", dir, "--allow-dirty")
 	found, err := filepath.Glob(filepath.Join(p.dir, "submission-*"))
 	if err != nil || len(found) != 1 {
 		t.Fatal(found, err)
 	}
-	out["verify"] = p.want(exitOK, "verify", found[0])
-	out["verify --json"] = p.want(exitOK, "verify", "--json", found[0])
+	out["verify"] = p.want(exit.OK, "verify", found[0])
+	out["verify --json"] = p.want(exit.OK, "verify", "--json", found[0])
 	for _, name := range []string{filepath.Join(dir, "events.jsonl"), filepath.Join(dir, "results.jsonl"), filepath.Join(dir, "summary.json"), filepath.Join(dir, "judgments.jsonl"),
 		filepath.Join(p.dir, "run.csv"), filepath.Join(p.dir, "run.jsonl"), filepath.Join(found[0], "leaderboard.jsonl"), filepath.Join(found[0], "scorecard.json"), filepath.Join(found[0], "README.md")} {
 		data, err := os.ReadFile(name)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
@@ -34,13 +35,13 @@ func TestReadOnlyJudgeCache(t *testing.T) {
 		}
 	}
 	run := []string{"run", "--limit", "12"}
-	says(p.want(exitOK, run...), "judged 3 of 3 (0 from the cache)")
+	says(p.want(exit.OK, run...), "judged 3 of 3 (0 from the cache)")
 	remount(syscall.MS_RDONLY)
-	says(p.want(exitOK, run...), "judged 3 of 3 (3 from the cache)")
+	says(p.want(exit.OK, run...), "judged 3 of 3 (3 from the cache)")
 	remount(0)
 	if err := os.Chmod(filepath.Join(disk, "gaia", "judgments"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	remount(syscall.MS_RDONLY)
-	says(p.want(exitOK, run...), "judged 3 of 3 (0 from the cache)", `reason="a directory that cannot be closed to others"`)
+	says(p.want(exit.OK, run...), "judged 3 of 3 (0 from the cache)", `reason="a directory that cannot be closed to others"`)
 }

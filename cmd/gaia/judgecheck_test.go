@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judge"
@@ -24,17 +25,17 @@ func TestJudgeCheck(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	p := newProgram(t)
-	p.want(exitOK, "judge", "check", "--no-judge-cache")
-	if out := p.want(exitOK, "judge", "cache", "verify"); !strings.Contains(out, "there is no judge cache yet") {
+	p.want(exit.OK, "judge", "check", "--no-judge-cache")
+	if out := p.want(exit.OK, "judge", "cache", "verify"); !strings.Contains(out, "there is no judge cache yet") {
 		t.Errorf("something was kept: %s", out)
 	}
-	out := p.want(exitOK, "judge", "check")
+	out := p.want(exit.OK, "judge", "check")
 	for _, want := range []string{"gaia: rehearsal: a scripted judge", "thought-process", `":"`, "scripted-judge at builtin:scripted-judge: passed its self-test; ", " in, "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
-	if out := p.want(exitOK, "run", "--limit", "12"); !strings.Contains(out, "judge self-test passed before, by the judge cache") || !strings.Contains(out, "judged 3 of 3 (0 from the cache)") {
+	if out := p.want(exit.OK, "run", "--limit", "12"); !strings.Contains(out, "judge self-test passed before, by the judge cache") || !strings.Contains(out, "judged 3 of 3 (0 from the cache)") {
 		t.Errorf("run says:\n%s", out)
 	}
 }
@@ -55,18 +56,18 @@ func TestJudgeCheckGullible(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.dir, "prices.json"), fixtures.Prices(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exitFindings, "judge", "check")
+	out := p.want(exit.Findings, "judge", "check")
 	for _, want := range []string{"failed its self-test", "gaia: error: no verdict of this judge counts: it accepted ", "gaia: hint: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
-	if out := p.want(exitOK, "judge", "cache", "verify"); !strings.Contains(out, "1 entry checked: 1 good") {
+	if out := p.want(exit.OK, "judge", "cache", "verify"); !strings.Contains(out, "1 entry checked: 1 good") {
 		t.Errorf("verify says:\n%s", out)
 	}
 	cmd := p.command("judge", "check", "--json")
 	data, err := cmd.Output()
-	if code := cmd.ProcessState.ExitCode(); code != exitFindings {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Findings {
 		t.Fatalf("exit code %d, %v", code, err)
 	}
 	var got checkedJudge
@@ -82,7 +83,7 @@ func TestJudgeCheckGullible(t *testing.T) {
 	if paid < 20 || got.Withstood || len(got.Items) != len(judge.Battery()) || got.CostMicroUSD == nil || *got.CostMicroUSD == 0 || got.Battery != judge.BatteryDigest() || got.Rehearsal {
 		t.Errorf("%s", data)
 	}
-	out = p.want(exitOK, "judge", "check", "--judge-model", fixtures.JudgeModel)
+	out = p.want(exit.OK, "judge", "check", "--judge-model", fixtures.JudgeModel)
 	if !strings.Contains(out, "scripted-judge at http://127.0.0.1:") {
 		t.Errorf("a flag that is given does not win:\n%s", out)
 	}
@@ -100,21 +101,21 @@ func TestJudgeCheckRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"--base-url " + server.ModelURL, exitUsage, "gaia: error: no judge is given\ngaia: hint: give --judge-model"},
-		{"--judge-model m", exitUsage, "gaia: error: there is no key for api.openai.com\ngaia: hint: set OPENAI_API_KEY"},
-		{"--judge-model m --base-url nowhere", exitUsage, `--base-url "nowhere" is no base URL`},
-		{"--judge-model m --base-url https://a:b@judge.example/v1", exitUsage, "--base-url holds credentials"},
-		{"--judge-model m --prices none.json --base-url " + server.ModelURL, exitUsage, `reading the price table "none.json"`},
-		{"--judge-model= --base-url " + server.ModelURL, exitUsage, "--judge-model is empty"},
-		{"extra", exitUsage, "gaia: error: judge check takes no argument, not \"extra\"\ngaia: hint: see 'gaia judge check --help'"},
-		{"--judge-model no-such-judge --base-url " + server.ModelURL, exitFailure, "gaia: error: asking the judge: "},
+		{"--base-url " + server.ModelURL, exit.Usage, "gaia: error: no judge is given\ngaia: hint: give --judge-model"},
+		{"--judge-model m", exit.Usage, "gaia: error: there is no key for api.openai.com\ngaia: hint: set OPENAI_API_KEY"},
+		{"--judge-model m --base-url nowhere", exit.Usage, `--base-url "nowhere" is no base URL`},
+		{"--judge-model m --base-url https://a:b@judge.example/v1", exit.Usage, "--base-url holds credentials"},
+		{"--judge-model m --prices none.json --base-url " + server.ModelURL, exit.Usage, `reading the price table "none.json"`},
+		{"--judge-model= --base-url " + server.ModelURL, exit.Usage, "--judge-model is empty"},
+		{"extra", exit.Usage, "gaia: error: judge check takes no argument, not \"extra\"\ngaia: hint: see 'gaia judge check --help'"},
+		{"--judge-model no-such-judge --base-url " + server.ModelURL, exit.Failure, "gaia: error: asking the judge: "},
 	} {
 		p := newProgram(t)
 		out := p.want(c.code, append([]string{"judge", "check"}, strings.Fields(c.args)...)...)
 		if !strings.Contains(out, c.want) {
 			t.Errorf("%s: no %q in:\n%s", c.args, c.want, out)
 		}
-		if left, err := os.ReadDir(p.dir); c.code == exitUsage && (err != nil || len(left) != 0) {
+		if left, err := os.ReadDir(p.dir); c.code == exit.Usage && (err != nil || len(left) != 0) {
 			t.Errorf("%s: it left %v, %v", c.args, left, err)
 		}
 		if kept := p.entries(); len(kept) != 0 {
@@ -198,21 +199,21 @@ func TestJudgeCheckSettings(t *testing.T) {
 		code            int
 		want            []string
 	}{
-		{"a slip", "judge-modle: m\n", "", exitUsage, []string{`gaia.yaml:1:1: there is no setting "judge-modle"`, "hint: did you mean judge-model?"}},
-		{"a secret", "judge-model: sk-abcdefgh\n", "", exitUsage, []string{"gaia.yaml:1:14: judge-model holds what looks like a key"}},
-		{"another type", "judge-model: m\nno-judge-cache: 1\n", "", exitUsage, []string{`gaia.yaml:2:17: no-judge-cache is "1", which is not true or false`}},
-		{"what no run can have", "judge-model: m\nvoting-attempts: 0\n", "", exitUsage, []string{"gaia.yaml:2:18: voting-attempts is 0"}},
-		{"of the command line", "judge-model: m\nsettings: b.yaml\n", "", exitUsage, []string{`"settings" is for the command line alone`}},
-		{"no base URL", "judge-model: m\nbase-url: nowhere\n", "", exitUsage, []string{`gaia.yaml:2:11: base-url "nowhere" is no base URL`}},
-		{"a model and no judge", "model: m\n", "", exitUsage, []string{noJudge}},
-		{"an endpoint and no judge", "base-url: " + nowhere + "\n", "", exitUsage, []string{noJudge}},
-		{"a source and no judge", "source: hub\n", "", exitUsage, []string{noJudge}},
-		{"a revision and no judge", "revision: main\n", "", exitUsage, []string{noJudge}},
-		{"a key and no judge", "limit: 3\n", "OPENAI_API_KEY=invented", exitUsage, []string{noJudge}},
-		{"built-in tasks", "source: fixtures\n", "OPENAI_API_KEY=invented", exitOK, []string{"gaia: rehearsal: ", "gaia: settings from gaia.yaml\n", "scripted-judge at builtin:scripted-judge: passed"}},
-		{"all of it", "judge-model: umpire\nlevel: [1]\nno-judge-cache: true\nbase-url: " + u.URL + "/v1\n", "", exitOK,
+		{"a slip", "judge-modle: m\n", "", exit.Usage, []string{`gaia.yaml:1:1: there is no setting "judge-modle"`, "hint: did you mean judge-model?"}},
+		{"a secret", "judge-model: sk-abcdefgh\n", "", exit.Usage, []string{"gaia.yaml:1:14: judge-model holds what looks like a key"}},
+		{"another type", "judge-model: m\nno-judge-cache: 1\n", "", exit.Usage, []string{`gaia.yaml:2:17: no-judge-cache is "1", which is not true or false`}},
+		{"what no run can have", "judge-model: m\nvoting-attempts: 0\n", "", exit.Usage, []string{"gaia.yaml:2:18: voting-attempts is 0"}},
+		{"of the command line", "judge-model: m\nsettings: b.yaml\n", "", exit.Usage, []string{`"settings" is for the command line alone`}},
+		{"no base URL", "judge-model: m\nbase-url: nowhere\n", "", exit.Usage, []string{`gaia.yaml:2:11: base-url "nowhere" is no base URL`}},
+		{"a model and no judge", "model: m\n", "", exit.Usage, []string{noJudge}},
+		{"an endpoint and no judge", "base-url: " + nowhere + "\n", "", exit.Usage, []string{noJudge}},
+		{"a source and no judge", "source: hub\n", "", exit.Usage, []string{noJudge}},
+		{"a revision and no judge", "revision: main\n", "", exit.Usage, []string{noJudge}},
+		{"a key and no judge", "limit: 3\n", "OPENAI_API_KEY=invented", exit.Usage, []string{noJudge}},
+		{"built-in tasks", "source: fixtures\n", "OPENAI_API_KEY=invented", exit.OK, []string{"gaia: rehearsal: ", "gaia: settings from gaia.yaml\n", "scripted-judge at builtin:scripted-judge: passed"}},
+		{"all of it", "judge-model: umpire\nlevel: [1]\nno-judge-cache: true\nbase-url: " + u.URL + "/v1\n", "", exit.OK,
 			[]string{"gaia: settings from gaia.yaml; the endpoint is " + u.URL + "\ngaia: asking umpire at " + u.URL + " about 26 answers without content\n", "umpire at " + u.URL + ": passed its self-test; "}},
-		{"the environment wins", "judge-model: umpire\nno-judge-cache: true\nbase-url: " + nowhere + "\n", "OPENAI_BASE_URL=" + u.URL + "/v1", exitOK, []string{"the endpoint is " + u.URL + "\n"}},
+		{"the environment wins", "judge-model: umpire\nno-judge-cache: true\nbase-url: " + nowhere + "\n", "OPENAI_BASE_URL=" + u.URL + "/v1", exit.OK, []string{"the endpoint is " + u.URL + "\n"}},
 	} {
 		p := newProgram(t)
 		p.write("gaia.yaml", c.file)
@@ -233,13 +234,13 @@ func TestJudgeCheckSettings(t *testing.T) {
 	}
 	p := newProgram(t)
 	p.write("gaia.yaml", "judge-model: another\nno-judge-cache: true\nbase-url: "+nowhere+"\n")
-	wantAll(t, p.want(exitOK, u.check("--no-judge-cache=false")...), "the endpoint is "+u.URL+"\n", "umpire at "+u.URL)
+	wantAll(t, p.want(exit.OK, u.check("--no-judge-cache=false")...), "the endpoint is "+u.URL+"\n", "umpire at "+u.URL)
 	if kept := p.entries(); len(kept) != 1 {
 		t.Errorf("kept: %v", kept)
 	}
-	wantAll(t, p.want(exitOK, "judge", "check", "--settings", os.DevNull), "gaia: rehearsal: ")
+	wantAll(t, p.want(exit.OK, "judge", "check", "--settings", os.DevNull), "gaia: rehearsal: ")
 	p.write("key.yaml", "judge-model: umpire\nkey: none\nbase-url: "+u.URL+"/v1\n")
-	wantAll(t, p.want(exitUsage, "judge", "check", "--settings", "key.yaml"), `there is no signing key at "none"`, "hint: fix that, or give --no-judge-cache")
+	wantAll(t, p.want(exit.Usage, "judge", "check", "--settings", "key.yaml"), `there is no signing key at "none"`, "hint: fix that, or give --no-judge-cache")
 }
 
 func TestJudgeRemedies(t *testing.T) {
@@ -268,7 +269,7 @@ func TestJudgeRemedies(t *testing.T) {
 func TestJudgeCheckTable(t *testing.T) {
 	t.Parallel()
 	cut := 0
-	for line := range strings.Lines(newProgram(t).want(exitOK, "judge", "check", "--no-judge-cache")) {
+	for line := range strings.Lines(newProgram(t).want(exit.OK, "judge", "check", "--no-judge-cache")) {
 		_, candidate, found := strings.Cut(line, "incorrect")
 		if candidate = strings.TrimSpace(candidate); !found || !strings.HasPrefix(candidate, `"`) {
 			continue
@@ -288,6 +289,6 @@ func TestJudgeCheckTable(t *testing.T) {
 func TestJudgeCheckCompletion(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
-	wantAll(t, p.want(exitOK, "__complete", "judge", "check", ""), ":4\n")
-	wantAll(t, p.want(exitOK, "__complete", "judge", "check", "--judge-model", ""), "gpt-4o-mini\n", ":4\n")
+	wantAll(t, p.want(exit.OK, "__complete", "judge", "check", ""), ":4\n")
+	wantAll(t, p.want(exit.OK, "__complete", "judge", "check", "--judge-model", ""), "gpt-4o-mini\n", ":4\n")
 }

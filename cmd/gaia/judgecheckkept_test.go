@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
@@ -30,17 +31,17 @@ func TestJudgeCheckKeepsNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}, exitEvidence, []string{"gaia: error: the stored result of an earlier self-test of this judge does not verify\ngaia: reason: ", ": not the canonical JSON of a judgment\n", "--no-judge-cache tests it without the cache"}},
+		}, exit.Evidence, []string{"gaia: error: the stored result of an earlier self-test of this judge does not verify\ngaia: reason: ", ": not the canonical JSON of a judgment\n", "--no-judge-cache tests it without the cache"}},
 		{"a directory that others can write to", "", func(p program) {
 			if err := os.Chmod(p.judgments(), 0o777); err != nil {
 				t.Fatal(err)
 			}
-		}, exitEvidence, []string{"gaia: error: the judge cache ", " is a directory that others can write to\ngaia: hint: chmod 700 ", "--no-judge-cache tests it without the cache"}},
-		{"a key that is none", "GAIA_SIGNING_KEY=none", nil, exitFailure, []string{"gaia: error: reading GAIA_SIGNING_KEY: ", "hint: fix that, or give --no-judge-cache"}},
-		{"no place", "HOME=", nil, exitFailure, []string{"gaia: error: no place for the signing key", "--no-judge-cache"}},
+		}, exit.Evidence, []string{"gaia: error: the judge cache ", " is a directory that others can write to\ngaia: hint: chmod 700 ", "--no-judge-cache tests it without the cache"}},
+		{"a key that is none", "GAIA_SIGNING_KEY=none", nil, exit.Failure, []string{"gaia: error: reading GAIA_SIGNING_KEY: ", "hint: fix that, or give --no-judge-cache"}},
+		{"no place", "HOME=", nil, exit.Failure, []string{"gaia: error: no place for the signing key", "--no-judge-cache"}},
 	} {
 		p := newProgram(t)
-		p.want(exitOK, u.check()...)
+		p.want(exit.OK, u.check()...)
 		if c.harm != nil {
 			c.harm(p)
 		}
@@ -53,14 +54,14 @@ func TestJudgeCheckKeepsNothing(t *testing.T) {
 		if now := u.asked.Load(); now != before || strings.Contains(out, "putting") {
 			t.Errorf("%s: the judge was asked:\n%s", c.name, out)
 		}
-		wantAll(t, p.want(exitOK, u.check("--no-judge-cache")...), "passed its self-test")
+		wantAll(t, p.want(exit.OK, u.check("--no-judge-cache")...), "passed its self-test")
 	}
 }
 
 // TestJudgeCheckNotKept: an outcome that cannot be kept is shown all the same.
 func TestJudgeCheckNotKept(t *testing.T) {
 	t.Parallel()
-	for verdict, code := range map[string]int{"incorrect": exitOK, "correct": exitFindings} {
+	for verdict, code := range map[string]int{"incorrect": exit.OK, "correct": exit.Findings} {
 		p := newProgram(t)
 		u := newUmpire(t, verdict, func() {
 			if err := errors.Join(os.RemoveAll(p.judgments()), os.WriteFile(p.judgments(), nil, 0o600)); err != nil {
@@ -68,7 +69,7 @@ func TestJudgeCheckNotKept(t *testing.T) {
 			}
 		})
 		out := p.want(code, u.check("--json")...)
-		wantAll(t, out, "gaia: warning: the outcome is not kept: ", `"remembered":"",`, fmt.Sprintf(`"withstood":%v}`, code == exitOK))
+		wantAll(t, out, "gaia: warning: the outcome is not kept: ", `"remembered":"",`, fmt.Sprintf(`"withstood":%v}`, code == exit.OK))
 	}
 }
 
@@ -78,24 +79,24 @@ func TestJudgeCheckStands(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	u, p := newUmpire(t, "incorrect", func() {}), newProgram(t)
-	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":""`, `"withstood":true`)
+	wantAll(t, p.want(exit.OK, u.check("--json")...), `"remembered":""`, `"withstood":true`)
 	u.reply.Store("perhaps")
-	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`,
+	wantAll(t, p.want(exit.Findings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`,
 		"gaia: error: this judge failed its self-test: its reply to 26 of 26", "gaia: hint: runs use the earlier result, which it passed, until you delete it: rm "+p.judgments()+"/")
 	u.reply.Store("correct")
-	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`, "no verdict of this judge counts: it accepted")
+	wantAll(t, p.want(exit.Findings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`, "no verdict of this judge counts: it accepted")
 	u.reply.Store("incorrect")
 	for range 2 {
-		wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"paid"`, `"withstood":true`,
+		wantAll(t, p.want(exit.Findings, u.check("--json")...), `"remembered":"paid"`, `"withstood":true`,
 			"gaia: error: this judge failed an earlier self-test, and that result counts until its entry is deleted\ngaia: hint: rm "+p.judgments()+"/")
 	}
-	wantAll(t, p.want(exitFindings, u.check()...), "umpire at "+u.URL+": passed its self-test; ", "counts until its entry is deleted")
-	wantAll(t, p.want(exitOK, u.check("--no-judge-cache", "--json")...), `"remembered":""`)
+	wantAll(t, p.want(exit.Findings, u.check()...), "umpire at "+u.URL+": passed its self-test; ", "counts until its entry is deleted")
+	wantAll(t, p.want(exit.OK, u.check("--no-judge-cache", "--json")...), `"remembered":""`)
 	if err := os.RemoveAll(p.judgments()); err != nil {
 		t.Fatal(err)
 	}
-	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":""`)
-	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":"withstood"`)
+	wantAll(t, p.want(exit.OK, u.check("--json")...), `"remembered":""`)
+	wantAll(t, p.want(exit.OK, u.check("--json")...), `"remembered":"withstood"`)
 }
 
 // TestJudgeCheckInterrupted: an interrupt ends it, and nothing is kept.
@@ -114,7 +115,7 @@ func TestJudgeCheckInterrupted(t *testing.T) {
 		if err := cmd.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted {
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exit.Interrupted {
 			t.Errorf("%v: exit code %d, %v", s, cmd.ProcessState.ExitCode(), err)
 		}
 		wantAll(t, out.String(), "gaia: asking umpire at "+u.URL+" about 26 answers without content\n", "gaia: error: interrupted; nothing is kept of it\n")

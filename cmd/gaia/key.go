@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/rundir"
-
-	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/spf13/cobra"
@@ -154,7 +154,7 @@ GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It creates no key.`,
 // withKeyHint adds the command that creates a key to the error that there is none.
 func withKeyHint(err error) error {
 	if errors.Is(err, keyring.ErrNoKey) {
-		return fail(exitFailure, err, "gaia key init")
+		return fail(exit.Failure, err, "gaia key init")
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -23,7 +24,7 @@ func TestKeyExportOnFullDisk(t *testing.T) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
 	code, _, stderr := command(t, "key", "export", "--key", key, "-o", filepath.Join(disk, "key.pub"))
-	if code != exitFailure || !strings.Contains(stderr, "no space left on device") {
+	if code != exit.Failure || !strings.Contains(stderr, "no space left on device") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	if left, err := os.ReadDir(disk); err != nil || len(left) != 1 {

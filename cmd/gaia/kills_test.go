@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -49,7 +50,7 @@ func TestKillLoop(t *testing.T) {
 	}
 	t.Cleanup(func() { server.Close() })
 	undisturbed := newVictim(t, server, rand.New(rand.NewPCG(0, 0)))
-	undisturbed.want(exitOK, undisturbed.args()...)
+	undisturbed.want(exit.OK, undisturbed.args()...)
 	want := undisturbed.result()
 	kills := 12
 	if long.Thorough() {
@@ -61,8 +62,8 @@ func TestKillLoop(t *testing.T) {
 		}
 		n += v.killed
 		v.begin()
-		v.want(exitOK, v.args()...)
-		v.want(exitOK, "verify", v.runDir())
+		v.want(exit.OK, v.args()...)
+		v.want(exit.OK, "verify", v.runDir())
 		if diff := cmp.Diff(want, v.result()); diff != "" {
 			t.Errorf("after %d kills the result is another one (-undisturbed +killed):\n%s", v.killed, diff)
 		}
@@ -293,7 +294,7 @@ func (v *victim) kill() bool {
 		}
 		err = <-ended
 	}
-	if exit := (*exec.ExitError)(nil); err == nil || !errors.As(err, &exit) || exit.Exited() {
+	if ended := (*exec.ExitError)(nil); err == nil || !errors.As(err, &ended) || ended.Exited() {
 		if err != nil {
 			v.t.Fatalf("the program was not killed, it failed: %v\n%s", err, &out)
 		}
@@ -357,7 +358,7 @@ func (v *victim) examine(before []byte) {
 	}
 	verify := v.command("verify", dir)
 	out, _ := verify.CombinedOutput()
-	if code := verify.ProcessState.ExitCode(); code != exitOK && code != exitIncomplete {
+	if code := verify.ProcessState.ExitCode(); code != exit.OK && code != exit.Incomplete {
 		v.t.Fatalf("kill %d: verify exits with %d\n%s", v.killed, code, out)
 	}
 	completed := count(data, "run_completed", "") > 0

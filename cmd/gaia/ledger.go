@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
-
-	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -460,7 +460,7 @@ func (a *app) showEvent(q *ledgerQuery) error {
 		return err
 	}
 	if n > 1 {
-		f := &failure{Code: exitUsage, Err: fmt.Errorf("%q is the start of the ids of %s", q.id, view.Count(n, "event")), Hints: []string{"give more of the id"}}
+		f := &failure{Code: exit.Usage, Err: fmt.Errorf("%q is the start of the ids of %s", q.id, view.Count(n, "event")), Hints: []string{"give more of the id"}}
 		for _, e := range found {
 			f.Reasons = append(f.Reasons, e.ID)
 		}

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 )
 
 // listedEvents prints events as the list does.
@@ -116,7 +118,7 @@ func TestEventLine(t *testing.T) {
 		t.Errorf("\n%s\nnot\n%s", lines[3], want)
 	}
 	for _, row := range eventRows(e) {
-		if row[0] == "rehearsal" && row[1] == rehearsalNote {
+		if row[0] == "rehearsal" && row[1] == runview.RehearsalNote {
 			return
 		}
 	}
@@ -167,7 +169,7 @@ func TestSure(t *testing.T) {
 		t.Errorf("what was not sent off: %v, %v", got, err)
 	}
 	a.asks = false
-	if got, err := a.sure("do it", false); got || classify(err).Code != exitUsage {
+	if got, err := a.sure("do it", false); got || classify(err).Code != exit.Usage {
 		t.Errorf("without a terminal: %v, %v", got, err)
 	}
 	if got, err := a.sure("do it", true); !got || err != nil {
@@ -232,14 +234,14 @@ func TestOwnEvaluators(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.want(exitOK, "run", "--task", "fab1e005-0000-4000-8000-000000000005,fab1e011-0000-4000-8000-000000000011")
+	p.want(exit.OK, "run", "--task", "fab1e005-0000-4000-8000-000000000005,fab1e011-0000-4000-8000-000000000011")
 	write("gaia.yaml", blocks[0][2])
 	write("few-tokens.sh", blocks[1][2]+"touch ran\n")
-	p.want(exitOK, "ledger", "evaluate")
+	p.want(exit.OK, "ledger", "evaluate")
 	if thereIs(filepath.Join(p.dir, "ran")) {
 		t.Fatal("the command ran without --evaluators")
 	}
-	out := p.want(exitOK, "ledger", "evaluate", "--evaluators")
+	out := p.want(exit.OK, "ledger", "evaluate", "--evaluators")
 	if first, _, _ := strings.Cut(out, "\n"); first != "gaia: the evaluator few-tokens runs for each event, for 5s at most: sh few-tokens.sh" {
 		t.Errorf("it begins with %q", first)
 	}
@@ -247,17 +249,17 @@ func TestOwnEvaluators(t *testing.T) {
 		t.Errorf("evaluate says:\n%s", out)
 	}
 	write("few-tokens.sh", strings.Replace(blocks[1][2], "20000", "1", 1))
-	out = p.want(exitFindings, "ledger", "evaluate", "--evaluators")
+	out = p.want(exit.Findings, "ledger", "evaluate", "--evaluators")
 	if !regexp.MustCompile(`few-tokens: \d+ tokens\n`).MatchString(out) || !regexp.MustCompile(`(?m)^ few-tokens +0 +2 *$`).MatchString(out) {
 		t.Errorf("evaluate says:\n%s", out)
 	}
 	write("few-tokens.sh", "env >&2\nprintf '\\033[31mhostile\\n' >&2\nexit 7\n")
-	out = p.want(exitFindings, "ledger", "evaluate", "--evaluators")
+	out = p.want(exit.Findings, "ledger", "evaluate", "--evaluators")
 	if !strings.Contains(out, `few-tokens: failed: exit status 7: \u001b[31mhostile`+"\n") || strings.Contains(out, "3f2a\n") {
 		t.Errorf("evaluate says:\n%s", out)
 	}
 	write("few-tokens.sh", "env | grep -q -e TOKEN -e HF_ && exit 9\necho '{\"pass\":true,\"details\":\"\"}'\n")
-	out = p.want(exitOK, "ledger", "evaluate", "--evaluators", "--json")
+	out = p.want(exit.OK, "ledger", "evaluate", "--evaluators", "--json")
 	if !strings.Contains(out, `{"details":"","name":"few-tokens","pass":true,"score":1}`) {
 		t.Errorf("evaluate says:\n%s", out)
 	}
@@ -278,10 +280,10 @@ func TestOwnEvaluators(t *testing.T) {
 		"evaluators:\n  a:\n    command: [sh, sk-proj-0123456789abcdefABCDEF0123456789abcdef]\n": "looks like a key",
 	} {
 		write("own.yaml", settings)
-		if out := p.want(exitUsage, "ledger", "evaluate", "--evaluators", "--settings", "own.yaml"); !strings.Contains(out, want) {
+		if out := p.want(exit.Usage, "ledger", "evaluate", "--evaluators", "--settings", "own.yaml"); !strings.Contains(out, want) {
 			t.Errorf("%q: %s", settings, out)
 		}
 	}
-	p.want(exitUsage, "ledger", "evaluate", "--settings", "own.yaml")
-	p.want(exitOK, "run", "--limit", "1") // the settings of a run may stand beside them
+	p.want(exit.Usage, "ledger", "evaluate", "--settings", "own.yaml")
+	p.want(exit.OK, "run", "--limit", "1") // the settings of a run may stand beside them
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
 )
@@ -133,7 +134,7 @@ func BenchmarkLedger(b *testing.B) {
 			debug.FreeOSMemory()
 			fromHere := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // else what was before counts, too
 			for b.Loop() {
-				if err := c.ask(); err == nil || classify(err).Code != exitUntrusted { // the key of the stats is made up
+				if err := c.ask(); err == nil || classify(err).Code != exit.Untrusted { // the key of the stats is made up
 					b.Fatal(err)
 				}
 			}

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/runview"
-	"github.com/gaia-harness/gaia/internal/view"
-
 	"github.com/gaia-harness/gaia/internal/evaluator"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/go-json-experiment/json"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -407,7 +407,7 @@ func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []history.Evaluat
 		failed += c.Failed
 	}
 	if failed > 0 {
-		err = fail(exitFindings, fmt.Errorf("%s failed", view.Count(failed, "evaluation")), "gaia ledger show ID says what an attempt did")
+		err = fail(exit.Findings, fmt.Errorf("%s failed", view.Count(failed, "evaluation")), "gaia ledger show ID says what an attempt did")
 	}
 	return read.read.End(err)
 }

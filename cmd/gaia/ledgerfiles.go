@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/outfile"
@@ -80,7 +81,7 @@ func checkRecorded(unrecorded []string) error {
 	if len(unrecorded) == 0 {
 		return nil
 	}
-	f := &failure{Code: exitFindings, Err: fmt.Errorf("the evidence of %s is not complete: nothing is exported", view.Count(len(unrecorded), "run")),
+	f := &failure{Code: exit.Findings, Err: fmt.Errorf("the evidence of %s is not complete: nothing is exported", view.Count(len(unrecorded), "run")),
 		Hints: []string{"leave them out: name other runs by --runs, or other attempts by --task, --since and --until"}}
 	for _, id := range unrecorded[:min(len(unrecorded), maxHinted)] {
 		f.Reasons = append(f.Reasons, "recording failed in the run "+id)
@@ -104,8 +105,8 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 		return err
 	}
 	failed := read.read.FailedErr
-	if failed == nil || classify(failed).Code == exitFailure { // which does not precede findings
-		failed = firstOf(checkRecorded(read.RecordingFailed), failed)
+	if failed == nil || classify(failed).Code == exit.Failure { // which does not precede findings
+		failed = exit.First(checkRecorded(read.RecordingFailed), failed)
 	}
 	if failed != nil {
 		return failed
@@ -266,7 +267,7 @@ func (a *app) importEvents(ctx context.Context, files []string, m importing) err
 	}
 	events, err := before.Add(from)
 	if repeated := (*history.RepeatedEvent)(nil); errors.As(err, &repeated) {
-		return fail(exitFailure, fmt.Errorf("%w: nothing is imported", err), "an event is imported once: leave out what was imported, or remove it by gaia ledger clear")
+		return fail(exit.Failure, fmt.Errorf("%w: nothing is imported", err), "an event is imported once: leave out what was imported, or remove it by gaia ledger clear")
 	}
 	if err != nil {
 		return err
@@ -444,7 +445,7 @@ func (a *app) sure(do string, yes bool) (bool, error) {
 	fmt.Fprintf(a.stderr, "gaia: %s? y or n: ", do)
 	line, err := bufio.NewReader(io.LimitReader(a.stdin, 100)).ReadString('\n')
 	if err != nil {
-		return false, fail(exitFailure, errors.New("there was no answer, and nothing was removed"))
+		return false, fail(exit.Failure, errors.New("there was no answer, and nothing was removed"))
 	}
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
@@ -583,7 +584,7 @@ func verifiedStats(path string) (stats rundir.RunStats, run *rundir.Run, err err
 
 // noHistory is the error that there is no place for records.
 func noHistory() error {
-	return fail(exitFailure, errors.New("no place for the history: neither XDG_DATA_HOME nor HOME is set"), "set one of them")
+	return fail(exit.Failure, errors.New("no place for the history: neither XDG_DATA_HOME nor HOME is set"), "set one of them")
 }
 
 // sealingStore is store with a signing key, which is made if there is none.

@@ -22,16 +22,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/progress"
-	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/run"
-	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/view"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -56,7 +51,7 @@ func checkMemory() error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &limit); err != nil || limit.Cur >= leastMemory {
 		return nil // without a known limit there is nothing to refuse
 	}
-	return fail(exitFailure, fmt.Errorf("the address space is limited to %d MiB, and gaia needs %d MiB", limit.Cur>>20, leastMemory>>20),
+	return fail(exit.Failure, fmt.Errorf("the address space is limited to %d MiB, and gaia needs %d MiB", limit.Cur>>20, leastMemory>>20),
 		"raise the limit of this shell: ulimit -v unlimited")
 }
 
@@ -216,57 +211,16 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// Short names of what the commands use of package view.
-const (
-	rehearsalNote    = runview.RehearsalNote
-	replayNote       = runview.ReplayNote
-	notForSubmission = runview.NotForSubmission
-)
-
 func (a *app) newProgress(total, votes int, rehearsal bool) *progress.Progress {
 	return progress.New(a.stderr, a.tty, total, votes, rehearsal)
 }
 
-// printRows prints names and values in two columns.
-func (a *app) printRows(rows [][2]string) error { return view.Rows(a.stdout, rows) }
-
-func oneLine(s string) string            { return view.Line(s) }
-func quoteArg(s string) string           { return view.Quote(s) }
-func counted(n int, thing string) string { return view.Count(n, thing) }
-func percent(ppm int64) string           { return view.Percent(ppm) }
-func dollars(microUSD *int64) string     { return view.Dollars(microUSD) }
-func chosen(m plan.Plan) [][2]string     { return runview.Dataset(m) }
-
-// newTable returns a table without borders.
-func newTable() table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Options.DrawBorder = false
-	style.Options.SeparateColumns = false
-	style.Format.Header = text.FormatDefault
-	t.SetStyle(style)
-	return t
-}
-
-// The exit codes of every command, and the error that carries one: see package exit.
-const (
-	exitOK          = exit.OK
-	exitFailure     = exit.Failure
-	exitUsage       = exit.Usage
-	exitFindings    = exit.Findings
-	exitEvidence    = exit.Evidence
-	exitIncomplete  = exit.Incomplete
-	exitUntrusted   = exit.Untrusted
-	exitInterrupted = exit.Interrupted
-)
-
+// failure is an error with an exit code and hints.
 type failure = exit.Error
 
 func fail(code int, err error, hints ...string) error { return exit.New(code, err, hints...) }
 
 func usage(hint, format string, args ...any) error { return exit.Usagef(hint, format, args...) }
-
-func firstOf(errs ...error) error { return exit.First(errs...) }
 
 // classify returns err with the exit code and the hints that its kind gives.
 func classify(err error) *failure {
@@ -284,8 +238,6 @@ func (a *app) exit(err error) int {
 	}
 	return exit.Print(a.stderr, err)
 }
-
-func noPlace(err error) bool { return durable.NoPlace(err) }
 
 // stopper turns signals into the two ways a run stops: the first closes drain,
 // the second ends ctx.
@@ -345,7 +297,7 @@ func (a *app) catchSignals(parent context.Context) *stopper {
 			s.mu.Lock()
 			what := "no task is under way; what is done is graded and closed if no task is left out"
 			if n := s.underWay(); n > 0 {
-				what = "finishing " + counted(n, "task") + " under way"
+				what = "finishing " + view.Count(n, "task") + " under way"
 			}
 			fmt.Fprintf(s.out, "gaia: %s; interrupt again to stop now\n", what)
 			s.mu.Unlock()
@@ -362,7 +314,3 @@ func (s *stopper) say(p *progress.Progress) {
 	defer s.mu.Unlock()
 	s.out, s.underWay = p, p.UnderWay
 }
-
-func readAtMost(path string, limit int64) ([]byte, error) { return regular.Read(path, limit) }
-func readUpTo(path string, limit int64) ([]byte, error)   { return regular.ReadUpTo(path, limit) }
-func unwrapPath(err error) error                          { return regular.Cause(err) }

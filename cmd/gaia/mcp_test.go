@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 )
 
 // asksServer is an endpoint whose model calls one tool, and answers with what
@@ -81,7 +82,7 @@ func TestMCPRun(t *testing.T) {
 	write("network.yaml", settings+"  network: host\n")
 	write("npx.yaml", "mcp:\n- name: plain\n  command: [npx, -y, plain]\n  start_timeout: 2s\n")
 
-	out := p.want(exitIncomplete, "run", "--submit-intent", "--settings", "mcp.yaml", "--source", "dir:data", "--base-url", front.URL+"/v1", "--model", "m",
+	out := p.want(exit.Incomplete, "run", "--submit-intent", "--settings", "mcp.yaml", "--source", "dir:data", "--base-url", front.URL+"/v1", "--model", "m",
 		"--max-task-cost", "off", "--task", "fab1e001-0000-4000-8000-000000000001")
 	if strings.Contains(out, "there is no sandbox") {
 		t.Skipf("this machine has no sandbox: %s", out)
@@ -90,40 +91,40 @@ func TestMCPRun(t *testing.T) {
 		t.Errorf("run says:\n%s", out)
 	}
 	again := []string{"resume", p.runDir(), "--source", "dir:data", "--base-url", front.URL + "/v1"}
-	if out := p.want(exitUsage, again...); !strings.Contains(out, "planned with MCP servers") || !strings.Contains(out, "hint: give the file that the run was started with as --settings") {
+	if out := p.want(exit.Usage, again...); !strings.Contains(out, "planned with MCP servers") || !strings.Contains(out, "hint: give the file that the run was started with as --settings") {
 		t.Errorf("resume says:\n%s", out)
 	}
-	if out := p.want(exitFailure, append(again, "--settings", "less.yaml")...); !strings.Contains(out, "cannot go on with another plan: tools differ: plain__") {
+	if out := p.want(exit.Failure, append(again, "--settings", "less.yaml")...); !strings.Contains(out, "cannot go on with another plan: tools differ: plain__") {
 		t.Errorf("resume says:\n%s", out)
 	}
-	if out := p.want(exitUsage, append(again, "--settings", "network.yaml")...); !strings.Contains(out, `the MCP server "plain" would have the network`) {
+	if out := p.want(exit.Usage, append(again, "--settings", "network.yaml")...); !strings.Contains(out, `the MCP server "plain" would have the network`) {
 		t.Errorf("resume says:\n%s", out)
 	}
 	networked := []string{"run", "--settings", "network.yaml", "--limit", "1", "--out", "others"}
-	if out := p.want(exitUsage, append(networked, "--submit-intent")...); !strings.Contains(out, `the MCP server "plain" would have the network, and nothing records what it reaches, so such a run cannot be submitted`) ||
+	if out := p.want(exit.Usage, append(networked, "--submit-intent")...); !strings.Contains(out, `the MCP server "plain" would have the network, and nothing records what it reaches, so such a run cannot be submitted`) ||
 		!strings.Contains(out, "gaia: hint: leave out --submit-intent, or 'network: host'") {
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exitOK, networked...); !strings.Contains(out, `gaia: warning: the MCP server "plain" has the network: nothing records what it reaches, and the run will not be submittable`) {
+	if out := p.want(exit.OK, networked...); !strings.Contains(out, `gaia: warning: the MCP server "plain" has the network: nothing records what it reaches, and the run will not be submittable`) {
 		t.Errorf("run says:\n%s", out)
 	}
 	runs, err := filepath.Glob(filepath.Join(p.dir, "others", "*"))
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("%q, %v", runs, err)
 	}
-	if out := p.want(exitFindings, "audit", runs[0]); !strings.Contains(out, "an unrecorded channel: the server mcp:plain had the network, and what it reached is not in the journal") {
+	if out := p.want(exit.Findings, "audit", runs[0]); !strings.Contains(out, "an unrecorded channel: the server mcp:plain had the network, and what it reached is not in the journal") {
 		t.Errorf("audit says:\n%s", out)
 	}
-	if out := p.want(exitOK, "run", "--like", runs[0], "--settings", "mcp.yaml", "--out", "again"); !strings.Contains(out, `plain__echo of mcp:plain has the network "none" instead of "host"`) {
+	if out := p.want(exit.OK, "run", "--like", runs[0], "--settings", "mcp.yaml", "--out", "again"); !strings.Contains(out, `plain__echo of mcp:plain has the network "none" instead of "host"`) {
 		t.Errorf("run says:\n%s", out)
 	}
 	if _, err := exec.LookPath("npx"); err == nil {
-		if out := p.want(exitUsage, "run", "--settings", "npx.yaml", "--out", "none"); !strings.Contains(out, "gaia: hint: npx fetches programs, and the sandbox has no network: ") {
+		if out := p.want(exit.Usage, "run", "--settings", "npx.yaml", "--out", "none"); !strings.Contains(out, "gaia: hint: npx fetches programs, and the sandbox has no network: ") {
 			t.Errorf("run says:\n%s", out)
 		}
 	}
 	refuse.Store(false)
-	p.want(exitOK, append(again, "--settings", "mcp.yaml")...)
+	p.want(exit.OK, append(again, "--settings", "mcp.yaml")...)
 	journal, err := os.ReadFile(filepath.Join(p.runDir(), "events.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func TestMCPRun(t *testing.T) {
 			t.Errorf("the journal does not hold %s", want)
 		}
 	}
-	p.want(exitOK, "verify", p.runDir())
+	p.want(exit.OK, "verify", p.runDir())
 }
 
 // TestPlanHoldsNoSecret: a plan is refused that would tell a secret, by what a server
@@ -184,7 +185,7 @@ func TestPlanHoldsNoSecret(t *testing.T) {
 				args = append(args, "--policy", "policy.yaml")
 			}
 			for _, dry := range [][]string{nil, {"--dry-run"}} {
-				out := p.want(exitUsage, append(append(args, tt.flags...), dry...)...)
+				out := p.want(exit.Usage, append(append(args, tt.flags...), dry...)...)
 				if !strings.Contains(out, "gaia: error: the plan would hold a secret in "+tt.where+"\n") || !strings.Contains(out, "gaia: hint: ") ||
 					strings.Contains(out, "canary-") || strings.Contains(out, "4fK9") {
 					t.Errorf("run says:\n%s", out)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/internal/exit"
 )
 
 // TestServerFolders: no MCP server is given a folder in which answers may be, or
@@ -49,7 +51,7 @@ func TestServerFolders(t *testing.T) {
 		switch {
 		case want == "" && (err != nil || abs != filepath.Join(dir, folder)):
 			t.Errorf("%s is refused: %q, %v", folder, abs, err)
-		case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want) || classify(err).Code != exitUsage):
+		case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want) || classify(err).Code != exit.Usage):
 			t.Errorf("%s: %v, not %q", folder, err, want)
 		}
 	}

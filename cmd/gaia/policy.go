@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/settings"
@@ -367,10 +368,10 @@ func (a *app) tellDecision(p policy.Policy, d policy.Decision, asJSON bool) erro
 	case err != nil || d.Verdict == policy.Allow:
 		return err
 	case d.Verdict == policy.Confirm:
-		return fail(exitFindings, errors.New("the call needs approval: "+d.Reason), "in a run, approve it on the terminal or beforehand with --approve")
+		return fail(exit.Findings, errors.New("the call needs approval: "+d.Reason), "in a run, approve it on the terminal or beforehand with --approve")
 	}
 	hint := "see 'gaia policy show'"
-	return fail(exitFindings, errors.New("the call is denied: "+d.Reason), hint)
+	return fail(exit.Findings, errors.New("the call is denied: "+d.Reason), hint)
 }
 
 // maxPolicyFile bounds, in bytes, what is read of a policy file or a call: above

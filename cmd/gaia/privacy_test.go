@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
@@ -51,7 +52,7 @@ func TestPackagesArePrivate(t *testing.T) {
 	if host, err := os.Hostname(); err == nil && len(host) >= 6 {
 		secrets["host name"] = host
 	}
-	p.want(exitOK, "run", "--submit-intent", "--source", "dir:"+dataset, "--base-url", serveModel(t), "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel,
+	p.want(exit.OK, "run", "--submit-intent", "--source", "dir:"+dataset, "--base-url", serveModel(t), "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel,
 		"--out", filepath.Join(p.dir, "runs"), "--task", offlineTasks)
 	dir := p.runDir()
 	_, salts, err := grading.ReadPrivate(dir)
@@ -72,17 +73,17 @@ func TestPackagesArePrivate(t *testing.T) {
 	addKey(t, secrets, filepath.Join(p.dir, ".config", "gaia", "keys", "signing"))
 
 	place := func(name string) string { return filepath.Join(p.dir, name) }
-	p.want(exitOK, "submit", "--out", place("full"), dir)
-	p.want(exitOK, "submit", "--archive", "--out", place("packed"), dir)
-	p.want(exitOK, "submit", "--public", "--out", place("public"), dir)
-	p.want(exitOK, "submit", "--public", "--archive", "--out", place("publicpacked"), dir)
-	p.want(exitOK, "export", dir, "--format", "leaderboard", "-o", place("leaderboard.jsonl"))
-	p.want(exitOK, "export", dir, "--format", "csv", "-o", place("table.csv"))
-	p.want(exitOK, "export", dir, "--format", "inspect", "-o", place("log.eval"))
+	p.want(exit.OK, "submit", "--out", place("full"), dir)
+	p.want(exit.OK, "submit", "--archive", "--out", place("packed"), dir)
+	p.want(exit.OK, "submit", "--public", "--out", place("public"), dir)
+	p.want(exit.OK, "submit", "--public", "--archive", "--out", place("publicpacked"), dir)
+	p.want(exit.OK, "export", dir, "--format", "leaderboard", "-o", place("leaderboard.jsonl"))
+	p.want(exit.OK, "export", dir, "--format", "csv", "-o", place("table.csv"))
+	p.want(exit.OK, "export", dir, "--format", "inspect", "-o", place("log.eval"))
 	if err := os.WriteFile(filepath.Join(dir, "unsubmittable"), []byte("recording failed"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p.want(exitOK, "submit", "--allow-dirty", "--out", place("dirty"), dir)
+	p.want(exit.OK, "submit", "--allow-dirty", "--out", place("dirty"), dir)
 
 	for _, made := range []struct {
 		what               string

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -35,9 +36,9 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	err = ts.Exec(args[1], args[2:]...)
 	got := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		got = ended.ExitCode()
 	} else {
 		ts.Check(err)
 	}
@@ -117,8 +118,8 @@ func (p program) want(code int, args ...string) string {
 	p.t.Helper()
 	cmd := p.command(args...)
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
 		p.t.Fatal(err)
 	}
 	if got := cmd.ProcessState.ExitCode(); got != code {
@@ -164,8 +165,8 @@ func (p program) signalAfter(n int, signals ...os.Signal) (code int, stderr stri
 			}
 		}
 	}
-	var exit *exec.ExitError
-	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+	var ended *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &ended) {
 		p.t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), seen.String()
@@ -183,8 +184,8 @@ func TestInterrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProgram(t)
 			code, stderr := p.signalAfter(2, signals...)
-			if code != exitInterrupted {
-				t.Fatalf("exit code %d, want %d\n%s", code, exitInterrupted, stderr)
+			if code != exit.Interrupted {
+				t.Fatalf("exit code %d, want %d\n%s", code, exit.Interrupted, stderr)
 			}
 			for _, want := range []string{" under way; interrupt again to stop now\n", "gaia: error: interrupted; the state is saved\n", "gaia: hint: gaia resume runs/"} {
 				if !strings.Contains(stderr, want) {
@@ -220,9 +221,9 @@ func TestBrokenPipe(t *testing.T) {
 	for in.Scan() && !strings.Contains(in.Text(), "attempt ended") {
 	}
 	pipe.Close()
-	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
-		t.Errorf("%v, want exit code %d", err, exitInterrupted)
+	var ended *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &ended) || ended.ExitCode() != exit.Interrupted {
+		t.Errorf("%v, want exit code %d", err, exit.Interrupted)
 	}
 	p.resumes()
 }
@@ -238,8 +239,8 @@ func TestMemoryLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitFailure || !strings.Contains(string(out), "gaia: hint: raise the limit of this shell: ulimit -v unlimited") {
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || ended.ExitCode() != exit.Failure || !strings.Contains(string(out), "gaia: hint: raise the limit of this shell: ulimit -v unlimited") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -258,8 +259,8 @@ func TestInterruptSays(t *testing.T) {
 		says       string
 		code       int
 	}{
-		{"early", fixtures.Model, 2, "gaia: finishing 2 tasks under way; interrupt again to stop now", exitInterrupted},
-		{"late", fixtures.JudgeModel, 1, "gaia: no task is under way; what is done is graded and closed if no task is left out; interrupt again to stop now", exitOK},
+		{"early", fixtures.Model, 2, "gaia: finishing 2 tasks under way; interrupt again to stop now", exit.Interrupted},
+		{"late", fixtures.JudgeModel, 1, "gaia: no task is under way; what is done is graded and closed if no task is left out; interrupt again to stop now", exit.OK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			heard, waiting := make(chan struct{}), make(chan struct{}, 100)
@@ -309,8 +310,8 @@ func TestInterruptSays(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); !said || code != tt.code {
 				t.Fatalf("exit code %d, want %d and %q\n%s", code, tt.code, tt.says, &seen)
 			}
-			if tt.code == exitOK {
-				p.want(exitOK, "verify", p.runDir())
+			if tt.code == exit.OK {
+				p.want(exit.OK, "verify", p.runDir())
 				return
 			}
 			journal, err := os.ReadFile(filepath.Join(p.runDir(), "events.jsonl"))
@@ -365,12 +366,12 @@ func TestShowFollow(t *testing.T) {
 	}
 	for lines.Scan() {
 	}
-	if interrupted.Wait(); interrupted.ProcessState.ExitCode() != exitInterrupted {
+	if interrupted.Wait(); interrupted.ProcessState.ExitCode() != exit.Interrupted {
 		t.Errorf("Ctrl-C: exit code %d", interrupted.ProcessState.ExitCode())
 	}
 	task, lines := follow(first.TaskID)
 	run, text := follow()
-	p.want(exitOK, "resume", dir)
+	p.want(exit.OK, "resume", dir)
 	var all, one strings.Builder
 	for text.Scan() {
 		all.WriteString(text.Text() + "\n")
@@ -433,18 +434,18 @@ func TestKill(t *testing.T) {
 func (p program) resumes() {
 	p.t.Helper()
 	dir := p.runDir()
-	out := p.want(exitIncomplete, "verify", dir)
+	out := p.want(exit.Incomplete, "verify", dir)
 	if !strings.Contains(out, "the run is not complete") {
 		p.t.Errorf("verify says: %s", out)
 	}
-	p.want(exitIncomplete, "show", dir)
+	p.want(exit.Incomplete, "show", dir)
 	before, err := os.ReadFile(filepath.Join(dir, "events.jsonl"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	whole := before[:bytes.LastIndexByte(before, '\n')+1]
-	p.want(exitOK, "resume", dir)
-	out = p.want(exitOK, "verify", dir)
+	p.want(exit.OK, "resume", dir)
+	out = p.want(exit.OK, "verify", dir)
 	if !strings.Contains(out, "rehearsal") {
 		p.t.Errorf("verify says: %s", out)
 	}

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
@@ -135,9 +136,9 @@ func (a *app) addPython(ctx context.Context, s *runSettings, w *world) error {
 		fmt.Fprintf(a.stderr, "gaia: python is not offered: %s ('gaia doctor' says more)\n", view.Line(err.Error()))
 		return nil
 	case err != nil && s.resumed:
-		return fail(exitFailure, fmt.Errorf("the run was planned with python %s, which does not work here: %w", s.python, err), mending(err), "or start a new run")
+		return fail(exit.Failure, fmt.Errorf("the run was planned with python %s, which does not work here: %w", s.python, err), mending(err), "or start a new run")
 	case err != nil:
-		return fail(exitFailure, fmt.Errorf("--unsafe-local-python: %w", err), mending(err))
+		return fail(exit.Failure, fmt.Errorf("--unsafe-local-python: %w", err), mending(err))
 	}
 	w.Tools = append(w.Tools, tool)
 	if s.python == pythonUnconfined {
@@ -212,7 +213,7 @@ func (a *app) addServers(ctx context.Context, w *world, s *runSettings) (secrets
 
 // cannotUse is the failure of a server that does not start or says what cannot be used.
 func cannotUse(server mcp.MCPServer, settings string, err error) error {
-	return &failure{Code: exitUsage, Err: err, Hints: append(server.Hints(), "correct it, or leave it out of "+settings)}
+	return &failure{Code: exit.Usage, Err: err, Hints: append(server.Hints(), "correct it, or leave it out of "+settings)}
 }
 
 // networked lets a server in the sandbox have the network, if the run may have such.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 )
@@ -26,7 +27,7 @@ func TestPruneInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := command(t, "prune", "runs", dir, "--keep", "0", "--force", "--yes")
-	if code != exitOK || !strings.Contains(stderr, ": a process writes it\n") || !strings.Contains(stdout, "removed 0 runs") {
+	if code != exit.OK || !strings.Contains(stderr, ": a process writes it\n") || !strings.Contains(stdout, "removed 0 runs") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	if _, err := run.Hold(dir); err != run.ErrBusy {
@@ -35,7 +36,7 @@ func TestPruneInUse(t *testing.T) {
 	if err := release(); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := command(t, "prune", "runs", dir, "--keep", "0", "--yes"); code != exitOK {
+	if code, _, stderr := command(t, "prune", "runs", dir, "--keep", "0", "--yes"); code != exit.OK {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	if _, err := os.Lstat(dir); !os.IsNotExist(err) {

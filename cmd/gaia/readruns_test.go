@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -30,7 +31,7 @@ type reading struct {
 func newReading(t *testing.T, runs int) reading {
 	p := newProgram(t)
 	for range runs {
-		p.want(exitOK, "run", "--limit", "2")
+		p.want(exit.OK, "run", "--limit", "2")
 	}
 	var stderr bytes.Buffer
 	a := &app{began: time.Now(), stderr: &stderr, getenv: func(name string) string { return map[string]string{"HOME": p.dir}[name] }}
@@ -139,16 +140,16 @@ func TestRunsOrder(t *testing.T) {
 	must(t, os.Rename(names[2], filepath.Join(r.dir, "runs", ".new-"+filepath.Base(names[2]))))
 	runs, failed := r.all(history.Query{}, "runs")
 	f := (*failure)(nil)
-	if len(runs) > 0 || !errors.As(failed, &f) || f.Code != exitEvidence || len(f.Reasons) != 1 || !strings.Contains(f.Reasons[0], "results.jsonl: line 1: is not what the journal gives") {
+	if len(runs) > 0 || !errors.As(failed, &f) || f.Code != exit.Evidence || len(f.Reasons) != 1 || !strings.Contains(f.Reasons[0], "results.jsonl: line 1: is not what the journal gives") {
 		t.Errorf("%v, %+v", runs, f)
 	}
 	if said := r.stderr.String(); !strings.Contains(said, "gaia: left out: "+names[1]+": the run is not complete: ") {
 		t.Errorf("said: %s", said)
 	}
-	if _, failed = r.all(history.Query{}, "runs/"+filepath.Base(names[1])); !errors.As(failed, &f) || f.Code != exitIncomplete {
+	if _, failed = r.all(history.Query{}, "runs/"+filepath.Base(names[1])); !errors.As(failed, &f) || f.Code != exit.Incomplete {
 		t.Errorf("an unfinished run that is named: %v", failed)
 	}
-	if _, failed = r.all(history.Query{}, "runs", "runs/"+filepath.Base(names[1])); !errors.As(failed, &f) || f.Code != exitEvidence || len(f.Reasons) != 2 {
+	if _, failed = r.all(history.Query{}, "runs", "runs/"+filepath.Base(names[1])); !errors.As(failed, &f) || f.Code != exit.Evidence || len(f.Reasons) != 2 {
 		t.Errorf("both: %+v", failed)
 	}
 }
@@ -191,7 +192,7 @@ func TestRunsRivals(t *testing.T) {
 					t.Errorf("%q: %d runs are given", paths, len(left))
 				}
 				f := (*failure)(nil)
-				if !errors.As(failed, &f) || f.Code != exitEvidence || len(f.Hints) != 1 {
+				if !errors.As(failed, &f) || f.Code != exit.Evidence || len(f.Hints) != 1 {
 					t.Fatalf("%q: %v", paths, failed)
 				}
 				id := runs[0].RunID
@@ -221,7 +222,7 @@ func TestRunsPassedOver(t *testing.T) {
 	write(t, filepath.Join(folder, "notes.txt"), "")
 	runs, failed := r.all(history.Query{}, "folder", "runs")
 	f := (*failure)(nil)
-	if len(runs) != 1 || !errors.As(failed, &f) || f.Code != exitEvidence || len(f.Reasons) != 2 ||
+	if len(runs) != 1 || !errors.As(failed, &f) || f.Code != exit.Evidence || len(f.Reasons) != 2 ||
 		!strings.HasSuffix(f.Reasons[0], "/damaged.tar.gz: damaged.tar.gz: is named as an archive and does not begin as one") {
 		t.Fatalf("%d runs, %+v", len(runs), f)
 	}
@@ -229,7 +230,7 @@ func TestRunsPassedOver(t *testing.T) {
 	if said := r.stderr.String(); said != want {
 		t.Errorf("said %q, not %q", said, want)
 	}
-	if _, failed := r.all(history.Query{}, "folder/damaged.tar.gz"); classify(failed).Code != exitEvidence {
+	if _, failed := r.all(history.Query{}, "folder/damaged.tar.gz"); classify(failed).Code != exit.Evidence {
 		t.Errorf("one that is named: %v", failed)
 	}
 }
@@ -282,7 +283,7 @@ func TestImportRefuses(t *testing.T) {
 		must(t, err)
 		envelope, err := sign.Seal(key, "application/vnd.gaia-harness.ledger+json", payload)
 		must(t, err, os.WriteFile(path, data, 0o600), os.WriteFile(path+history.EnvelopeSuffix, envelope, 0o600))
-		if err := a.importEvents(t.Context(), []string{path}, importing{}); classify(err).Code != exitEvidence {
+		if err := a.importEvents(t.Context(), []string{path}, importing{}); classify(err).Code != exit.Evidence {
 			t.Errorf("%s: %v", name, err)
 		}
 		if m, err := a.imported(); err != nil || m.Events > 0 {

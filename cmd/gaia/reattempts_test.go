@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/prompt"
 )
 
@@ -61,7 +62,7 @@ func TestFreeReattempts(t *testing.T) {
 		_ = cmd.Wait()
 		args = append([]string{"resume", p.runDir()}, flags...)
 	}
-	p.want(exitFindings, args...)
+	p.want(exit.Findings, args...)
 	results, err := os.ReadFile(filepath.Join(p.runDir(), "results.jsonl"))
 	if err != nil {
 		t.Fatal(err)

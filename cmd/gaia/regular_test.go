@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/keyring"
 )
 
@@ -36,17 +37,17 @@ func TestIrregular(t *testing.T) {
 		args []string // before the file
 		code int
 	}{
-		{[]string{"verify", run, "--trusted-key"}, exitUsage},
-		{[]string{"verify", run, "--allowed-signers"}, exitUsage},
-		{[]string{"verify", key, "--checkpoint"}, exitUsage},
-		{[]string{"verify", key, "--hmac-key-file"}, exitFailure},
-		{[]string{"disclose", run, "--hmac-key-file"}, exitFailure},
-		{[]string{"key", "trust"}, exitUsage},
-		{[]string{"audit", run, "--usage-export"}, exitFailure},
-		{[]string{"audit", run, "--body"}, exitFailure},
-		{[]string{"doctor", "--settings"}, exitUsage},
-		{[]string{"policy", "check"}, exitUsage},
-		{[]string{"run", "--out", dir, "--source", "dir:" + data, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--prices"}, exitUsage},
+		{[]string{"verify", run, "--trusted-key"}, exit.Usage},
+		{[]string{"verify", run, "--allowed-signers"}, exit.Usage},
+		{[]string{"verify", key, "--checkpoint"}, exit.Usage},
+		{[]string{"verify", key, "--hmac-key-file"}, exit.Failure},
+		{[]string{"disclose", run, "--hmac-key-file"}, exit.Failure},
+		{[]string{"key", "trust"}, exit.Usage},
+		{[]string{"audit", run, "--usage-export"}, exit.Failure},
+		{[]string{"audit", run, "--body"}, exit.Failure},
+		{[]string{"doctor", "--settings"}, exit.Usage},
+		{[]string{"policy", "check"}, exit.Usage},
+		{[]string{"run", "--out", dir, "--source", "dir:" + data, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--prices"}, exit.Usage},
 	} {
 		for _, file := range []string{pipe, dir, os.DevNull} {
 			if file == os.DevNull && slices.Contains(tt.args, "--settings") { // which is to have none
@@ -78,7 +79,7 @@ func TestIrregular(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"verify", run, "--trusted-key", large}, {"verify", run, "--allowed-signers", large}, {"key", "trust", large}} {
-		if code, _, stderr := command(t, args...); code != exitUsage || !strings.Contains(stderr, "it is larger than") {
+		if code, _, stderr := command(t, args...); code != exit.Usage || !strings.Contains(stderr, "it is larger than") {
 			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/budget"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -27,10 +28,9 @@ import (
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/verify"
-	"github.com/gaia-harness/gaia/internal/visible"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 )
 
@@ -82,7 +82,7 @@ func unemptied() []string {
 	return []string{"key", "settings", "like", "cassette", "policy", "approve", "vision-model", "served-as"}
 }
 
-func (a *app) warn(message string) { fmt.Fprintf(a.stderr, "gaia: warning: %s\n", oneLine(message)) }
+func (a *app) warn(message string) { fmt.Fprintf(a.stderr, "gaia: warning: %s\n", view.Line(message)) }
 
 func (a *app) run(cmd *cobra.Command, s *runSettings, file *settings.File) error {
 	if err := a.settle(cmd, s, file); err != nil {
@@ -94,13 +94,13 @@ func (a *app) run(cmd *cobra.Command, s *runSettings, file *settings.File) error
 	return a.begin(cmd.Context(), s, func(w world) (*run.Run, error) {
 		r, err := run.Create(s.runs, s.plan, w.Env)
 		if cache := (*grading.CacheError)(nil); errors.As(err, &cache) {
-			return nil, a.badCache(cache, exitFindings, "nothing was asked of a model; fix that and start again")
+			return nil, a.badCache(cache, exit.Findings, "nothing was asked of a model; fix that and start again")
 		}
 		if err != nil {
 			if refused := notPlanned(err, s.plan.Budgets.RunCostMicroUSD); refused != nil {
 				return nil, refused
 			}
-			return nil, fail(exitFailure, err, "choose another place with --out")
+			return nil, fail(exit.Failure, err, "choose another place with --out")
 		}
 		return r, nil
 	})
@@ -154,14 +154,14 @@ func notPlanned(err error, limit int64) error {
 	var secret *plan.SecretError
 	switch {
 	case errors.As(err, &money):
-		return usage("give "+dollars(&money.Need)+" at least, or bound completions with --max-tokens: what a request may cost is reserved before it is sent",
-			"--max-cost is %s, which is not enough for a single attempt", dollars(&limit))
+		return usage("give "+view.Dollars(&money.Need)+" at least, or bound completions with --max-tokens: what a request may cost is reserved before it is sent",
+			"--max-cost is %s, which is not enough for a single attempt", view.Dollars(&limit))
 	case errors.As(err, &secret):
 		fix := "take it out of the flag, the settings or the policy file"
 		if strings.Contains(secret.Where, " of mcp:") {
 			fix = "fix the server, or leave the tool out by the list 'tools' of the server in the settings"
 		}
-		return fail(exitUsage, err, fix, "secret are the keys of models, search engines and the hub, headers of MCP servers, whatever looks like a key, "+
+		return fail(exit.Usage, err, fix, "secret are the keys of models, search engines and the hub, headers of MCP servers, whatever looks like a key, "+
 			"and values of variables with KEY, TOKEN, SECRET, PASSWORD or CREDENTIAL in the name")
 	}
 	return nil
@@ -175,17 +175,17 @@ func (a *app) announce(r *run.Run, s *runSettings) {
 	}
 	m := r.State().Manifest
 	if m.Cassette == plan.CassetteReplay {
-		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", replayNote)
+		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", runview.ReplayNote)
 	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.ManifestSHA256())
 	if !s.plan.Rehearsal && !s.resumed { // else nothing can be done about it
-		fmt.Fprintf(a.stderr, "gaia: %s\n", oneLine(offered(m)))
+		fmt.Fprintf(a.stderr, "gaia: %s\n", view.Line(offered(m)))
 	}
 	if !s.plan.Rehearsal && !m.SubmitIntent {
-		fmt.Fprintf(a.stderr, "gaia: %s\n", notForSubmission)
+		fmt.Fprintf(a.stderr, "gaia: %s\n", runview.NotForSubmission)
 	}
 	if b := m.Budgets.RunCostMicroUSD; b > 0 {
-		fmt.Fprintf(a.stderr, "gaia: the run may cost %s; completions are bounded to %d tokens\n", dollars(&b), m.Model.MaxTokens)
+		fmt.Fprintf(a.stderr, "gaia: the run may cost %s; completions are bounded to %d tokens\n", view.Dollars(&b), m.Model.MaxTokens)
 	}
 	if other := m.Dataset.Mismatch(); other != "" {
 		a.warn(other)
@@ -270,10 +270,10 @@ func (a *app) resume(ctx context.Context, dir string, s *runSettings) error {
 		var cache *grading.CacheError
 		switch {
 		case errors.As(err, &cache):
-			return nil, a.badCache(cache, exitIncomplete, "fix that, then: "+s.resumeCommand(dir))
+			return nil, a.badCache(cache, exit.Incomplete, "fix that, then: "+s.resumeCommand(dir))
 		case errors.As(err, &other):
-			return nil, fail(exitFailure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
-		case errors.Is(err, trajectory.ErrNotRecorded), err != nil && classify(err).Code == exitFailure && !errors.Is(err, run.ErrBusy) && !errors.Is(err, run.ErrComplete):
+			return nil, fail(exit.Failure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
+		case errors.Is(err, trajectory.ErrNotRecorded), err != nil && classify(err).Code == exit.Failure && !errors.Is(err, run.ErrBusy) && !errors.Is(err, run.ErrComplete):
 			return nil, unfinished(err, s.resumeCommand(dir))
 		}
 		return r, err
@@ -291,15 +291,15 @@ func (a *app) nothingToDo(dir string, asJSON bool) error {
 
 // resumeCommand is what takes a run up again that these settings began.
 func (s *runSettings) resumeCommand(dir string) string {
-	words := []string{"gaia", "resume", quoteArg(dir)}
+	words := []string{"gaia", "resume", view.Quote(dir)}
 	if s.onLost == stopRun {
 		words = append(words, "--on-unsubmittable", stopRun)
 	}
 	if s.cassette != "" {
-		words = append(words, "--cassette", quoteArg(s.cassette))
+		words = append(words, "--cassette", view.Quote(s.cassette))
 	}
 	if s.concurrency != autoConcurrency {
-		words = append(words, "--concurrency", quoteArg(s.concurrency))
+		words = append(words, "--concurrency", view.Quote(s.concurrency))
 	}
 	for _, rate := range []counter{{"rpm", s.rpm}, {"tpm", s.tpm}} {
 		if rate.value > 0 {
@@ -307,10 +307,10 @@ func (s *runSettings) resumeCommand(dir string) string {
 		}
 	}
 	if len(s.approve) > 0 {
-		words = append(words, "--approve", quoteArg(strings.Join(s.approve, ",")))
+		words = append(words, "--approve", view.Quote(strings.Join(s.approve, ",")))
 	}
 	if s.serversFrom != "" {
-		words = append(words, "--settings", quoteArg(s.serversFrom))
+		words = append(words, "--settings", view.Quote(s.serversFrom))
 	}
 	return s.command(words...)
 }
@@ -327,7 +327,7 @@ func (s *runSettings) command(words ...string) string {
 	}
 	for _, flag := range [][2]string{{"--source", source}, {"--base-url", s.baseURL}, {"--searxng-url", s.searxng}, {"--prices", s.prices}, {"--key", s.key}} {
 		if flag[1] != "" {
-			words = append(words, flag[0], quoteArg(flag[1]))
+			words = append(words, flag[0], view.Quote(flag[1]))
 		}
 	}
 	return strings.Join(words, " ")
@@ -357,7 +357,7 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 	case m.Cassette == "":
 		return usage("leave it out", "the run was planned without --cassette")
 	default:
-		return usage("give the directory that the run was started with", "the run was planned with --cassette %s:DIR", oneLine(m.Cassette))
+		return usage("give the directory that the run was started with", "the run was planned with --cassette %s:DIR", view.Line(m.Cassette))
 	}
 	if err := s.checkSource(); err != nil {
 		return err
@@ -460,30 +460,30 @@ func (a *app) finish(stop *stopper, r *run.Run, s *runSettings, progress *progre
 		if err := a.printResult(r.Dir, state, verify.Unsubmittable(state), s.asJSON); err != nil {
 			return err
 		}
-		return fail(exitIncomplete, lost, "make room or repair the disk, then: "+s.resumeCommand(r.Dir),
+		return fail(exit.Incomplete, lost, "make room or repair the disk, then: "+s.resumeCommand(r.Dir),
 			"it finishes the tasks whose evidence is missing; the run stays not submittable, so start a new one for a submission")
 	case errors.Is(err, trajectory.ErrNotRecorded):
 	case errors.As(err, &unfit):
 		if s.asJSON {
 			state := r.State()
-			if err := a.printJSON(partial{Missing: "the run stopped before its end", Planned: len(state.Tasks), Rehearsal: state.Manifest.Rehearsal,
+			if err := view.JSON(a.stdout, partial{Missing: "the run stopped before its end", Planned: len(state.Tasks), Rehearsal: state.Manifest.Rehearsal,
 				RunDir: r.Dir, Settled: settled(state.Fold), Unsubmittable: unfit.Reason}); err != nil {
 				return err
 			}
 		}
 		s.onLost = goOn
-		return fail(exitIncomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.resumeCommand(r.Dir))
+		return fail(exit.Incomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.resumeCommand(r.Dir))
 	case errors.Is(err, run.ErrDrained) || interrupted:
-		return fail(exitInterrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
+		return fail(exit.Interrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
 	case errors.As(err, &stopped):
 		state := r.State()
 		if s.asJSON {
-			if err := a.printJSON(partial{Missing: "a model cannot be asked", Planned: len(state.Tasks), Rehearsal: state.Manifest.Rehearsal,
+			if err := view.JSON(a.stdout, partial{Missing: "a model cannot be asked", Planned: len(state.Tasks), Rehearsal: state.Manifest.Rehearsal,
 				RunDir: r.Dir, Settled: settled(state.Fold), Stopped: trajectory.StoppedByEndpoint}); err != nil {
 				return err
 			}
 		}
-		return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), s.stopHints(stopped, r.Dir)...)
+		return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), s.stopHints(stopped, r.Dir)...)
 	}
 	return unfinished(err, s.resumeCommand(r.Dir))
 }
@@ -491,16 +491,16 @@ func (a *app) finish(stop *stopper, r *run.Run, s *runSettings, progress *progre
 // unfinished is the failure of a run that can be resumed.
 func unfinished(err error, resume string) error {
 	if errors.Is(err, run.ErrUnmarked) {
-		return fail(exitIncomplete, err, "make room or repair the disk, then: "+resume)
+		return fail(exit.Incomplete, err, "make room or repair the disk, then: "+resume)
 	}
 	if errors.Is(err, trajectory.ErrNotRecorded) {
-		return fail(exitIncomplete, err, "the run stays not submittable", "make room or repair the disk, then: "+resume)
+		return fail(exit.Incomplete, err, "the run stays not submittable", "make room or repair the disk, then: "+resume)
 	}
 	hints := []string{}
 	if source := (*loader.SourceError)(nil); errors.As(err, &source) {
 		hints = append(hints, source.Remedies...)
 	}
-	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), append(hints, remedy(err, resume))...)
+	return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), append(hints, remedy(err, resume))...)
 }
 
 // stopHints says what helps a run that a model's endpoint stopped. Another name
@@ -517,7 +517,7 @@ func (s *runSettings) stopHints(stopped *run.StopError, dir string) []string {
 	}
 	flag := map[string]string{trajectory.PreflightJudge: "--judge-model", trajectory.PreflightVision: "--vision-model",
 		trajectory.PreflightTranscription: "--transcription-model"}[stopped.Asked]
-	return []string{"to name another model: " + s.command("gaia", "run", "--like", quoteArg(dir), cmp.Or(flag, "--model"), "NAME"), otherwise}
+	return []string{"to name another model: " + s.command("gaia", "run", "--like", view.Quote(dir), cmp.Or(flag, "--model"), "NAME"), otherwise}
 }
 
 // remedy says what helps a run that stopped.
@@ -571,8 +571,8 @@ func (a *app) printFinished(dir string, found *rundir.Run, unfit *run.UnfitError
 		return err
 	}
 	if !completed(found) {
-		return fail(exitFindings, errors.New("every attempt ended in an error: the result says nothing about the model"),
-			"see what failed: gaia show "+quoteArg(dir), "then start a new run: gaia run --like "+quoteArg(dir)+unplanned(found.Manifest))
+		return fail(exit.Findings, errors.New("every attempt ended in an error: the result says nothing about the model"),
+			"see what failed: gaia show "+view.Quote(dir), "then start a new run: gaia run --like "+view.Quote(dir)+unplanned(found.Manifest))
 	}
 	return verify.Submittable(found, why)
 }
@@ -597,13 +597,13 @@ func (a *app) printResult(dir string, found *rundir.Run, why string, asJSON bool
 	if !asJSON {
 		return runview.Summary(a.stdout, dir, found, why)
 	}
-	return a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
+	return view.JSON(a.stdout, runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
 		Summary: found.Summary(), Unsubmittable: why})
 }
 
 // incomplete is the failure of reading a run that is not finished.
 func incomplete(dir string, found *rundir.Run) error {
-	return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s", found.Missing), "gaia resume "+quoteArg(dir)+unplanned(found.Manifest))
+	return fail(exit.Incomplete, fmt.Errorf("the run is not complete: %s", found.Missing), "gaia resume "+view.Quote(dir)+unplanned(found.Manifest))
 }
 
 // unplanned is the flags for what a run needs and its plan does not hold.
@@ -615,7 +615,7 @@ func unplanned(m plan.Plan) (flags string) {
 		flags += " --source dir:PATH"
 	}
 	if !strings.HasPrefix(defaultBaseURL, m.Model.Origin+"/") {
-		flags += " --base-url URL (at " + oneLine(m.Model.Origin) + ")"
+		flags += " --base-url URL (at " + view.Line(m.Model.Origin) + ")"
 	}
 	return flags
 }
@@ -627,16 +627,6 @@ type runResult struct {
 	RunDir         string         `json:"run_dir"`
 	Summary        rundir.Summary `json:"summary"`
 	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, as far as can be said without an audit
-}
-
-func (a *app) printJSON(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	// What could steer a terminal stands in strings, where its escape is the same.
-	_, err = fmt.Fprintf(a.stdout, "%s\n", visible.JSON(string(b)))
-	return err
 }
 
 // dryPlan is what run --dry-run prints with --json: what would be planned, and
@@ -681,16 +671,16 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 	}
 	found, unread, err := budget.UsageUnder(s.runs, m)
 	if err != nil {
-		return fail(exitFailure, err, "choose another place with --out")
+		return fail(exit.Failure, err, "choose another place with --out")
 	}
 	if unread > 0 {
-		a.warn(counted(unread, "summary") + " under " + quoteArg(s.runs) + " cannot be read, and count for nothing")
+		a.warn(view.Count(unread, "summary") + " under " + view.Quote(s.runs) + " cannot be read, and count for nothing")
 	}
 	p := dryPlan{Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.concurrency, Dataset: m.Dataset, DryRun: true,
 		Estimate: budget.NewEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
 		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, Search: m.Search, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Vision: m.Vision, Voting: m.Voting}
 	if e := p.Estimate; e.CostMicroUSD != nil && e.RunBoundMicroUSD != nil && *e.CostMicroUSD > *e.RunBoundMicroUSD {
-		a.warn("the estimate, " + dollars(e.CostMicroUSD) + ", is above --max-cost, " + dollars(e.RunBoundMicroUSD) + ": tasks may be left out, and count as wrong")
+		a.warn("the estimate, " + view.Dollars(e.CostMicroUSD) + ", is above --max-cost, " + view.Dollars(e.RunBoundMicroUSD) + ": tasks may be left out, and count as wrong")
 	}
 	if m.Judge != nil {
 		p.Judge = m.Judge.Model
@@ -709,7 +699,7 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 		}
 	}
 	if s.asJSON {
-		return a.printJSON(p)
+		return view.JSON(a.stdout, p)
 	}
 	return a.printDryRun(m, p)
 }
@@ -743,14 +733,14 @@ func likeAttachments(now, old []plan.PlannedTask) []plan.PlannedTask {
 func (a *app) printDryRun(m plan.Plan, p dryPlan) error {
 	rows := [][2]string{{"dry run", "nothing was asked of a model, and nothing was made"}}
 	if p.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
 	}
-	rows = append(rows, chosen(m)...)
+	rows = append(rows, runview.Dataset(m)...)
 	levels := [3]int{}
 	for _, t := range p.Tasks {
 		levels[t.Level-1]++
 	}
-	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d (%d/%d/%d by level), %s each", len(p.Tasks), levels[0], levels[1], levels[2], counted(p.Voting.Attempts, "attempt"))},
+	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d (%d/%d/%d by level), %s each", len(p.Tasks), levels[0], levels[1], levels[2], view.Count(p.Voting.Attempts, "attempt"))},
 		[2]string{"model", modelRow(p.Model)})
 	if p.Judge != "" {
 		rows = append(rows, [2]string{"judge", p.Judge})
@@ -773,7 +763,7 @@ func (a *app) printDryRun(m plan.Plan, p dryPlan) error {
 	if p.Cassette != "" {
 		rows = append(rows, [2]string{"cassette", p.Cassette})
 	}
-	return a.printRows(append(rows, p.Estimate.Rows()...))
+	return view.Rows(a.stdout, append(rows, p.Estimate.Rows()...))
 }
 
 func modelRow(m plan.ModelPlan) string {
@@ -801,9 +791,9 @@ func modelRow(m plan.ModelPlan) string {
 
 // budgetRow says what bounds an attempt, and what the run.
 func budgetRow(b plan.Budgets) string {
-	parts := []string{counted(b.Turns, "turn")}
+	parts := []string{view.Count(b.Turns, "turn")}
 	if b.ToolCalls > 0 {
-		parts = append(parts, counted(b.ToolCalls, "tool call"))
+		parts = append(parts, view.Count(b.ToolCalls, "tool call"))
 	}
 	if b.Tokens > 0 {
 		parts = append(parts, fmt.Sprintf("%d tokens", b.Tokens))
@@ -812,11 +802,11 @@ func budgetRow(b plan.Budgets) string {
 		parts = append(parts, (time.Duration(b.WallMs) * time.Millisecond).String())
 	}
 	if b.CostMicroUSD > 0 {
-		parts = append(parts, dollars(&b.CostMicroUSD))
+		parts = append(parts, view.Dollars(&b.CostMicroUSD))
 	}
 	line := strings.Join(parts, ", ") + " an attempt"
 	if b.RunCostMicroUSD > 0 {
-		line += "; " + dollars(&b.RunCostMicroUSD) + " the run"
+		line += "; " + view.Dollars(&b.RunCostMicroUSD) + " the run"
 	}
 	return line
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -19,7 +20,7 @@ func TestRunEventsOfTheMainJob(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	p := newProgram(t)
-	p.want(exitOK, "run", "--submit-intent")
+	p.want(exit.OK, "run", "--submit-intent")
 	stats, run, err := rundir.ReadStats(os.DirFS(p.newest()), "")
 	if err != nil || !run.Complete {
 		t.Fatal(err)

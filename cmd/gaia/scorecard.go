@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
@@ -396,7 +397,7 @@ func (a *app) printScorecard(found *scored, s scoring) error {
 	if r.Acceptance == nil || r.Acceptance.Pass {
 		return found.untrusted
 	}
-	f := &failure{Code: exitFindings, Err: errors.New("not accepted")}
+	f := &failure{Code: exit.Findings, Err: errors.New("not accepted")}
 	for _, c := range r.Acceptance.Criteria {
 		if !c.Pass {
 			f.Reasons = append(f.Reasons, c.Name+" is "+held(c))
@@ -405,7 +406,7 @@ func (a *app) printScorecard(found *scored, s scoring) error {
 			}
 		}
 	}
-	return firstOf(found.untrusted, f)
+	return exit.First(found.untrusted, f)
 }
 
 func (a *app) printCard(found *scored, r scorecardResult) error {
@@ -552,19 +553,19 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 		return err
 	}
 	if len(differences) > 0 && !differentPlans {
-		return &failure{Code: exitUsage, Err: errors.New("the runs are of different plans"), Reasons: differences,
+		return &failure{Code: exit.Usage, Err: errors.New("the runs are of different plans"), Reasons: differences,
 			Hints: []string{"--different-plans compares the tasks that both have"}}
 	}
 	c, err := stats.Compare(tasks[0], tasks[1])
 	if err != nil {
-		return fail(exitFailure, err, "'gaia show DIR' lists the tasks of a run, and 'gaia run --task' plans those that are to be compared")
+		return fail(exit.Failure, err, "'gaia show DIR' lists the tasks of a run, and 'gaia run --task' plans those that are to be compared")
 	}
 	side := func(i int, of stats.Compared) history.ComparedRun {
 		return history.ComparedRun{Compared: of, Path: paths[i], RecordingFailed: runs[i].Marked, Identity: history.Identify(runs[i])}
 	}
 	shown := history.Comparison{Comparison: c, A: side(0, c.A), B: side(1, c.B),
 		Differences: append([]string{}, differences...), Rehearsal: runs[0].Manifest.Rehearsal || runs[1].Manifest.Rehearsal}
-	signer := firstOf(untrusted...)
+	signer := exit.First(untrusted...)
 	shown.SignerTrusted = signer == nil
 	if asJSON {
 		err = view.JSON(a.stdout, shown)
@@ -595,11 +596,11 @@ func (a *app) finishedRun(path string) (*rundir.Run, error) {
 	var fault *trajectory.Fault
 	switch {
 	case errors.As(err, &fault):
-		return nil, fail(exitEvidence, fmt.Errorf("%s: %w", path, err), "compare takes finished runs as gaia left them: give another copy, or another run")
+		return nil, fail(exit.Evidence, fmt.Errorf("%s: %w", path, err), "compare takes finished runs as gaia left them: give another copy, or another run")
 	case err != nil:
 		return nil, err
 	case !found.Complete:
-		return nil, firstOf(a.checkSigner(found), incomplete(path, found))
+		return nil, exit.First(a.checkSigner(found), incomplete(path, found))
 	}
 	return found, nil
 }
@@ -711,7 +712,7 @@ func (a *app) trend(paths []string, by string, q history.Query, asJSON bool) err
 		if err := read.End(nil); err != nil {
 			return err
 		}
-		return fail(exitIncomplete, errors.New("none of the runs is complete"), "gaia resume DIR goes on with one")
+		return fail(exit.Incomplete, errors.New("none of the runs is complete"), "gaia resume DIR goes on with one")
 	}
 	result := trendResult{Buckets: all.Buckets(), By: by, Shortfall: read.Shortfall, Runs: read.Runs}
 	result.Rehearsal = slices.ContainsFunc(result.Buckets, func(b history.TrendBucket) bool { return b.Rehearsal })

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/trajectory/witness"
 )
 
@@ -64,24 +65,24 @@ func TestScorecardOfBundles(t *testing.T) {
 	want := strings.Replace(string(theirs), `"rollback_count":34`, `"rollback_count":null`, 1)
 	want = strings.TrimSuffix(want, "}\n") + `,"mode_denials":null,"budget_denials":null,"person_refusals":null}` + "\n"
 	for _, args := range [][]string{{dir}, {dir + "/"}, mustGlob(t, dir+"/*.rvw")} {
-		if code, out, errs := command(t, append([]string{"scorecard", "--json"}, args...)...); code != exitOK || out != want || errs != "" {
+		if code, out, errs := command(t, append([]string{"scorecard", "--json"}, args...)...); code != exit.OK || out != want || errs != "" {
 			t.Errorf("exit code %d\n%s\nwant\n%s%s", code, out, want, errs)
 		}
 	}
 	code, out, _ := command(t, "scorecard", dir)
 	for _, line := range []string{"counted     168 witness bundles, signatures not checked\n", "denials     unknown: a bundle does not say\n", "rollbacks   unknown: a bundle does not say\n", "solve rate  25.0 %\n",
 		"cost        $0.022464, $0.000534 per solved task\n", "evidence    complete of 42.9 % of what is solved\n"} {
-		if code != exitOK || !strings.Contains(out, line) || strings.Contains(out, "rehearsal") {
+		if code != exit.OK || !strings.Contains(out, line) || strings.Contains(out, "rehearsal") {
 			t.Errorf("exit code %d, no %q in\n%s", code, line, out)
 		}
 	}
 	args := []string{"scorecard", "--accept", "--min-solve-rate", "0.25", "--max-violations", "48", "--min-evidence-coverage", "0", "--min-rollback-correctness", "0", dir}
 	code, _, errs := command(t, args...)
-	if code != exitFindings || !strings.Contains(errs, "gaia: reason: policies is 3, at most 1\ngaia: hint: give the runs of one policy, or --mixed-policies;") {
+	if code != exit.Findings || !strings.Contains(errs, "gaia: reason: policies is 3, at most 1\ngaia: hint: give the runs of one policy, or --mixed-policies;") {
 		t.Errorf("bundles of three policies: exit code %d\n%s", code, errs)
 	}
 	code, _, errs = command(t, append(args, "--mixed-policies")...)
-	if code != exitFindings || !strings.Contains(errs, "gaia: reason: rollback_correctness is unknown, at least 0\ngaia: reason: recorded is unknown, wanted true\n") ||
+	if code != exit.Findings || !strings.Contains(errs, "gaia: reason: rollback_correctness is unknown, at least 0\ngaia: reason: recorded is unknown, wanted true\n") ||
 		strings.Count(errs, "reason") != 2 {
 		t.Errorf("what is not known: exit code %d\n%s", code, errs)
 	}
@@ -90,7 +91,7 @@ func TestScorecardOfBundles(t *testing.T) {
 // TestScorecardOfARehearsalsBundles: they say so themselves, whatever folder they lie in.
 func TestScorecardOfARehearsalsBundles(t *testing.T) {
 	dir := bundleFolder(t, "witness-rehearsal-01J", 2)
-	if code, out, _ := command(t, "scorecard", dir); code != exitOK || strings.Contains(out, "rehearsal") {
+	if code, out, _ := command(t, "scorecard", dir); code != exit.OK || strings.Contains(out, "rehearsal") {
 		t.Errorf("by the folder's name: exit code %d\n%s", code, out)
 	}
 	w, err := witness.Parse(bundleSet(t)[2])
@@ -104,10 +105,10 @@ func TestScorecardOfARehearsalsBundles(t *testing.T) {
 	}
 	put(t, filepath.Join(dir, "z.rvw"), data)
 	for _, arg := range []string{dir, filepath.Join(dir, "z.rvw")} {
-		if code, out, _ := command(t, "scorecard", arg); code != exitOK || !strings.HasPrefix(out, "rehearsal: ") {
+		if code, out, _ := command(t, "scorecard", arg); code != exit.OK || !strings.HasPrefix(out, "rehearsal: ") {
 			t.Errorf("exit code %d\n%s", code, out)
 		}
-		if code, out, _ := command(t, "scorecard", "--json", arg); code != exitOK || !strings.HasSuffix(out, `,"rehearsal":true}`+"\n") {
+		if code, out, _ := command(t, "scorecard", "--json", arg); code != exit.OK || !strings.HasSuffix(out, `,"rehearsal":true}`+"\n") {
 			t.Errorf("exit code %d\n%s", code, out)
 		}
 	}
@@ -143,12 +144,12 @@ func TestScorecardChecksBundles(t *testing.T) {
 		code int
 		want string
 	}{
-		{"the key's", []string{"--hmac-key-file", key, signed}, exitOK, "2 witness bundles, all signed with the key of --hmac-key-file\n"},
-		{"another's", []string{"--hmac-key-file", other, signed}, exitEvidence, "a.rvw: is not what this key signed\n"},
-		{"not signed", []string{"--hmac-key-file", key, signed, unsigned}, exitEvidence, "c.rvw: is not signed\n"},
-		{"not asked", []string{signed, unsigned}, exitOK, "3 witness bundles, signatures not checked\n"},
-		{"no key there", []string{"--hmac-key-file", key + "x", signed}, exitUsage, "there is no HMAC key at"},
-		{"no key given", []string{"--hmac-key-file", "", signed}, exitUsage, "--hmac-key-file is empty"},
+		{"the key's", []string{"--hmac-key-file", key, signed}, exit.OK, "2 witness bundles, all signed with the key of --hmac-key-file\n"},
+		{"another's", []string{"--hmac-key-file", other, signed}, exit.Evidence, "a.rvw: is not what this key signed\n"},
+		{"not signed", []string{"--hmac-key-file", key, signed, unsigned}, exit.Evidence, "c.rvw: is not signed\n"},
+		{"not asked", []string{signed, unsigned}, exit.OK, "3 witness bundles, signatures not checked\n"},
+		{"no key there", []string{"--hmac-key-file", key + "x", signed}, exit.Usage, "there is no HMAC key at"},
+		{"no key given", []string{"--hmac-key-file", "", signed}, exit.Usage, "--hmac-key-file is empty"},
 	} {
 		code, out, errs := command(t, append([]string{"scorecard"}, tt.args...)...)
 		if code != tt.code || !strings.Contains(out+errs, tt.want) {
@@ -186,27 +187,27 @@ func TestScorecardRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{at("good.rvw"), at("cut.rvw")}, exitEvidence, "cut.rvw" + damaged},
-		{[]string{at("longer.rvw")}, exitEvidence, "longer.rvw" + damaged},
-		{[]string{at("empty.rvw")}, exitEvidence, "empty.rvw" + damaged},
-		{[]string{at("large.rvw")}, exitEvidence, "large.rvw" + damaged},
-		{[]string{at("pipe.rvw")}, exitFailure, "pipe.rvw\": it is not a regular file"},
-		{[]string{dir}, exitEvidence, "cut.rvw" + damaged},
-		{[]string{at("text.txt")}, exitUsage, "is neither a package's archive nor called as a witness bundle"},
-		{[]string{at("none")}, exitUsage, "holds no run\ngaia: hint: " + wantScored},
-		{[]string{at("folder.rvw")}, exitUsage, "holds no run"},
-		{[]string{at("nowhere")}, exitUsage, "no such file or directory"},
-		{[]string{at("good.rvw"), at("good.rvw")}, exitUsage, "is given twice"},
-		{[]string{dir, at("good.rvw")}, exitUsage, "lies in a folder that is given, too"},
-		{[]string{at("good.rvw"), run}, exitUsage, "are not counted together"},
-		{[]string{at("good.rvw"), copied}, exitUsage, "copy.rvw\" is of the same task, policy and time as "},
-		{[]string{"--hmac-key-file", key, at("good.rvw"), copied}, exitUsage, "is of the same task, policy and time as"},
-		{[]string{"--hmac-key-file", at("good.rvw"), run}, exitUsage, "--hmac-key-file is for witness bundles"},
-		{[]string{"--min-solve-rate", "0.5", run}, exitUsage, "--min-solve-rate is a threshold of --accept"},
-		{[]string{"--accept", "--min-solve-rate", "1.5", run}, exitUsage, `--min-solve-rate is "1.5", which is not a fraction from 0 to 1`},
-		{[]string{"--accept", "--min-solve-rate", "NaN", run}, exitUsage, "which is not a fraction from 0 to 1"},
-		{[]string{"--accept", "--max-violations", "-1", run}, exitUsage, "--max-violations is -1"},
-		{nil, exitUsage, "scorecard takes runs, or witness bundles"},
+		{[]string{at("good.rvw"), at("cut.rvw")}, exit.Evidence, "cut.rvw" + damaged},
+		{[]string{at("longer.rvw")}, exit.Evidence, "longer.rvw" + damaged},
+		{[]string{at("empty.rvw")}, exit.Evidence, "empty.rvw" + damaged},
+		{[]string{at("large.rvw")}, exit.Evidence, "large.rvw" + damaged},
+		{[]string{at("pipe.rvw")}, exit.Failure, "pipe.rvw\": it is not a regular file"},
+		{[]string{dir}, exit.Evidence, "cut.rvw" + damaged},
+		{[]string{at("text.txt")}, exit.Usage, "is neither a package's archive nor called as a witness bundle"},
+		{[]string{at("none")}, exit.Usage, "holds no run\ngaia: hint: " + wantScored},
+		{[]string{at("folder.rvw")}, exit.Usage, "holds no run"},
+		{[]string{at("nowhere")}, exit.Usage, "no such file or directory"},
+		{[]string{at("good.rvw"), at("good.rvw")}, exit.Usage, "is given twice"},
+		{[]string{dir, at("good.rvw")}, exit.Usage, "lies in a folder that is given, too"},
+		{[]string{at("good.rvw"), run}, exit.Usage, "are not counted together"},
+		{[]string{at("good.rvw"), copied}, exit.Usage, "copy.rvw\" is of the same task, policy and time as "},
+		{[]string{"--hmac-key-file", key, at("good.rvw"), copied}, exit.Usage, "is of the same task, policy and time as"},
+		{[]string{"--hmac-key-file", at("good.rvw"), run}, exit.Usage, "--hmac-key-file is for witness bundles"},
+		{[]string{"--min-solve-rate", "0.5", run}, exit.Usage, "--min-solve-rate is a threshold of --accept"},
+		{[]string{"--accept", "--min-solve-rate", "1.5", run}, exit.Usage, `--min-solve-rate is "1.5", which is not a fraction from 0 to 1`},
+		{[]string{"--accept", "--min-solve-rate", "NaN", run}, exit.Usage, "which is not a fraction from 0 to 1"},
+		{[]string{"--accept", "--max-violations", "-1", run}, exit.Usage, "--max-violations is -1"},
+		{nil, exit.Usage, "scorecard takes runs, or witness bundles"},
 	} {
 		code, out, errs := command(t, append([]string{"scorecard"}, tt.args...)...)
 		if code != tt.code || !strings.Contains(errs, tt.want) || out != "" {
@@ -232,9 +233,9 @@ func TestGravestOfRuns(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{unfinished}, exitIncomplete, "run: the run is not complete"},
-		{[]string{unfinished, tampered}, exitEvidence, "results.jsonl"},
-		{[]string{tampered, unfinished}, exitEvidence, "results.jsonl"},
+		{[]string{unfinished}, exit.Incomplete, "run: the run is not complete"},
+		{[]string{unfinished, tampered}, exit.Evidence, "results.jsonl"},
+		{[]string{tampered, unfinished}, exit.Evidence, "results.jsonl"},
 	} {
 		code, out, errs := trusting(t, append([]string{"scorecard"}, tt.args...)...)
 		if code != tt.code || !strings.Contains(errs, tt.want) || out != "" {

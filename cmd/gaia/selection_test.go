@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
@@ -13,7 +14,7 @@ import (
 // does not verify.
 func TestVerifySelection(t *testing.T) {
 	const of = "-- split validation --\na\nb\nc\n-- task a --\nquestion: What is 2 + 2?\ngold: 4\n-- answer 4 --\nFrom memory.\n-- task b --\nquestion: What is 7 + 7?\ngold: 14\n-- answer 14 --\nFrom memory.\n"
-	for label, want := range map[string]int{"limit=2": exitOK, "all": exitEvidence, "limit=1": exitEvidence, "limit=3": exitEvidence, "level=1": exitEvidence, "task=a": exitEvidence} {
+	for label, want := range map[string]int{"limit=2": exit.OK, "all": exit.Evidence, "limit=1": exit.Evidence, "limit=3": exit.Evidence, "level=1": exit.Evidence, "task=a": exit.Evidence} {
 		c, err := runs.Parse("Two of three tasks.\n-- plan --\n{\"dataset\":{\"selection\":\"" + label + "\"}}\n" + of)
 		if err != nil {
 			t.Fatal(err)
@@ -33,7 +34,7 @@ func TestVerifySelection(t *testing.T) {
 			}
 		}
 		code, _, said := command(t, "verify", dir)
-		if refused := strings.Contains(said, "the planned tasks are not those of selection "); refused != (want == exitEvidence) || refused && code != exitEvidence {
+		if refused := strings.Contains(said, "the planned tasks are not those of selection "); refused != (want == exit.Evidence) || refused && code != exit.Evidence {
 			t.Errorf("%s: exit code %d\n%s", label, code, said)
 		}
 	}

@@ -12,12 +12,15 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -143,15 +146,15 @@ func openSettings(named string) (*settings.File, error) {
 		return settings.Parse(named, nil)
 	}
 	name := cmp.Or(named, usual)
-	data, err := readAtMost(name, settings.MaxSize)
+	data, err := regular.Read(name, settings.MaxSize)
 	switch {
 	case err == nil:
 	case named != "":
-		return nil, usage("name another file with --settings", "reading the settings %q: %v", name, unwrapPath(err))
+		return nil, usage("name another file with --settings", "reading the settings %q: %v", name, regular.Cause(err))
 	case errors.Is(err, os.ErrNotExist):
 		return nil, nil
 	default:
-		return nil, usage("move it away, or name another with --settings", "reading the settings %q: %v", name, unwrapPath(err))
+		return nil, usage("move it away, or name another with --settings", "reading the settings %q: %v", name, regular.Cause(err))
 	}
 	f, err := settings.Parse(name, data)
 	return f, inSettings(err)
@@ -199,13 +202,13 @@ func (a *app) decides(flag string) bool {
 // point adds the place in the file to an error of usage that names a flag set from there.
 func point(file *settings.File, err error) error {
 	var found *failure
-	if file == nil || !errors.As(err, &found) || found.Code != exitUsage {
+	if file == nil || !errors.As(err, &found) || found.Code != exit.Usage {
 		return err
 	}
 	message := found.Err.Error()
 	for _, m := range regexp.MustCompile(`(?:--|\bunknown )([a-z][a-z-]*)`).FindAllStringSubmatch(message, -1) {
 		if at := file.Place(m[1], "", strings.ReplaceAll(message, "--"+m[1], m[1])); at != nil {
-			return &failure{Code: exitUsage, Err: at, Hints: found.Hints}
+			return &failure{Code: exit.Usage, Err: at, Hints: found.Hints}
 		}
 	}
 	return err
@@ -253,7 +256,7 @@ func (a *app) announceSettings(file *settings.File, s *runSettings) {
 	if !s.plan.Rehearsal {
 		where = "; the endpoint is " + originOf(s.baseURL)
 	}
-	fmt.Fprintf(a.stderr, "gaia: settings from %s%s\n", oneLine(file.Name), oneLine(where))
+	fmt.Fprintf(a.stderr, "gaia: settings from %s%s\n", view.Line(file.Name), view.Line(where))
 }
 
 // complete fills in what the flags and the settings file left open, from the environment
@@ -290,7 +293,7 @@ func (s *runSettings) settlePolicy() (err error) {
 	flags := s.plan.Policy
 	if flags.Mode != "" {
 		if _, err := policy.Builtin(flags.Mode); err != nil {
-			return fail(exitFailure, fmt.Errorf("taking the policy from the plan: %w", err))
+			return fail(exit.Failure, fmt.Errorf("taking the policy from the plan: %w", err))
 		}
 		return nil
 	}
@@ -315,7 +318,7 @@ func readLike(path string) (*plan.Plan, error) {
 	const hint = "give a manifest.json, a run directory, or a package, folder or archive"
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, usage(hint, "reading the plan %q: %v", path, unwrapPath(err))
+		return nil, usage(hint, "reading the plan %q: %v", path, regular.Cause(err))
 	}
 	dir, name := filepath.Split(path)
 	files := os.DirFS(filepath.Clean(dir))
@@ -442,6 +445,6 @@ func (a *app) compareWith(old *plan.Plan, now plan.Plan) error {
 	if len(differences) == 0 {
 		differences = []string{"nothing"}
 	}
-	_, err = fmt.Fprintf(a.stderr, "gaia: differs from the plan of %s in: %s\n", old.RunID, oneLine(strings.Join(differences, "; ")))
+	_, err = fmt.Fprintf(a.stderr, "gaia: differs from the plan of %s in: %s\n", old.RunID, view.Line(strings.Join(differences, "; ")))
 	return err
 }

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -137,12 +139,12 @@ func (a *app) showRun(dir string, asJSON bool) error {
 		if err := runview.Tasks(a.stdout, found); err != nil {
 			return err
 		}
-		if err := a.printRows(append(verify.DecisionRows(decided), verify.LaterRows(found, later)...)); err != nil {
+		if err := view.Rows(a.stdout, append(verify.DecisionRows(decided), verify.LaterRows(found, later)...)); err != nil {
 			return err
 		}
 	}
 	if found.Complete {
-		return firstOf(untrusted, a.printFinished(dir, found, nil, asJSON))
+		return exit.First(untrusted, a.printFinished(dir, found, nil, asJSON))
 	}
 	if broken := runview.RulesBroken(found.Fold); broken != "" && !asJSON {
 		if _, err := fmt.Fprintf(a.stdout, "rules: %s\n", broken); err != nil {
@@ -150,12 +152,12 @@ func (a *app) showRun(dir string, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		if err := a.printJSON(partial{Missing: found.Missing, Planned: len(found.Tasks), Rehearsal: found.Manifest.Rehearsal,
+		if err := view.JSON(a.stdout, partial{Missing: found.Missing, Planned: len(found.Tasks), Rehearsal: found.Manifest.Rehearsal,
 			RunDir: dir, Settled: settled(found.Fold), Unsubmittable: found.Marked}); err != nil {
 			return err
 		}
 	}
-	return firstOf(untrusted, incomplete(dir, found))
+	return exit.First(untrusted, incomplete(dir, found))
 }
 
 // partial is what show prints of an unfinished run with --json.
@@ -209,14 +211,14 @@ func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 	}
 	records = slices.DeleteFunc(records, func(t rundir.Trajectory) bool { return t.TaskID != task.Plan.TaskID })
 	if asJSON {
-		err = a.printJSON(taskResult{Complete: found.Complete, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, TaskID: task.Plan.TaskID, Trajectories: records})
+		err = view.JSON(a.stdout, taskResult{Complete: found.Complete, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, TaskID: task.Plan.TaskID, Trajectories: records})
 	} else {
 		err = runview.Task(a.stdout, os.DirFS(dir), found, task, records, wholeDiff)
 	}
 	if err == nil && !found.Complete {
 		err = incomplete(dir, found)
 	}
-	return firstOf(untrusted, err)
+	return exit.First(untrusted, err)
 }
 
 // oneTask finds the task whose id starts with prefix.
@@ -274,7 +276,7 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 	}, func() error {
 		if now, err := rundir.ReadMarker(files); err == nil && now != marked {
 			marked = now
-			fmt.Fprintf(a.stderr, "gaia: recording failed: %s; the journal may get no more steps\n", oneLine(now))
+			fmt.Fprintf(a.stderr, "gaia: recording failed: %s; the journal may get no more steps\n", view.Line(now))
 		}
 		select {
 		case <-stop.ctx.Done():
@@ -301,9 +303,9 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 		return err
 	})
 	if errors.Is(err, rundir.ErrRemoved) {
-		err = fail(exitFailure, fmt.Errorf("%q: %w", dir, err))
+		err = fail(exit.Failure, fmt.Errorf("%q: %w", dir, err))
 	}
-	return firstOf(untrusted, err)
+	return exit.First(untrusted, err)
 }
 
 // printStepLine prints the step of an event on a line, if it gives one.
@@ -315,5 +317,5 @@ func (a *app) printStepLine(f *rundir.Fold, e trajectory.Event) error {
 	if step == nil {
 		return nil
 	}
-	return a.printJSON(stepLine{Attempt: e.Attempt, Seq: e.Seq, Step: step, TaskID: e.TaskID, Timestamp: e.Timestamp})
+	return view.JSON(a.stdout, stepLine{Attempt: e.Attempt, Seq: e.Seq, Step: step, TaskID: e.TaskID, Timestamp: e.Timestamp})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
@@ -80,7 +81,7 @@ By the chart.
 				t.Fatal(err)
 			}
 			code, stdout, stderr := trusting(t, "show", dir, tt.task)
-			if code != exitOK {
+			if code != exit.OK {
 				t.Fatalf("exit code %d\n%s", code, stderr)
 			}
 			for _, want := range tt.want {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -173,7 +174,7 @@ func (a *app) hub(t taskFlags, repo string) (loader.Source, error) {
 		Transport: http.DefaultTransport, Notice: t.notice, Progress: t.progress}
 	source, err := loader.Hub(c)
 	if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
-		err = &failure{Code: exitUsage, Err: err, Hints: wrong.Remedies}
+		err = &failure{Code: exit.Usage, Err: err, Hints: wrong.Remedies}
 	}
 	return source, err
 }
@@ -236,7 +237,7 @@ func (a *app) hubToken() (token, from string, err error) {
 		return "", fmt.Sprintf("neither in HF_TOKEN nor in %s", view.Quote(path)), nil
 	}
 	if err != nil {
-		return "", "", fail(exitFailure, fmt.Errorf("reading the hub's token in %q: %w", path, err), "fix that, or set HF_TOKEN")
+		return "", "", fail(exit.Failure, fmt.Errorf("reading the hub's token in %q: %w", path, err), "fix that, or set HF_TOKEN")
 	}
 	if token = strings.TrimSpace(string(b)); token == "" {
 		return "", view.Quote(path) + " is empty", nil
@@ -340,7 +341,7 @@ func (a *app) plannedSplit(ctx context.Context, source string, d plan.Dataset) (
 	}
 	set, gold, err := loaded.set, loaded.gold, error(nil)
 	if set.Digest != d.MetadataSHA256 {
-		err = fail(exitEvidence, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, d.MetadataSHA256),
+		err = fail(exit.Evidence, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, d.MetadataSHA256),
 			fmt.Sprintf("give the dataset that the run was planned from: %q at revision %q", d.Name, d.Revision))
 	}
 	return set, gold, err

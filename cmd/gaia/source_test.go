@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/loader"
 )
@@ -130,7 +131,7 @@ func TestPlannedSource(t *testing.T) {
 		switch {
 		case err == nil && (s.source != c.want || c.dataset.Hub != "" && s.revision != hubCommit):
 			t.Errorf("%q for %s: %q at %q, want %q", c.source, c.dataset.Name, s.source, s.revision, c.want)
-		case err != nil && (!errors.As(err, &wrong) || wrong.Code != exitUsage || len(wrong.Hints) == 0 || !strings.Contains(err.Error(), c.want)):
+		case err != nil && (!errors.As(err, &wrong) || wrong.Code != exit.Usage || len(wrong.Hints) == 0 || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%q for %s: %v, want %q", c.source, c.dataset.Name, err, c.want)
 		}
 	}
@@ -143,14 +144,14 @@ func TestOtherCounts(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exitOK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model, "--task", offlineTasks)
+	out := p.want(exit.OK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model, "--task", offlineTasks)
 	if !strings.Contains(out, "gaia: warning: "+counts+"\n") || strings.Count(out, counts) != 2 {
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exitOK, "audit", p.runDir()); !strings.Contains(out, "AUD-7") || !strings.Contains(out, counts) {
+	if out := p.want(exit.OK, "audit", p.runDir()); !strings.Contains(out, "AUD-7") || !strings.Contains(out, counts) {
 		t.Errorf("audit says:\n%s", out)
 	}
-	p.want(exitOK, "submit", p.runDir())
+	p.want(exit.OK, "submit", p.runDir())
 	packages, err := filepath.Glob(filepath.Join(p.dir, "submission-*", "README.md"))
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("packages %q, %v", packages, err)

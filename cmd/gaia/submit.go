@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/durable"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/outfile"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/spf13/cobra"
 )
@@ -138,9 +142,9 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	case errors.Is(err, audit.ErrIncomplete):
 		return a.notFinished(dir)
 	case errors.Is(err, submit.ErrTaken):
-		return fail(exitFailure, err, "remove it, or choose another --out or --date")
-	case noPlace(err):
-		return fail(exitFailure, err, outfile.Remedy(err))
+		return fail(exit.Failure, err, "remove it, or choose another --out or --date")
+	case durable.NoPlace(err):
+		return fail(exit.Failure, err, outfile.Remedy(err))
 	case err != nil:
 		return grading.PrivateFault(err)
 	}
@@ -150,19 +154,19 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 		}
 	}
 	if err := a.printPackage(p, s.asJSON); err != nil {
-		return fail(exitFailure, fmt.Errorf("the package was built as %q, but its summary cannot be printed: %w", p.Path, err), "gaia verify "+quoteArg(p.Path))
+		return fail(exit.Failure, fmt.Errorf("the package was built as %q, but its summary cannot be printed: %w", p.Path, err), "gaia verify "+view.Quote(p.Path))
 	}
 	return nil
 }
 
 // refused says what can be done about a run that is not packaged.
 func (s submission) refused(dir string, r *submit.Refusal) error {
-	f := &failure{Code: exitFindings, Err: errors.New("the run is not packaged"), Reasons: r.Reasons}
+	f := &failure{Code: exit.Findings, Err: errors.New("the run is not packaged"), Reasons: r.Reasons}
 	if r.PlanKey != "" {
 		f.Hints = append(f.Hints, givePlanKey(r.PlanKey))
 	}
 	if r.Audit {
-		f.Hints = append(f.Hints, "gaia audit "+quoteArg(dir))
+		f.Hints = append(f.Hints, "gaia audit "+view.Quote(dir))
 	}
 	switch {
 	case r.Final:
@@ -194,13 +198,13 @@ func (a *app) withoutKey(dir string, unusable error) error {
 	var open *sign.PermissionError
 	switch {
 	case errors.As(unusable, &open):
-		return fail(exitFindings, given.Err, given.Hints...)
+		return fail(exit.Findings, given.Err, given.Hints...)
 	case errors.Is(unusable, sign.ErrPassphrase):
-		return fail(exitFindings, given.Err, "take the passphrase off a copy of the file: ssh-keygen -p -f COPY", hint)
+		return fail(exit.Findings, given.Err, "take the passphrase off a copy of the file: ssh-keygen -p -f COPY", hint)
 	case errors.Is(unusable, sign.ErrPublicHalf):
-		return fail(exitFindings, given.Err, "give the private key file", hint)
+		return fail(exit.Findings, given.Err, "give the private key file", hint)
 	}
-	return fail(exitFindings, given.Err, hint)
+	return fail(exit.Findings, given.Err, hint)
 }
 
 // notFinished says what is missing in a run that cannot be packaged yet.
@@ -210,7 +214,7 @@ func (a *app) notFinished(dir string) error {
 		return err
 	}
 	if found.Complete { // it was finished in the meantime
-		return fail(exitIncomplete, audit.ErrIncomplete, "it has just been finished: submit it again")
+		return fail(exit.Incomplete, audit.ErrIncomplete, "it has just been finished: submit it again")
 	}
 	return incomplete(dir, found)
 }
@@ -243,15 +247,15 @@ func (a *app) printPackage(p submit.Package, asJSON bool) error {
 	}
 	out := packaged{Attestation: p.AttestationSHA256, Bytes: p.Bytes, Clean: s.Audit.Clean, Path: p.Path, KeyID: p.Key.ID(), Rehearsal: s.Rehearsal, Statement: s}
 	if asJSON {
-		return a.printJSON(out)
+		return view.JSON(a.stdout, out)
 	}
-	rows := append([][2]string{{"run", s.RunID}}, chosen(p.Run.Manifest)...)
+	rows := append([][2]string{{"run", s.RunID}}, runview.Dataset(p.Run.Manifest)...)
 	if s.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
 	}
-	rows = append(append(rows, verify.PackageRows(s, "", dismissals)...), [2]string{"exceptions", s.Exceptions.String()}, [2]string{"written to", fmt.Sprintf("%s, %s in %s", p.Path, megabytes(p.Bytes), counted(p.Files, "file"))})
-	rows = append(rows, [2]string{"attestation", out.Attestation}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + quoteArg(p.Path)})
-	return a.printRows(rows)
+	rows = append(append(rows, verify.PackageRows(s, "", dismissals)...), [2]string{"exceptions", s.Exceptions.String()}, [2]string{"written to", fmt.Sprintf("%s, %s in %s", p.Path, megabytes(p.Bytes), view.Count(p.Files, "file"))})
+	rows = append(rows, [2]string{"attestation", out.Attestation}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + view.Quote(p.Path)})
+	return view.Rows(a.stdout, rows)
 }
 
 // megabytes shows a size, in tenths of a million bytes, rounded up.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
@@ -26,7 +27,7 @@ func TestTampered(t *testing.T) {
 	}
 	commands := [][]string{{"verify", "--trusted-key", key}, {"verify", "--json", "--trusted-key", key}, {"audit"}, {"audit", "--format", "json"}}
 	for _, args := range commands {
-		if code, stdout, stderr := trusting(t, append(args, dir)...); code != exitOK || stdout == "" {
+		if code, stdout, stderr := trusting(t, append(args, dir)...); code != exit.OK || stdout == "" {
 			t.Fatalf("%v of the run as it was: exit code %d\n%s%s", args, code, stdout, stderr)
 		}
 	}
@@ -46,7 +47,7 @@ func TestTampered(t *testing.T) {
 					continue // the other runs take turns
 				}
 				code, stdout, stderr := command(t, append(args, dir)...)
-				if code != exitEvidence || stdout != "" || !want.MatchString(stderr) {
+				if code != exit.Evidence || stdout != "" || !want.MatchString(stderr) {
 					t.Errorf("%v of %s with %s: exit code %d\n%s%s", args, name, change.Name, code, stdout, stderr)
 				}
 			}

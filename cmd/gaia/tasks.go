@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -222,7 +223,7 @@ func startingWith(start string, n int, id func(int) string) (int, error) {
 	case 1:
 		return found[0], nil
 	}
-	f := &failure{Code: exitUsage, Err: fmt.Errorf("%q is the start of %d task ids", start, len(found)), Hints: []string{"give more of the id"}}
+	f := &failure{Code: exit.Usage, Err: fmt.Errorf("%q is the start of %d task ids", start, len(found)), Hints: []string{"give more of the id"}}
 	for i, at := range found {
 		if i == maxHinted {
 			f.Reasons = append(f.Reasons, fmt.Sprintf("and %d more", len(found)-i))
@@ -315,7 +316,7 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, p *dow
 	errs := tasklist.Fetch(ctx, set, wanted, p.ended)
 	p.done()
 	if ctx.Err() != nil {
-		return fail(exitInterrupted, errors.New("interrupted; "+p.there(len(wanted))), "the same command continues with the rest")
+		return fail(exit.Interrupted, errors.New("interrupted; "+p.there(len(wanted))), "the same command continues with the rest")
 	}
 	result := downloadResult{Bytes: p.bytes, Dataset: tasklist.DatasetOf(set, q.filter.Rule()), Failed: []failedFile{}, Files: p.files}
 	where := ""
@@ -350,7 +351,7 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, p *dow
 // notDownloaded returns the error of attachments that could not be read, with the
 // remedies that the source names; nil if there are none.
 func notDownloaded(q *taskQuery, errs []error) error {
-	f := &failure{Code: exitFailure}
+	f := &failure{Code: exit.Failure}
 	for _, err := range errs {
 		if err == nil {
 			continue

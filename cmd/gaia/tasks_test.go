@@ -21,6 +21,7 @@ import (
 	"unicode"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/loader"
@@ -172,7 +173,7 @@ func TestDownloadFailures(t *testing.T) {
 	q := &taskQuery{taskFlags: taskFlags{source: sourceHub}}
 	broken = true
 	code := a.exit(a.download(context.Background(), q, set, &downloading{out: a.stderr}))
-	if code != exitFailure || out.String() != "20 of 23 attachments are there (134.9 KB), in /cache\n" {
+	if code != exit.Failure || out.String() != "20 of 23 attachments are there (134.9 KB), in /cache\n" {
 		t.Errorf("exit %d, %q", code, out.String())
 	}
 	_, list, _ := strings.Cut(errs.String(), "gaia: error: ")
@@ -222,7 +223,7 @@ func TestDownloadInterrupted(t *testing.T) {
 	var out, errs bytes.Buffer
 	a := &app{stdout: &out, stderr: &errs}
 	code := a.exit(a.download(ctx, &taskQuery{taskFlags: taskFlags{source: sourceHub}}, set, &downloading{out: a.stderr}))
-	if code != exitInterrupted || out.Len() > 0 || opened != 1+tasklist.AtOnce {
+	if code != exit.Interrupted || out.Len() > 0 || opened != 1+tasklist.AtOnce {
 		t.Errorf("exit %d, %d opened, %q", code, opened, out.String())
 	}
 	if _, list, _ := strings.Cut(errs.String(), "gaia: error: "); !regexp.MustCompile(`^interrupted; 1 of 23 attachments are there \(.*\)\ngaia: hint: the same command continues with the rest\n$`).MatchString(list) || strings.Contains(errs.String(), "failed") {
@@ -287,7 +288,7 @@ func TestDownloadSignal(t *testing.T) {
 			}
 		}
 	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "gaia: error: interrupted; 22 of 23 attachments are there (") {
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exit.Interrupted || !strings.Contains(stderr.String(), "gaia: error: interrupted; 22 of 23 attachments are there (") {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
 	before := len(server.Requests())
@@ -314,7 +315,7 @@ func TestTasksSignal(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted || out.String() != "gaia: error: interrupted\n" {
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exit.Interrupted || out.String() != "gaia: error: interrupted\n" {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
@@ -334,18 +335,18 @@ func TestDownloadFromHub(t *testing.T) {
 	}
 	source := "hub:" + repo
 	code, stdout, stderr, fetched := run("list", "--source", source)
-	if code != exitOK || strings.Count(stdout, "\n fab1e") != 40 || !strings.Contains(stdout, "\ndataset  "+repo+", revision "+commit+"\nhub      "+server.URL+"\n") ||
+	if code != exit.OK || strings.Count(stdout, "\n fab1e") != 40 || !strings.Contains(stdout, "\ndataset  "+repo+", revision "+commit+"\nhub      "+server.URL+"\n") ||
 		strings.Count(stderr, "gaia: hub: fetched 2023/") != 2 || len(fetched) > 0 {
 		t.Errorf("list: exit %d\n%s%s%q", code, stdout, stderr, fetched)
 	}
 	code, stdout, _, fetched = run("show", "--source", source, "fab1e011")
-	if code != exitOK || !strings.Contains(stdout, "attachment: fab1e011-0000-4000-8000-000000000011.pdf\n") || len(fetched) > 0 {
+	if code != exit.OK || !strings.Contains(stdout, "attachment: fab1e011-0000-4000-8000-000000000011.pdf\n") || len(fetched) > 0 {
 		t.Errorf("show: exit %d\n%s%q", code, stdout, fetched)
 	}
 	const damaged = "fab1e008-0000-4000-8000-000000000008.xlsx"
 	server.Fail(hub.Match{CDN: true, Path: damaged}, 1, hub.Garble())
 	code, stdout, stderr, fetched = run("download", "--source", source)
-	if code != exitFailure || !strings.HasPrefix(stdout, "22 of 23 attachments are there (") || len(fetched) != 23 {
+	if code != exit.Failure || !strings.HasPrefix(stdout, "22 of 23 attachments are there (") || len(fetched) != 23 {
 		t.Errorf("first: exit %d, %q, %q", code, stdout, fetched)
 	}
 	for _, want := range []string{"gaia: error: 1 of 23 attachments could not be read\n", damaged, "gaia: hint: try again later", "gaia: hint: the same command fetches what is missing, and only that\n"} {
@@ -354,16 +355,16 @@ func TestDownloadFromHub(t *testing.T) {
 		}
 	}
 	code, stdout, _, fetched = run("download", "--source", source)
-	if code != exitOK || stdout != "23 attachments are there (135.8 KB), in "+env["HF_HUB_CACHE"]+"\n" || !slices.Equal(fetched, []string{damaged}) {
+	if code != exit.OK || stdout != "23 attachments are there (135.8 KB), in "+env["HF_HUB_CACHE"]+"\n" || !slices.Equal(fetched, []string{damaged}) {
 		t.Errorf("second: exit %d, %q, %q", code, stdout, fetched)
 	}
 	code, stdout, _, fetched = run("download", "--source", source)
-	if code != exitOK || stdout != "nothing to download: 23 attachments are there (135.8 KB), in "+env["HF_HUB_CACHE"]+"\n" || len(fetched) > 0 {
+	if code != exit.OK || stdout != "nothing to download: 23 attachments are there (135.8 KB), in "+env["HF_HUB_CACHE"]+"\n" || len(fetched) > 0 {
 		t.Errorf("third: exit %d, %q, %q", code, stdout, fetched)
 	}
 	// With a key in the environment, GAIA is meant, which this hub lacks.
 	code, stdout, stderr, _ = run("stats")
-	if code != exitFailure || stdout != "" || strings.Contains(stderr, "built-in") || !strings.Contains(stderr, "gaia: hint: ") {
+	if code != exit.Failure || stdout != "" || strings.Contains(stderr, "built-in") || !strings.Contains(stderr, "gaia: hint: ") {
 		t.Errorf("stats of GAIA: exit %d, %q\n%s", code, stdout, stderr)
 	}
 }

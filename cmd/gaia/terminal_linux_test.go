@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/term"
@@ -134,11 +135,11 @@ func TestShowBodyOnATerminal(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(hostile), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	if code, stdout, stderr := command(t, "show", "--body", digest, dir); code != exitOK || stdout != hostile {
+	if code, stdout, stderr := command(t, "show", "--body", digest, dir); code != exit.OK || stdout != hostile {
 		t.Errorf("exit code %d, %q, %s", code, stdout, stderr)
 	}
 	a := &app{stdout: terminal, stderr: os.Stderr, getenv: func(string) string { return "" }}
-	if code := a.exit(a.execute([]string{"show", "--body", digest, dir})); code != exitOK {
+	if code := a.exit(a.execute([]string{"show", "--body", digest, dir})); code != exit.OK {
 		t.Fatalf("exit code %d", code)
 	}
 	line, err := bufio.NewReader(screen).ReadString('\n')

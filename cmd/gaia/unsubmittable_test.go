@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
@@ -76,11 +77,11 @@ func foreignRun(t *testing.T, name string) (dir, key string) {
 func TestUnsubmittable(t *testing.T) {
 	dir, key := foreignRun(t, "AUD-04/fires-cache-read.txt")
 	code, stdout, stderr := command(t, "verify", "--trusted-key", key, dir)
-	if code != exitFindings || !strings.Contains(stderr, "gaia: error: not submittable: the judge cache did not verify: 1 integrity event\n") ||
+	if code != exit.Findings || !strings.Contains(stderr, "gaia: error: not submittable: the judge cache did not verify: 1 integrity event\n") ||
 		!strings.Contains(stdout, "unsubmittable  the judge cache did not verify: 1 integrity event\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if code, _, stderr := command(t, "verify", dir); code != exitUntrusted || !strings.Contains(stderr, "by a key you do not trust") {
+	if code, _, stderr := command(t, "verify", dir); code != exit.Untrusted || !strings.Contains(stderr, "by a key you do not trust") {
 		t.Errorf("without the key: exit code %d, %s", code, stderr)
 	}
 }
@@ -95,12 +96,12 @@ func TestAuditExits(t *testing.T) {
 	} {
 		dir, _ := foreignRun(t, name)
 		code, stdout, stderr := trusting(t, "audit", dir)
-		if code != exitFindings || !strings.Contains(stdout, want) || !strings.Contains(stderr, "gaia: error: the audit is not clean: ") {
+		if code != exit.Findings || !strings.Contains(stdout, want) || !strings.Contains(stderr, "gaia: error: the audit is not clean: ") {
 			t.Errorf("%s: exit code %d\n%s%s", name, code, stdout, stderr)
 		}
 	}
 	dir, _ := foreignRun(t, "honest/search-echo.txt")
-	if code, stdout, stderr := trusting(t, "audit", dir); code != exitOK || !strings.Contains(stdout, "\nclean ") {
+	if code, stdout, stderr := trusting(t, "audit", dir); code != exit.OK || !strings.Contains(stdout, "\nclean ") {
 		t.Errorf("an honest run: exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -125,7 +126,7 @@ func TestUnfitRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := cites(t)
-	if code, _, stderr := command(t, "key", "init", "--key", key); code != exitOK {
+	if code, _, stderr := command(t, "key", "init", "--key", key); code != exit.OK {
 		t.Fatal(stderr)
 	}
 	begin := func(more ...string) (code int, stdout, stderr, out string) {
@@ -135,14 +136,14 @@ func TestUnfitRun(t *testing.T) {
 		return code, stdout, stderr, out
 	}
 	code, stdout, stderr, _ := begin()
-	if code != exitFindings || !strings.Contains(stdout, "unsubmittable  "+why) || !strings.Contains(stderr, "gaia: error: not submittable: "+why) {
+	if code != exit.Findings || !strings.Contains(stdout, "unsubmittable  "+why) || !strings.Contains(stderr, "gaia: error: not submittable: "+why) {
 		t.Errorf("to its end: exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if code, stdout, stderr, _ := begin("--json"); code != exitFindings || !strings.Contains(stdout, `"unsubmittable":"`+why) {
+	if code, stdout, stderr, _ := begin("--json"); code != exit.Findings || !strings.Contains(stdout, `"unsubmittable":"`+why) {
 		t.Errorf("to its end, as JSON: exit code %d\n%s%s", code, stdout, stderr)
 	}
 	code, stdout, stderr, out := begin("--json", "--on-unsubmittable", "stop")
-	if code != exitIncomplete || !strings.Contains(stdout, `"unsubmittable":"`+why) || !strings.Contains(stdout, `"settled":1`) {
+	if code != exit.Incomplete || !strings.Contains(stdout, `"unsubmittable":"`+why) || !strings.Contains(stdout, `"settled":1`) {
 		t.Fatalf("stopped: exit code %d\n%s%s", code, stdout, stderr)
 	}
 	found, err := filepath.Glob(filepath.Join(out, "0*"))
@@ -150,10 +151,10 @@ func TestUnfitRun(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	resume := []string{"resume", found[0], "--source", "dir:" + data, "--base-url", url, "--key", key, "--concurrency", "1"}
-	if code, _, stderr := command(t, append(resume, "--on-unsubmittable", "stop")...); code != exitIncomplete || !strings.Contains(stderr, "level=WARN msg=\"the run is not submittable any longer: "+why) {
+	if code, _, stderr := command(t, append(resume, "--on-unsubmittable", "stop")...); code != exit.Incomplete || !strings.Contains(stderr, "level=WARN msg=\"the run is not submittable any longer: "+why) {
 		t.Errorf("taken up to stop again: exit code %d\n%s", code, stderr)
 	}
-	if code, stdout, stderr := command(t, resume...); code != exitFindings || !strings.Contains(stdout, "unsubmittable  "+why) ||
+	if code, stdout, stderr := command(t, resume...); code != exit.Findings || !strings.Contains(stdout, "unsubmittable  "+why) ||
 		strings.Count(stderr, "the run is not submittable any longer: ") != 1 {
 		t.Errorf("taken up: exit code %d\n%s%s", code, stdout, stderr)
 	}

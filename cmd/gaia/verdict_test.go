@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -77,11 +78,11 @@ func TestDismissalInVerdict(t *testing.T) {
 	long.NotRaced(t)
 	k := newKeeper(t, decidable)
 	early := t.TempDir()
-	if code, _, stderr := k.command("submit", k.dir, "--out", early, "--date", "2031-02-03", "--public", "--allow-dirty"); code != exitOK {
+	if code, _, stderr := k.command("submit", k.dir, "--out", early, "--date", "2031-02-03", "--public", "--allow-dirty"); code != exit.OK {
 		t.Fatal(stderr)
 	}
 	for rule, decision := range map[string]string{leakRule: "void", reachRule: "dismiss", allowedRule: "void"} {
-		if code, _, stderr := k.command("adjudicate", k.dir, "--finding", k.id(t, rule), "--decision", decision, "--reason", "it was looked at"); code != exitOK {
+		if code, _, stderr := k.command("adjudicate", k.dir, "--finding", k.id(t, rule), "--decision", decision, "--reason", "it was looked at"); code != exit.OK {
 			t.Fatal(stderr)
 		}
 	}

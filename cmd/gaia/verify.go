@@ -11,9 +11,11 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -99,9 +101,9 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 			if len(args) > 1 {
 				return env.CheckAll(args, request, func(l verify.Line, text string) error {
 					if v.asJSON {
-						return a.printJSON(l)
+						return view.JSON(a.stdout, l)
 					}
-					_, err := fmt.Fprintln(a.stdout, oneLine(text))
+					_, err := fmt.Fprintln(a.stdout, view.Line(text))
 					return err
 				})
 			}
@@ -110,9 +112,9 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 				return err
 			}
 			if v.asJSON {
-				err = a.printJSON(c.Result)
+				err = view.JSON(a.stdout, c.Result)
 			} else {
-				err = a.printRows(c.Rows)
+				err = view.Rows(a.stdout, c.Rows)
 			}
 			if err != nil {
 				return err
@@ -201,10 +203,10 @@ func (v verifying) published() ([]byte, error) {
 	}
 	var data []byte
 	if err == nil {
-		data, err = readAtMost(v.checkpoint, verify.MaxPublished)
+		data, err = regular.Read(v.checkpoint, verify.MaxPublished)
 	}
 	if err != nil {
-		return nil, usage(hint, "reading the checkpoint %q: %v", v.checkpoint, unwrapPath(err))
+		return nil, usage(hint, "reading the checkpoint %q: %v", v.checkpoint, regular.Cause(err))
 	}
 	if _, err := trajectory.ParseCheckpoint(data); err != nil {
 		return nil, usage(hint, "%q holds no checkpoint", v.checkpoint)

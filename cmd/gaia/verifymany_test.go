@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -93,23 +94,23 @@ func TestEquivocation(t *testing.T) {
 		kind string // "": none
 		code int
 	}{
-		{h.run, h.copied, "", exitOK},
-		{h.run, h.full, "", exitOK},
-		{h.full, h.public, "", exitOK},
-		{h.run, h.bundle, "", exitOK},
-		{h.run, h.open, "", exitIncomplete},
-		{h.open, h.open, "", exitIncomplete},
-		{h.open, h.public, "", exitIncomplete}, // which has no journal to compare
-		{h.run, h.journal, "journal", exitEvidence},
-		{h.run, h.plan, "plan", exitEvidence},
-		{h.run, h.openFork, "journal", exitEvidence},
-		{h.open, h.openFork, "journal", exitEvidence},
-		{h.open, h.plan, "plan", exitEvidence},
-		{h.full, h.fullFork, "journal", exitEvidence},
-		{h.full, h.openFork, "journal", exitEvidence},
-		{h.public, h.publicFork, "journal", exitEvidence},
-		{h.public, h.publicOfPlan, "plan", exitEvidence},
-		{h.bundle, h.publicFork, "journal", exitEvidence},
+		{h.run, h.copied, "", exit.OK},
+		{h.run, h.full, "", exit.OK},
+		{h.full, h.public, "", exit.OK},
+		{h.run, h.bundle, "", exit.OK},
+		{h.run, h.open, "", exit.Incomplete},
+		{h.open, h.open, "", exit.Incomplete},
+		{h.open, h.public, "", exit.Incomplete}, // which has no journal to compare
+		{h.run, h.journal, "journal", exit.Evidence},
+		{h.run, h.plan, "plan", exit.Evidence},
+		{h.run, h.openFork, "journal", exit.Evidence},
+		{h.open, h.openFork, "journal", exit.Evidence},
+		{h.open, h.plan, "plan", exit.Evidence},
+		{h.full, h.fullFork, "journal", exit.Evidence},
+		{h.full, h.openFork, "journal", exit.Evidence},
+		{h.public, h.publicFork, "journal", exit.Evidence},
+		{h.public, h.publicOfPlan, "plan", exit.Evidence},
+		{h.bundle, h.publicFork, "journal", exit.Evidence},
 	} {
 		for _, paths := range [][]string{{tt.a, tt.b}, {tt.b, tt.a}} {
 			code, stdout, stderr := trusting(t, append([]string{"verify", "--json"}, paths...)...)
@@ -144,15 +145,15 @@ func TestEquivocation(t *testing.T) {
 			if args[0] == "trend" && args[1] == h.open && fork != h.plan { // exit code 5 goes after 4
 				wantAll(t, stderr, "the run is not complete")
 			}
-			if code != exitEvidence || !strings.Contains(stderr, " signed another ") || !strings.Contains(stderr, " at "+h.run) || !strings.Contains(stderr, " at "+fork) {
+			if code != exit.Evidence || !strings.Contains(stderr, " signed another ") || !strings.Contains(stderr, " at "+h.run) || !strings.Contains(stderr, " at "+fork) {
 				t.Errorf("%q: exit code %d\n%s", args, code, stderr)
 			}
 		}
 	}
-	if code, _, stderr := trusting(t, "compare", h.run, h.copied); code != exitUsage || !strings.Contains(stderr, "both are the run ") {
+	if code, _, stderr := trusting(t, "compare", h.run, h.copied); code != exit.Usage || !strings.Contains(stderr, "both are the run ") {
 		t.Errorf("compare with a copy: exit code %d\n%s", code, stderr)
 	}
-	if code, stdout, stderr := trusting(t, "trend", h.run, h.copied, h.full); code != exitOK || strings.Count(stderr, "gaia: left out: ") != 2 {
+	if code, stdout, stderr := trusting(t, "trend", h.run, h.copied, h.full); code != exit.OK || strings.Count(stderr, "gaia: left out: ") != 2 {
 		t.Errorf("trend of copies: exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -181,12 +182,12 @@ func TestVerifyMany(t *testing.T) {
 		paths            []string
 		trusted, unknown int
 	}{
-		{[]string{h.full, h.later}, exitOK, exitUntrusted},
-		{[]string{h.full, unfit}, exitFindings, exitUntrusted},
-		{[]string{h.open, unfit}, exitIncomplete, exitUntrusted},
-		{[]string{unfit, broken}, exitEvidence, exitEvidence},
-		{[]string{h.open, broken, h.full}, exitEvidence, exitEvidence},
-		{[]string{broken, gone, h.full}, exitUsage, exitUsage},
+		{[]string{h.full, h.later}, exit.OK, exit.Untrusted},
+		{[]string{h.full, unfit}, exit.Findings, exit.Untrusted},
+		{[]string{h.open, unfit}, exit.Incomplete, exit.Untrusted},
+		{[]string{unfit, broken}, exit.Evidence, exit.Evidence},
+		{[]string{h.open, broken, h.full}, exit.Evidence, exit.Evidence},
+		{[]string{broken, gone, h.full}, exit.Usage, exit.Usage},
 	} {
 		for range tt.paths {
 			tt.paths = append(tt.paths[1:], tt.paths[0])
@@ -205,11 +206,11 @@ func TestVerifyMany(t *testing.T) {
 	}
 	code, stdout, _ := trusting(t, "verify", "--json", h.full, h.later, h.full, h.public, h.run, h.copied, broken)
 	all := jsonLines(t, stdout)
-	if code != exitEvidence || len(all) != 7 {
+	if code != exit.Evidence || len(all) != 7 {
 		t.Fatalf("exit code %d, %s", code, stdout)
 	}
 	for i, want := range []verify.Line{{Kind: "package"}, {Kind: "package", ResubmissionOf: h.full}, {Kind: "package", DuplicateOf: h.full, ResubmissionOf: h.later}, {Kind: "public package", AgreesWith: h.full},
-		{Kind: "run"}, {Kind: "run", DuplicateOf: h.run}, {ExitCode: exitEvidence, Error: "results.jsonl: line 1: "}} {
+		{Kind: "run"}, {Kind: "run", DuplicateOf: h.run}, {ExitCode: exit.Evidence, Error: "results.jsonl: line 1: "}} {
 		got := all[i]
 		if got.Kind != want.Kind || got.DuplicateOf != want.DuplicateOf || got.ResubmissionOf != want.ResubmissionOf || got.AgreesWith != want.AgreesWith || got.DiffersFrom != "" || got.ExitCode != want.ExitCode || !strings.HasPrefix(got.Error, want.Error) || (got.Result == nil) != (want.Error != "") {
 			t.Errorf("line %d: %+v", i+1, got)
@@ -218,7 +219,7 @@ func TestVerifyMany(t *testing.T) {
 	_, stdout, _ = trusting(t, "verify", h.full, h.later, h.full)
 	wantAll(t, stdout, h.full+": ok: package of run ", ", official 1 of 1", ", a resubmission of the run of "+h.full+"\n", ", the same as "+h.full)
 	for _, flag := range []string{"--body", "--checkpoint", "--hmac-key-file", "--package"} {
-		if code, stdout, stderr := command(t, "verify", h.full, h.later, flag, h.full); code != exitUsage || stdout != "" || !strings.Contains(stderr, flag+" is about one package") {
+		if code, stdout, stderr := command(t, "verify", h.full, h.later, flag, h.full); code != exit.Usage || stdout != "" || !strings.Contains(stderr, flag+" is about one package") {
 			t.Errorf("%s: exit code %d\n%s%s", flag, code, stdout, stderr)
 		}
 	}
@@ -228,14 +229,14 @@ func TestVerifyMany(t *testing.T) {
 // the first; runs and bundles among them need no dataset.
 func TestDatasetLoadedOnce(t *testing.T) {
 	p := newProgram(t)
-	p.want(exitOK, "run", "--submit-intent", "--limit", "2")
-	p.want(exitOK, "submit", "--out", "packages", p.runDir())
-	p.want(exitOK, "submit", "--out", "packages", "--public", p.runDir())
+	p.want(exit.OK, "run", "--submit-intent", "--limit", "2")
+	p.want(exit.OK, "submit", "--out", "packages", p.runDir())
+	p.want(exit.OK, "submit", "--out", "packages", "--public", p.runDir())
 	packages, err := filepath.Glob(filepath.Join(p.dir, "packages", "*"))
 	if err != nil || len(packages) != 2 {
 		t.Fatal(packages, err)
 	}
-	out := p.want(exitOK, append([]string{"verify", "--json", "--dataset", "fixtures", p.runDir()}, packages...)...)
+	out := p.want(exit.OK, append([]string{"verify", "--json", "--dataset", "fixtures", p.runDir()}, packages...)...)
 	if strings.Count(out, `"exit_code":0`) != 3 || !strings.Contains(out, `"scores":"re-derived from the gold answers: `) || !strings.Contains(out, `"dataset":"ids and levels only`) {
 		t.Error(out)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
@@ -46,12 +47,12 @@ func TestVisionModel(t *testing.T) {
 	}
 	with := []string{"--source", "dir:data", "--base-url", server.URL, "--max-task-cost", "off"}
 	run := append([]string{"run", "--no-preflight", "--model", endpoint.Model, "--vision-model", "sees-well"}, with...)
-	p.want(exitOK, run...)
+	p.want(exit.OK, run...)
 	dir := p.newest()
 	if m := p.plan(dir); m.Vision == nil || m.Vision.Model != "sees-well" || m.Vision.Origin != originOf(server.URL) {
 		t.Errorf("the plan has %+v", m.Vision)
 	}
-	p.want(exitOK, "resume", dir, "--source", "dir:data", "--base-url", server.URL)
+	p.want(exit.OK, "resume", dir, "--source", "dir:data", "--base-url", server.URL)
 	like := append([]string{"run", "--like", dir, "--dry-run"}, with...)
 	for _, tt := range []struct {
 		more []string
@@ -62,7 +63,7 @@ func TestVisionModel(t *testing.T) {
 		{[]string{"--model", "gpt-4o"}, "sees-well"},
 		{[]string{"--model", "gpt-4o", "--vision-model", "gpt-4o"}, "gpt-4o"},
 	} {
-		out := p.want(exitOK, append(like, tt.more...)...)
+		out := p.want(exit.OK, append(like, tt.more...)...)
 		_, printed, _ := strings.Cut(out, "\ndry run") // after what it differs in
 		_, vision, found := strings.Cut(printed, "\nvision")
 		vision, _, _ = strings.Cut(vision, "\n")
@@ -70,7 +71,7 @@ func TestVisionModel(t *testing.T) {
 			t.Errorf("%v: vision %q in\n%s", tt.more, vision, out)
 		}
 	}
-	out := p.want(exitUsage, append(run, "--max-cost", "1")...)
+	out := p.want(exit.Usage, append(run, "--max-cost", "1")...)
 	if !strings.Contains(out, "the price of model") {
 		t.Errorf("run says:\n%s", out)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/go-json-experiment/json"
@@ -59,7 +60,7 @@ func TestShowVoting(t *testing.T) {
 		}},
 	} {
 		code, stdout, stderr := trusting(t, tt.args...)
-		if code != exitOK {
+		if code != exit.OK {
 			t.Fatalf("%v: exit code %d\n%s", tt.args, code, stderr)
 		}
 		for _, want := range tt.want {

@@ -119,7 +119,7 @@ func verifyWitness(path string, w witness.Bundle, key sign.HMACKey) error {
 	case !w.Signed():
 		return trajectory.Faultf(path, "is not signed")
 	case !w.Verify(key):
-		return fail(exitEvidence, trajectory.Faultf(path, "is not what this key signed"), "all bytes of the key file count, a newline at its end, too")
+		return fail(exit.Evidence, trajectory.Faultf(path, "is not what this key signed"), "all bytes of the key file count, a newline at its end, too")
 	}
 	return nil
 }
@@ -306,12 +306,12 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		return err
 	}
 	if !found.Complete {
-		return firstOf(a.checkSigner(found), incomplete(dir, found))
+		return exit.First(a.checkSigner(found), incomplete(dir, found))
 	}
 	var unpriced *rundir.UnpricedError
 	switch err := reader.Err(); {
 	case errors.As(err, &unpriced):
-		return fail(exitFailure, err, "count such calls as free with --unpriced-as-zero, or give prices to the next run")
+		return fail(exit.Failure, err, "count such calls as free with --unpriced-as-zero, or give prices to the next run")
 	case err != nil:
 		return err
 	}
@@ -434,7 +434,7 @@ func (o *witnessWriter) put(ctx context.Context) error {
 		err = os.Rename(o.stage, o.path)
 	}
 	if err != nil {
-		return fail(exitFailure, fmt.Errorf("writing %q: %w", o.path, regular.Cause(err)), outfile.Remedy(err))
+		return fail(exit.Failure, fmt.Errorf("writing %q: %w", o.path, regular.Cause(err)), outfile.Remedy(err))
 	}
 	o.stage = ""
 	return durable.SyncDir(filepath.Dir(o.path))
@@ -560,14 +560,14 @@ func (a *app) witnessReplay(path, keyFile string) error {
 		err = trajectory.Faultf(path, "the outcome is %s, but %s", witnessview.OutcomeName(w.Outcome), said)
 	case rundir.WitnessUnchecked:
 		said = "not checked: " + said
-		err = fail(exitFindings, fmt.Errorf("the outcome is %s", said))
+		err = fail(exit.Findings, fmt.Errorf("the outcome is %s", said))
 	}
 	if keyFile == "" && err == nil {
 		hint := "gaia witness replay " + view.Quote(path) + " --hmac-key-file FILE"
 		if !w.Signed() {
 			hint = "ask for one that is signed: gaia witness export DIR --hmac-key-file FILE"
 		}
-		err = fail(exitFindings, errors.New("the bundle is "+signature), hint)
+		err = fail(exit.Findings, errors.New("the bundle is "+signature), hint)
 	}
 	fmt.Fprintf(out, "\n6. outcome: %s; %s\n", witnessview.OutcomeName(w.Outcome), said)
 	if _, ok := w.Section(witness.Postmortem); ok {

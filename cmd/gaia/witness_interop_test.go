@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/internal/exit"
 )
 
 // TestWitnessInterop: the bundles of a rehearsal, signed, are read by a program that
@@ -19,12 +21,12 @@ func TestWitnessInterop(t *testing.T) {
 		t.Skip("SKIPPED: there is no python3 here, so no witness bundle is read with it")
 	}
 	p := newProgram(t)
-	p.want(exitOK, "run", "--submit-intent")
+	p.want(exit.OK, "run", "--submit-intent")
 	key := filepath.Join(p.dir, "shared.key")
 	if err := os.WriteFile(key, []byte(strings.Repeat("a shared key\n", 5)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.want(exitOK, "witness", "export", p.runDir(), "--hmac-key-file", key, "--out", "bundles")
+	p.want(exit.OK, "witness", "export", p.runDir(), "--hmac-key-file", key, "--out", "bundles")
 	bundles, err := filepath.Glob(filepath.Join(p.dir, "bundles", "*.rvw"))
 	if err != nil || len(bundles) != 40 {
 		t.Fatalf("%d bundles, %v", len(bundles), err)
@@ -41,9 +43,9 @@ func TestWitnessInterop(t *testing.T) {
 		t.Fatalf("Python prints %d lines for %d bundles", len(lines)-1, len(bundles))
 	}
 	for i, line := range lines[:len(bundles)] {
-		if want := p.want(exitOK, "witness", "show", "--json", bundles[i]); line != want {
+		if want := p.want(exit.OK, "witness", "show", "--json", bundles[i]); line != want {
 			t.Errorf("%s: Python reads\n%s\nwant\n%s", bundles[i], line, want)
 		}
 	}
-	p.want(exitOK, append([]string{"witness", "verify", "--hmac-key-file", key}, bundles...)...)
+	p.want(exit.OK, append([]string{"witness", "verify", "--hmac-key-file", key}, bundles...)...)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -67,13 +68,13 @@ func TestWitnessExportRefuses(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"not finished":              {oneStory, unfinish, exitIncomplete, "gaia: error: the run is not complete: the journal has no run_completed\ngaia: hint: gaia resume "},
-		"a byte changed":            {oneStory, change(trajectory.JournalFile, "silted up", "silted ip"), exitEvidence, "gaia: error: events.jsonl:"},
-		"a result changed":          {oneStory, change(rundir.ResultsFile, "Ostrel", "Ostrex"), exitEvidence, "gaia: error: results.jsonl: line 1: is not what the journal gives"},
-		"no price":                  {unpriced, nil, exitFailure, "gaia: error: what task \"fab1e108-0000-4000-8000-000000000012\" cost is not known, and a witness bundle has no other form for it than a number\ngaia: hint: count such calls as free with --unpriced-as-zero"},
-		"no price, not finished":    {unpriced, unfinish, exitIncomplete, "the run is not complete"},
-		"no price, and not genuine": {unpriced, change(rundir.ResultsFile, "Ostrel", "Ostrex"), exitEvidence, "results.jsonl"},
-		"too many tokens":           {large, nil, exitFailure, "gaia: error: task \"fab1e108-0000-4000-8000-000000000012\": tokens of a witness bundle is "},
+		"not finished":              {oneStory, unfinish, exit.Incomplete, "gaia: error: the run is not complete: the journal has no run_completed\ngaia: hint: gaia resume "},
+		"a byte changed":            {oneStory, change(trajectory.JournalFile, "silted up", "silted ip"), exit.Evidence, "gaia: error: events.jsonl:"},
+		"a result changed":          {oneStory, change(rundir.ResultsFile, "Ostrel", "Ostrex"), exit.Evidence, "gaia: error: results.jsonl: line 1: is not what the journal gives"},
+		"no price":                  {unpriced, nil, exit.Failure, "gaia: error: what task \"fab1e108-0000-4000-8000-000000000012\" cost is not known, and a witness bundle has no other form for it than a number\ngaia: hint: count such calls as free with --unpriced-as-zero"},
+		"no price, not finished":    {unpriced, unfinish, exit.Incomplete, "the run is not complete"},
+		"no price, and not genuine": {unpriced, change(rundir.ResultsFile, "Ostrel", "Ostrex"), exit.Evidence, "results.jsonl"},
+		"too many tokens":           {large, nil, exit.Failure, "gaia: error: task \"fab1e108-0000-4000-8000-000000000012\": tokens of a witness bundle is "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := storyRun(t, tt.story)
@@ -92,7 +93,7 @@ func TestWitnessExportRefuses(t *testing.T) {
 	}
 	dir, out := storyRun(t, unpriced), filepath.Join(t.TempDir(), "bundles")
 	code, stdout, stderr := trusting(t, "witness", "export", dir, "--out", out, "--unpriced-as-zero", "--json")
-	if code != exitOK || !strings.Contains(stdout, `"unpriced":1`) || !strings.Contains(stderr, "gaia: unpriced: in 1 witness bundle calls without a known price count as free\n") {
+	if code != exit.OK || !strings.Contains(stdout, `"unpriced":1`) || !strings.Contains(stderr, "gaia: unpriced: in 1 witness bundle calls without a known price count as free\n") {
 		t.Errorf("unknown prices as nothing: exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -108,7 +109,7 @@ func TestWitnessSteersNothing(t *testing.T) {
 	var said []string
 	for _, args := range [][]string{{"export", dir, "--out", out}, {"export", dir, "--task", "../", "--out", filepath.Join(home, trap)}, {"export", dir, "--task", "../", "--json", "--out", filepath.Join(home, "task")}} {
 		code, stdout, stderr := trusting(t, append([]string{"witness"}, args...)...)
-		if code != exitOK {
+		if code != exit.OK {
 			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
 		}
 		said = append(said, stdout+stderr)
@@ -135,7 +136,7 @@ func TestWitnessSteersNothing(t *testing.T) {
 	for _, path := range []string{made, foreign} {
 		for _, args := range [][]string{{"show", path}, {"show", path, "--json"}, {"replay", path}} {
 			code, stdout, stderr := trusting(t, append([]string{"witness"}, args...)...)
-			if code != exitOK && (code != exitFindings || args[0] != "replay") || stdout == "" {
+			if code != exit.OK && (code != exit.Findings || args[0] != "replay") || stdout == "" {
 				t.Errorf("%q: exit code %d\n%s", args, code, stderr)
 			}
 			if !strings.Contains(stdout, `[2J\u202e`) {

@@ -12,10 +12,9 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/internal/visible"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -97,7 +96,7 @@ func Of(err error) *Error {
 	case errors.As(err, &fault):
 		return &Error{Code: Evidence, Err: err}
 	case errors.As(err, &mode):
-		return &Error{Code: Failure, Err: err, Hints: []string{"chmod 600 " + QuoteArg(mode.Path)}}
+		return &Error{Code: Failure, Err: err, Hints: []string{"chmod 600 " + view.Quote(mode.Path)}}
 	case errors.Is(err, context.Canceled):
 		return &Error{Code: Interrupted, Err: errors.New("interrupted")}
 	case errors.Is(err, fs.ErrPermission):
@@ -140,16 +139,8 @@ func Print(w io.Writer, err error) int {
 		lines []string
 	}{{"error: ", []string{e.Err.Error()}}, {"", e.Excerpt}, {"reason: ", e.Reasons}, {"also: ", e.Also}, {"hint: ", e.Hints}} {
 		for _, line := range part.lines {
-			fmt.Fprintf(w, "gaia: %s%s\n", part.label, strings.ReplaceAll(visible.Text(line), "\n", " "))
+			fmt.Fprintf(w, "gaia: %s%s\n", part.label, view.Line(line))
 		}
 	}
 	return e.Code
-}
-
-// QuoteArg quotes an argument for a shell if it needs it.
-func QuoteArg(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:@,=") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

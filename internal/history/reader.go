@@ -182,7 +182,7 @@ func (r *Reader) find(paths []string, q Query) ([]place, error) {
 			e := *exit.Of(err)
 			e.Err = fmt.Errorf("the history %q: %w", r.Store.Dir, e.Err)
 			if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) {
-				e.Hints = append(e.Hints, "look at it, and move it away: "+exit.QuoteArg(filepath.Join(r.Store.Dir, fault.File)))
+				e.Hints = append(e.Hints, "look at it, and move it away: "+view.Quote(filepath.Join(r.Store.Dir, fault.File)))
 			}
 			return nil, &e
 		}
@@ -243,7 +243,7 @@ func (r *Reader) runsAt(path string, q Query) ([]place, error) {
 			continue
 		case e.Type() == fs.ModeSymlink:
 			if archive || r.Kind(in) != "" {
-				fmt.Fprintf(r.Log, "gaia: left out: %s is a link\n", view.Line(exit.QuoteArg(in)))
+				fmt.Fprintf(r.Log, "gaia: left out: %s is a link\n", view.Line(view.Quote(in)))
 			}
 			continue
 		case e.IsDir() && r.Kind(in) != "", e.Type().IsRegular() && archive:
@@ -441,7 +441,7 @@ func (g *gathering) takes(at place, got result) bool {
 			continue
 		}
 		if got.err = g.Conflict(signed, of.signed, [2]string{at.path, of.path}); got.err == nil { // the keys differ
-			got.err = exit.New(exit.Evidence, fmt.Errorf("has the id %s, as the run at %s has, and another manifest", signed.RunID, exit.QuoteArg(of.path)),
+			got.err = exit.New(exit.Evidence, fmt.Errorf("has the id %s, as the run at %s has, and another manifest", signed.RunID, view.Quote(of.path)),
 				"'gaia verify' shows who signed which; leave out the one that you do not know")
 		}
 	}
@@ -449,17 +449,17 @@ func (g *gathering) takes(at place, got result) bool {
 	switch {
 	case got.err != nil:
 		e := *exit.Of(got.err)
-		e.Err = fmt.Errorf("%s: %w", view.Line(exit.QuoteArg(at.path)), e.Err)
+		e.Err = fmt.Errorf("%s: %w", view.Line(view.Quote(at.path)), e.Err)
 		g.failures = append(g.failures, &e)
 		if e.Code == exit.Incomplete { // what is there verifies
 			g.checkKey(signed.KeyID)
 		}
 		return false
 	case got.left != "":
-		fmt.Fprintf(g.Log, "gaia: left out: %s: %s\n", view.Line(exit.QuoteArg(at.path)), view.Line(got.left))
+		fmt.Fprintf(g.Log, "gaia: left out: %s: %s\n", view.Line(view.Quote(at.path)), view.Line(got.left))
 		return false
 	case twice:
-		fmt.Fprintf(g.Log, "gaia: left out: %s: the run %s was read from %s\n", view.Line(exit.QuoteArg(at.path)), signed.RunID, view.Line(exit.QuoteArg(before)))
+		fmt.Fprintf(g.Log, "gaia: left out: %s: the run %s was read from %s\n", view.Line(view.Quote(at.path)), signed.RunID, view.Line(view.Quote(before)))
 		return false
 	}
 	g.at[signed.RunID] = at.path

@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 )
@@ -58,9 +59,9 @@ func (e Env) checkBundle(path string, v Request) (*Checked, error) {
 	if v.Dataset != "" {
 		packaged := "PACKAGE"
 		if v.Packaged != "" {
-			packaged = exit.QuoteArg(v.Packaged)
+			packaged = view.Quote(v.Packaged)
 		}
-		return nil, exit.Usagef(fmt.Sprintf("a bundle has no scores; of the run's package: gaia verify --dataset %s %s", exit.QuoteArg(v.Dataset), packaged),
+		return nil, exit.Usagef(fmt.Sprintf("a bundle has no scores; of the run's package: gaia verify --dataset %s %s", view.Quote(v.Dataset), packaged),
 			"--dataset is for packages, which it scores and audits again")
 	}
 	trusted := e.Trust

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -49,13 +50,13 @@ func (v Request) Check(p *Evidence) error {
 	case v.Dataset != "" && !p.Packaged:
 		return exit.Usagef("a run is audited with 'gaia audit'", "--dataset is for packages, which it scores and audits again")
 	case v.Bodies != nil && !p.Packaged:
-		return exit.Usagef("gaia audit --body FILE "+exit.QuoteArg(p.path), "--body is for packages, which it audits again")
+		return exit.Usagef("gaia audit --body FILE "+view.Quote(p.path), "--body is for packages, which it audits again")
 	case v.Bodies != nil && p.IsPublic():
 		return exit.Usagef("give the full package", "--body runs the audit of a package again, and %q is a public one: what the audit reads is withheld", p.path)
 	case v.Packaged != "" && !p.Packaged:
 		return exit.Usagef("make the full package of the run with 'gaia submit', and give it in the place of the run", "%s, and %q is a run", pairs, p.path)
 	case v.Packaged != "" && p.IsPublic():
-		return exit.Usagef("give the full package first: gaia verify PACKAGE --package "+exit.QuoteArg(p.path), "%s, and %q is a public one", pairs, p.path)
+		return exit.Usagef("give the full package first: gaia verify PACKAGE --package "+view.Quote(p.path), "%s, and %q is a public one", pairs, p.path)
 	}
 	return nil
 }

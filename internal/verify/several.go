@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -77,7 +78,7 @@ func (e Env) CheckAll(paths []string, v Request, show func(Line, string) error) 
 
 // text is the line for a person; c is nil where it does not verify.
 func (l Line) text(c *Checked) string {
-	text := fmt.Sprintf("%s: %s: ", exit.QuoteArg(l.Path), cmp.Or(codeWords[l.ExitCode], fmt.Sprintf("exit code %d", l.ExitCode)))
+	text := fmt.Sprintf("%s: %s: ", view.Quote(l.Path), cmp.Or(codeWords[l.ExitCode], fmt.Sprintf("exit code %d", l.ExitCode)))
 	if c == nil {
 		return text + l.Error
 	}
@@ -97,16 +98,16 @@ func (l Line) text(c *Checked) string {
 		}
 	}
 	if l.AgreesWith != "" {
-		text += "; agrees with " + exit.QuoteArg(l.AgreesWith)
+		text += "; agrees with " + view.Quote(l.AgreesWith)
 	}
 	if l.DiffersFrom != "" {
-		text += "; made of another audit or other decisions than " + exit.QuoteArg(l.DiffersFrom)
+		text += "; made of another audit or other decisions than " + view.Quote(l.DiffersFrom)
 	}
 	if l.DuplicateOf != "" {
-		text += ", the same as " + exit.QuoteArg(l.DuplicateOf)
+		text += ", the same as " + view.Quote(l.DuplicateOf)
 	}
 	if l.ResubmissionOf != "" {
-		text += ", a resubmission of the run of " + exit.QuoteArg(l.ResubmissionOf)
+		text += ", a resubmission of the run of " + view.Quote(l.ResubmissionOf)
 	}
 	if l.Error != "" {
 		text += ": " + l.Error

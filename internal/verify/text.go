@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -65,7 +64,7 @@ func verificationRows(v Verification, m plan.Plan, of *submit.Verified, later []
 		}
 		rows = append(rows, PackageRows(*v.Package, audited, v.Dismissals)...)
 		scores, again := v.Scores, v.Audit
-		if give := "; give --dataset " + exit.QuoteArg(source); of.Run.Scored() {
+		if give := "; give --dataset " + view.Quote(source); of.Run.Scored() {
 			if of.NotRescored != "" {
 				scores += give
 			}
