@@ -4,28 +4,21 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/internal/witnessfile"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/spf13/cobra"
 )
 
@@ -111,24 +104,28 @@ func (f *fraction) Set(s string) error {
 
 // scored is what a scorecard was made of.
 type scored struct {
-	rundir.Tally
+	witnessfile.Tally
 	runs       int
-	bundles    int
-	rehearsal  bool
 	unscored   bool        // a task was answered, and has no gold answer
 	unrecorded [][2]string // runs that went on without evidence: id and why
-	checked    bool        // the bundles' MACs
 	untrusted  error       // runs are by keys that the user does not trust; nil: none
 }
 
 func (a *app) scorecard(paths []string, s scoring) error {
-	bundles, err := areBundles(paths)
+	bundles, err := witnessfile.AllBundles(paths)
 	if err != nil {
 		return err
 	}
 	var found scored
 	if bundles {
-		err = found.readBundles(paths, s.hmacKey)
+		if s.hmacKey != "" {
+			key, err := sharedKey(s.hmacKey)
+			if err != nil {
+				return err
+			}
+			found.Key = &key
+		}
+		err = found.AddPaths(paths)
 	} else if s.hmacKey != "" {
 		err = usage("leave it out: runs and packages are signed by the key of their plan", "--hmac-key-file is for witness bundles")
 	} else {
@@ -140,57 +137,12 @@ func (a *app) scorecard(paths []string, s scoring) error {
 	return a.printScorecard(&found, s)
 }
 
-// areBundles tells witness bundles and folders of them from runs, packages and
-// archives; what is neither, or some of both, is a matter of usage.
-func areBundles(paths []string) (bool, error) {
-	kinds := map[bool]string{}
-	for _, path := range paths {
-		is, err := isBundle(path)
-		if err != nil {
-			return false, err
-		}
-		kinds[is] = cmp.Or(kinds[is], path)
-	}
-	if len(kinds) > 1 {
-		return false, usage("give them one after another", "%q is of witness bundles and %q is not: they do not tell the same, and are not counted together", kinds[true], kinds[false])
-	}
-	return kinds[true] != "", nil
-}
-
-const wantScored = "give run directories, full packages, their archives or folders that hold some, or else witness bundles (" + witnessSuffix + ") and folders of them"
-
-// isBundle tells a witness bundle, or a folder that holds such and is no run, from
-// what runs are read from.
-func isBundle(path string) (bool, error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return false, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
-	case err != nil:
-		return false, usage(wantScored, "reading %q: %v", path, regular.Cause(err))
-	case !info.IsDir() && strings.HasSuffix(path, witnessSuffix): // by its name, since there may be thousands
-		return true, nil
-	case verify.IsPackage(path): // an archive, too
-		return false, nil
-	case !info.IsDir():
-		return false, usage(wantScored, "%q is neither a package's archive nor called as a witness bundle", path)
-	}
-	if verify.IsRun(path) == nil {
-		return false, nil
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return false, fmt.Errorf("reading the folder %q: %w", path, regular.Cause(err))
-	}
-	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), witnessSuffix) }), nil
-}
-
 // readRuns verifies runs and counts their tasks. Nothing is counted where one of them
 // does not verify, or is not finished though the user named it.
 func (a *app) readRuns(found *scored, paths []string) error {
 	read, err := a.eachRun(paths, history.Query{Verify: true, Live: true}, func(s history.Run) error {
 		found.runs++
-		found.rehearsal = found.rehearsal || s.Rehearsal
+		found.Rehearsal = found.Rehearsal || s.Rehearsal
 		found.unscored = found.unscored || slices.ContainsFunc(s.Tasks, func(t rundir.TaskStats) bool { return t.Outcome == trajectory.Unscored })
 		if s.RecordingFailed != "" {
 			found.unrecorded = append(found.unrecorded, [2]string{s.RunID, s.RecordingFailed})
@@ -201,165 +153,16 @@ func (a *app) readRuns(found *scored, paths []string) error {
 		return nil
 	})
 	if f := (*failure)(nil); history.IsPathError(err) && errors.As(err, &f) {
-		return fail(f.Code, f.Err, wantScored)
+		return fail(f.Code, f.Err, witnessfile.WantScored)
 	}
 	found.untrusted = read.UntrustedErr
 	if read.FailedErr != nil {
 		err = cmp.Or(err, read.End(nil))
 	}
 	if err == nil && found.runs == 0 {
-		return usage(wantScored, "there is no finished run to count")
+		return usage(witnessfile.WantScored, "there is no finished run to count")
 	}
 	return err
-}
-
-// readBundles reads witness bundles and counts them; with a key file, all of them must
-// be signed with its key.
-func (s *scored) readBundles(paths []string, keyFile string) error {
-	r := bundleReader{found: s, seen: map[[32]byte]string{}}
-	if keyFile != "" {
-		key, err := sharedKey(keyFile)
-		if err != nil {
-			return err
-		}
-		r.key, s.checked = &key, true
-	}
-	given := map[string]bool{}
-	places := make([]string, len(paths))
-	for i, path := range paths {
-		place, err := filepath.Abs(path)
-		if err != nil {
-			return fmt.Errorf("looking for %q: %w", path, err)
-		}
-		if given[place] {
-			return usage("give each bundle once", "%q is given twice", path)
-		}
-		given[place], places[i] = true, place
-	}
-	for i, path := range paths {
-		folder := filepath.Dir(places[i])
-		if given[folder] {
-			return usage("give each bundle once", "%q lies in a folder that is given, too", path)
-		}
-	}
-	for _, path := range paths {
-		if err := r.place(path); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bundleReader counts bundles, one after another in the same memory: of a bundle that
-// is counted nothing is kept.
-type bundleReader struct {
-	found *scored
-	key   *sign.HMACKey // nil: whose a bundle is is not checked
-	buf   []byte
-	seen  map[[32]byte]string // task, policy and time → path
-}
-
-// place counts the bundle in a file, or those in a folder, by name.
-func (r *bundleReader) place(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("reading %q: %w", path, regular.Cause(err))
-	}
-	if !info.IsDir() {
-		return r.file(path)
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return fmt.Errorf("reading the folder %q: %w", path, regular.Cause(err))
-	}
-	prefix := strings.TrimSuffix(path, string(filepath.Separator)) + string(filepath.Separator)
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), witnessSuffix) {
-			continue
-		}
-		if err := r.file(prefix + e.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *bundleReader) file(path string) error {
-	var data []byte
-	var err error
-	data, r.buf, err = readInto(path, r.buf, witness.MaxBundle)
-	if err != nil {
-		return fmt.Errorf("reading the witness bundle %q: %w", path, regular.Cause(err))
-	}
-	w, err := witness.Parse(data)
-	if err != nil {
-		return trajectory.Faultf(path, "is %v", err)
-	}
-	if r.key != nil {
-		if err := verifyWitness(path, w, *r.key); err != nil {
-			return err
-		}
-	}
-	id := [32]byte(data[8:40]) // as the header has them
-	if first, there := r.seen[id]; there {
-		return usage("give each bundle once", "%q is of the same task, policy and time as %q", path, first)
-	}
-	r.seen[id] = path
-	r.found.bundles++
-	r.found.rehearsal = r.found.rehearsal || w.Rehearsal()
-	if err := rundir.CheckWitness(w); err != nil {
-		return trajectory.Faultf(path, "contradicts itself: %v", err)
-	}
-	if err := r.found.AddWitness(w); err != nil {
-		return trajectory.Faultf(path, "cannot be counted: %v", err)
-	}
-	return nil
-}
-
-// readInto reads a regular file into buf, which it makes larger where that is needed,
-// and returns the file's bytes with the buffer for the next one. Of a file larger than
-// limit it returns a byte more, which no reader of it accepts. It asks the system for
-// as little as can be: there may be ten thousand files, and each costs more to open
-// than to parse. A pipe is not waited for.
-func readInto(path string, buf []byte, limit int) (data, next []byte, err error) {
-	wrong := func(op string, err error) ([]byte, []byte, error) {
-		return nil, buf, &fs.PathError{Op: op, Path: path, Err: err}
-	}
-	fd, err := again(func() (int, error) {
-		return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
-	})
-	if err != nil {
-		return wrong("open", err)
-	}
-	defer syscall.Close(fd)
-	var info syscall.Stat_t
-	if err := syscall.Fstat(fd, &info); err != nil {
-		return wrong("stat", err)
-	}
-	if info.Mode&syscall.S_IFMT != syscall.S_IFREG {
-		return wrong("open", errors.New("it is not a regular file"))
-	}
-	for n := 0; ; {
-		if n == len(buf) {
-			buf = append(buf, make([]byte, max(n, 64<<10))...)
-		}
-		got, err := again(func() (int, error) { return syscall.Read(fd, buf[n:min(len(buf), limit+1)]) })
-		if err != nil {
-			return wrong("read", err)
-		}
-		if n += got; got == 0 || n > limit || int64(n) == info.Size {
-			return buf[:n], buf, nil
-		}
-	}
-}
-
-// again does what a signal may interrupt until none does.
-func again(do func() (int, error)) (int, error) {
-	for {
-		if n, err := do(); err != syscall.EINTR {
-			return n, err
-		}
-	}
 }
 
 // scorecardResult is what scorecard prints with --json: the card's members, in their
@@ -375,8 +178,8 @@ type scorecardResult struct {
 // printScorecard prints the card of what was counted, and fails where it is held
 // against thresholds and misses one.
 func (a *app) printScorecard(found *scored, s scoring) error {
-	r := scorecardResult{Scorecard: found.Scorecard(), Rehearsal: found.rehearsal}
-	if found.bundles == 0 {
+	r := scorecardResult{Scorecard: found.Scorecard(), Rehearsal: found.Rehearsal}
+	if found.Bundles == 0 {
 		all := found.untrusted == nil
 		r.SignerTrusted = &all
 	}
@@ -417,12 +220,12 @@ func (a *app) printCard(found *scored, r scorecardResult) error {
 		}
 	}
 	rows := [][2]string{{"counted", view.Count(found.runs, "run")}}
-	if found.bundles > 0 {
+	if found.Bundles > 0 {
 		said := "signatures not checked"
-		if found.checked {
+		if found.Key != nil {
 			said = "all signed with the key of --hmac-key-file"
 		}
-		rows = [][2]string{{"counted", view.Count(found.bundles, "witness bundle") + ", " + said}}
+		rows = [][2]string{{"counted", view.Count(found.Bundles, "witness bundle") + ", " + said}}
 	}
 	for _, run := range found.unrecorded {
 		rows = append(rows, [2]string{"recording", "failed in the run " + run[0] + ": " + run[1]})

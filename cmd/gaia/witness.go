@@ -1,31 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 
-	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
-	"github.com/gaia-harness/gaia/internal/visible"
-	"github.com/gaia-harness/gaia/internal/witnessview"
-	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/internal/witnessfile"
 	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/spf13/cobra"
 )
@@ -94,36 +85,6 @@ signature away.`,
 	return cmd
 }
 
-// readWitness reads a bundle. One that is damaged is a Fault that names the file.
-func readWitness(path string) (witness.Bundle, error) {
-	data, err := regular.Read(path, witness.MaxBundle)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return witness.Bundle{}, usage("'gaia witness export' writes witness bundles", "there is no witness bundle at %q", path)
-	case err != nil:
-		return witness.Bundle{}, fmt.Errorf("reading the witness bundle %q: %w", path, err)
-	}
-	w, err := witness.Parse(data)
-	if err != nil {
-		return witness.Bundle{}, trajectory.Faultf(path, "%v", err)
-	}
-	if err := rundir.CheckWitness(w); err != nil {
-		return witness.Bundle{}, trajectory.Faultf(path, "contradicts itself: %v", err)
-	}
-	return w, nil
-}
-
-// verifyWitness wants a bundle to be signed with key.
-func verifyWitness(path string, w witness.Bundle, key sign.HMACKey) error {
-	switch {
-	case !w.Signed():
-		return trajectory.Faultf(path, "is not signed")
-	case !w.Verify(key):
-		return fail(exit.Evidence, trajectory.Faultf(path, "is not what this key signed"), "all bytes of the key file count, a newline at its end, too")
-	}
-	return nil
-}
-
 // witnessVerify looks at every file. What to exit with is that of the gravest.
 func (a *app) witnessVerify(paths []string, keyFile string) error {
 	if keyFile == "" {
@@ -135,9 +96,9 @@ func (a *app) witnessVerify(paths []string, keyFile string) error {
 	}
 	var bad []*failure
 	for _, path := range paths {
-		w, err := readWitness(path)
+		w, err := witnessfile.Read(path)
 		if err == nil {
-			err = verifyWitness(path, w, key)
+			err = witnessfile.CheckSigned(path, w, key)
 		}
 		said := path + ": ok"
 		if w.Rehearsal() {
@@ -160,54 +121,17 @@ func (a *app) witnessVerify(paths []string, keyFile string) error {
 }
 
 func (a *app) witnessShow(path string, asJSON bool) error {
-	w, err := readWitness(path)
+	w, err := witnessfile.Read(path)
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return view.JSON(a.stdout, witnessview.NewJSON(w))
+		return view.JSON(a.stdout, witnessfile.NewJSON(w))
 	}
-	signed := "no"
-	if w.Signed() {
-		signed = "yes, not checked: 'gaia witness verify' does, with the key"
-	}
-	complete := "no: question, diff and test log are not all there"
-	if w.EvidenceComplete() {
-		complete = "yes: question, diff and test log are there"
-	}
-	rows := [][2]string{{"task", rundir.WitnessUUID(w.TaskID)}}
-	if w.Rehearsal() {
-		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
-	}
-	if err := view.Rows(a.stdout, append(rows, [][2]string{
-		{"outcome", witnessview.OutcomeName(w.Outcome)},
-		{"mode", witnessview.ModeName(w.Mode)},
-		{"policy", hex.EncodeToString(w.PolicyHash[:])},
-		{"created", witnessview.CreatedText(w.CreatedNs)},
-		{"signed", signed},
-		{"calls", fmt.Sprintf("%s, %d model calls retried", view.Count(w.ToolCalls, "tool call"), w.Retries)},
-		{"tokens", fmt.Sprint(w.Tokens)},
-		{"cost", view.Dollars(&w.CostMicroUSD)},
-		{"latency", witnessview.DurationText(w.LatencyMs)},
-		{"evidence", complete},
-		{"governance", witnessview.ConductText(w)},
-		{"size", fmt.Sprintf("%s, %s", view.Count(w.Size, "byte"), view.Count(len(w.Sections), "section"))},
-	}...)); err != nil {
+	if err := view.Rows(a.stdout, witnessfile.Rows(w)); err != nil {
 		return err
 	}
-	out := &strings.Builder{}
-	for _, s := range w.Sections {
-		fmt.Fprintf(out, "\n%s, %s:\n", witnessview.SectionName(s.Tag), view.Count(len(s.Value), "byte"))
-		switch {
-		case s.Tag == witness.Trace:
-			witnessview.WriteTrace(out, w.Trace())
-		case len(s.Value) == 0:
-			out.WriteString("    (empty)\n")
-		default:
-			out.WriteString(runview.Head(string(s.Value)))
-		}
-	}
-	_, err = io.WriteString(a.stdout, visible.Text(out.String()))
+	_, err = io.WriteString(a.stdout, witnessfile.Sections(w))
 	return err
 }
 
@@ -216,8 +140,6 @@ type witnessing struct {
 	task, out, hmacKey string
 	unpriced, asJSON   bool
 }
-
-const witnessSuffix = ".rvw"
 
 func (a *app) witnessExportCommand() *cobra.Command {
 	var x witnessing
@@ -265,63 +187,38 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		return err
 	}
 	defer p.Close()
-	out := &witnessWriter{}
+	out := &witnessfile.Export{UnpricedAsZero: x.unpriced}
 	if x.hmacKey != "" {
 		key, err := sharedKey(x.hmacKey)
 		if err != nil {
 			return err
 		}
-		out.key = &key
+		out.Key = &key
 	}
 	plan, _, _, err := rundir.ReadPlan(p.Files)
 	if err != nil {
 		return err
 	}
-	if x.task, err = plannedTask(plan, x.task); err != nil {
+	if out.Task, err = plannedTask(plan, x.task); err != nil {
 		return err
 	}
-	out.path, out.single = x.place(plan), x.task != ""
-	if err := verify.NotWithin("the witness bundles", dir, filepath.Dir(out.path)); err != nil {
+	out.Path = filepath.Clean(cmp.Or(x.out, witnessfile.DefaultPath(plan, out.Task)))
+	if err := verify.NotWithin("the witness bundles", dir, filepath.Dir(out.Path)); err != nil {
 		return err
 	}
 	ctx, release := untilStopped(ctx)
 	defer release()
-	defer func() { out.discard() }()
-	reader := rundir.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced,
-		Each: func(task string, w witness.Bundle, data []byte) error { return out.add(ctx, task, w, data) }}
-	if out.key != nil {
-		reader.Key = *out.key
-	}
-	read := func() (*rundir.Run, error) {
-		return p.Shown(func(summary string) (*rundir.Run, error) { return rundir.Verify(p.Files, reader.Options(summary)) })
-	}
-	found, err := read()
-	if err == nil && found.Marked != "" { // known only now, and each bundle says it
-		out.discard()
-		out = &witnessWriter{path: out.path, single: out.single, key: out.key}
-		reader = rundir.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced, Unrecorded: true, Each: reader.Each, Key: reader.Key}
-		found, err = read()
-	}
+	found, err := out.Write(ctx, p)
 	if err != nil {
 		return err
 	}
 	if !found.Complete {
-		return exit.First(a.checkSigner(found), incomplete(dir, found))
+		return firstOf(a.checkSigner(found), incomplete(dir, found))
 	}
-	var unpriced *rundir.UnpricedError
-	switch err := reader.Err(); {
-	case errors.As(err, &unpriced):
-		return fail(exit.Failure, err, "count such calls as free with --unpriced-as-zero, or give prices to the next run")
-	case err != nil:
-		return err
+	if out.Unpriced > 0 {
+		fmt.Fprintf(a.stderr, "gaia: unpriced: in %s calls without a known price count as free\n", view.Count(out.Unpriced, "witness bundle"))
 	}
-	if err := out.put(ctx); err != nil {
-		return err
-	}
-	if reader.Unpriced > 0 {
-		fmt.Fprintf(a.stderr, "gaia: unpriced: in %s calls without a known price count as free\n", view.Count(reader.Unpriced, "witness bundle"))
-	}
-	if err := a.printWitnesses(found, out, reader.Unpriced, x); err != nil {
+	if err := a.printWitnesses(found, out, x); err != nil {
 		return err
 	}
 	return a.checkSigner(found)
@@ -340,111 +237,6 @@ func plannedTask(plan plan.Plan, start string) (string, error) {
 		return "", usage("'gaia show DIR' lists the tasks", "the run has no task %q", start)
 	}
 	return plan.Tasks[at].TaskID, nil
-}
-
-// place is where the bundles appear.
-func (x witnessing) place(plan plan.Plan) string {
-	rehearsal := ""
-	if plan.Rehearsal {
-		rehearsal = "rehearsal-"
-	}
-	switch {
-	case x.out != "":
-		return filepath.Clean(x.out)
-	case x.task != "":
-		return rehearsal + witnessName(x.task)
-	}
-	return "witness-" + rehearsal + plan.RunID
-}
-
-// witnessName is the name of a task's file: its id, or where that might be more than
-// a name, its number in the bundle.
-func witnessName(task string) string {
-	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(task) {
-		id := rundir.WitnessTaskID(task)
-		task = hex.EncodeToString(id[:])
-	}
-	return task + witnessSuffix
-}
-
-// witnessWriter writes bundles aside while their run is verified. What goes wrong
-// then is told afterwards: that the run does not verify matters more.
-type witnessWriter struct {
-	path            string // of the folder, or of the single file
-	single          bool
-	key             *sign.HMACKey // nil: not signed
-	stage           string        // folder in which the bundles lie until then
-	file            outfile.File  // the single one
-	bundles         int
-	complete, bytes int
-	outcomes        [4]int
-	err             error
-}
-
-// add takes the next bundle. Only an interruption ends the verification.
-func (o *witnessWriter) add(ctx context.Context, task string, w witness.Bundle, data []byte) error {
-	if err := ctx.Err(); err != nil || o.err != nil {
-		return err
-	}
-	o.bundles++
-	o.bytes += len(data)
-	o.outcomes[w.Outcome]++
-	if w.EvidenceComplete() {
-		o.complete++
-	}
-	if o.single {
-		o.file = outfile.File{Path: o.path, Data: data}
-		return nil
-	}
-	if o.stage == "" {
-		if o.stage, o.err = os.MkdirTemp(filepath.Dir(o.path), ".new-witness-*"); o.err != nil {
-			return nil
-		}
-	}
-	o.err = writeDurably(filepath.Join(o.stage, witnessName(task)), data)
-	return nil
-}
-
-// writeDurably writes a file that must not be there yet.
-func writeDurably(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// put gives the bundles their place, where nothing may be.
-func (o *witnessWriter) put(ctx context.Context) error {
-	if _, err := os.Lstat(o.path); !errors.Is(err, fs.ErrNotExist) {
-		return outfile.NotWritten(o.path, err)
-	}
-	err := o.err
-	if o.single && err == nil {
-		return outfile.WriteNew(ctx, []outfile.File{o.file})
-	}
-	if err == nil {
-		err = errors.Join(os.Chmod(o.stage, 0o755), durable.SyncDir(o.stage))
-	}
-	if err == nil && ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err == nil {
-		err = os.Rename(o.stage, o.path)
-	}
-	if err != nil {
-		return fail(exit.Failure, fmt.Errorf("writing %q: %w", o.path, regular.Cause(err)), outfile.Remedy(err))
-	}
-	o.stage = ""
-	return durable.SyncDir(filepath.Dir(o.path))
-}
-
-// discard takes away what has not got its place.
-func (o *witnessWriter) discard() {
-	if o.stage != "" {
-		os.RemoveAll(o.stage)
-	}
 }
 
 // witnessed is what witness export prints with --json.
@@ -466,17 +258,17 @@ type witnessed struct {
 	Unsubmittable    string `json:"unsubmittable,omitzero"`
 }
 
-func (a *app) printWitnesses(found *rundir.Run, o *witnessWriter, unpriced int, x witnessing) error {
-	out := witnessed{Bundles: o.bundles, Bytes: o.bytes, Error: o.outcomes[witness.Error], EvidenceComplete: o.complete,
-		Failed: o.outcomes[witness.Failed], Path: o.path, Rehearsal: found.Manifest.Rehearsal, RunID: found.Manifest.RunID, Signed: o.key != nil,
-		Skipped: o.outcomes[witness.Skipped], Solved: o.outcomes[witness.Solved], TaskID: x.task, Unpriced: unpriced,
+func (a *app) printWitnesses(found *rundir.Run, x *witnessfile.Export, flags witnessing) error {
+	out := witnessed{Bundles: x.Bundles, Bytes: x.Bytes, Error: x.Outcomes[witness.Error], EvidenceComplete: x.Complete,
+		Failed: x.Outcomes[witness.Failed], Path: x.Path, Rehearsal: found.Manifest.Rehearsal, RunID: found.Manifest.RunID, Signed: x.Key != nil,
+		Skipped: x.Outcomes[witness.Skipped], Solved: x.Outcomes[witness.Solved], TaskID: x.Task, Unpriced: x.Unpriced,
 		Unsubmittable: verify.Unsubmittable(found)}
 	signed := "no"
-	if o.key != nil {
-		out.KeyID = o.key.KeyID()
+	if x.Key != nil {
+		out.KeyID = x.Key.KeyID()
 		signed = "with the key " + out.KeyID
 	}
-	if x.asJSON {
+	if flags.asJSON {
 		return view.JSON(a.stdout, out)
 	}
 	rows := [][2]string{{"run", out.RunID}}
@@ -496,10 +288,10 @@ func (a *app) printWitnesses(found *rundir.Run, o *witnessWriter, unpriced int, 
 		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
 	}
 	next := "gaia scorecard " + view.Quote(out.Path)
-	if o.single {
+	if out.TaskID != "" {
 		next = "gaia witness replay " + view.Quote(out.Path)
-		if o.key != nil {
-			next += " --hmac-key-file " + view.Quote(x.hmacKey)
+		if out.Signed {
+			next += " --hmac-key-file " + view.Quote(flags.hmacKey)
 		}
 	}
 	return view.Rows(a.stdout, append(rows, [2]string{"next", next}))
@@ -537,64 +329,35 @@ nothing to tell.`,
 }
 
 func (a *app) witnessReplay(path, keyFile string) error {
-	w, signature, err := openWitness(path, keyFile)
+	var key sign.HMACKey
+	var err error
+	if keyFile != "" {
+		if key, err = sharedKey(keyFile); err != nil {
+			return err
+		}
+	}
+	w, err := witnessfile.Read(path)
 	if err != nil {
 		return err
 	}
-	out := &strings.Builder{}
-	fmt.Fprintf(out, "1. verify: the bundle of %s is whole; %s\n", view.Count(w.Size, "byte"), signature)
-	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", rundir.WitnessUUID(w.TaskID), w.PolicyHash, witnessview.ModeName(w.Mode))
-	if w.Rehearsal() {
-		fmt.Fprintf(out, "  rehearsal: %s\n", runview.RehearsalNote)
+	signature := "not signed: anyone can have made or changed it"
+	hint := "ask for one that is signed: gaia witness export DIR --hmac-key-file FILE"
+	switch {
+	case keyFile != "":
+		if err := witnessfile.CheckSigned(path, w, key); err != nil {
+			return err
+		}
+		signature = "signed with the key " + key.KeyID()
+	case w.Signed():
+		signature = "signed, and the signature is not checked"
+		hint = "gaia witness replay " + view.Quote(path) + " --hmac-key-file FILE"
 	}
-	witnessview.WriteWhole(out, w, witness.Spec, "empty")
-	witnessview.WriteWhole(out, w, witness.Plan, "empty")
-	witnessview.WriteCalls(out, w)
-	fmt.Fprint(out, "\n4. what was changed\n")
-	witnessview.WriteWhole(out, w, witness.Diff, "nothing was")
-	fmt.Fprint(out, "\n5. what the checks said\n")
-	witnessview.WriteWhole(out, w, witness.TestLog, "nothing")
-	match, said := rundir.MatchWitness(w)
-	switch match {
-	case rundir.WitnessContradicts:
-		err = trajectory.Faultf(path, "the outcome is %s, but %s", witnessview.OutcomeName(w.Outcome), said)
-	case rundir.WitnessUnchecked:
-		said = "not checked: " + said
-		err = fail(exit.Findings, fmt.Errorf("the outcome is %s", said))
+	text, err := witnessfile.Replay(path, w, signature)
+	if _, err := io.WriteString(a.stdout, text); err != nil {
+		return err
 	}
 	if keyFile == "" && err == nil {
-		hint := "gaia witness replay " + view.Quote(path) + " --hmac-key-file FILE"
-		if !w.Signed() {
-			hint = "ask for one that is signed: gaia witness export DIR --hmac-key-file FILE"
-		}
-		err = fail(exit.Findings, errors.New("the bundle is "+signature), hint)
-	}
-	fmt.Fprintf(out, "\n6. outcome: %s; %s\n", witnessview.OutcomeName(w.Outcome), said)
-	if _, ok := w.Section(witness.Postmortem); ok {
-		witnessview.WriteWhole(out, w, witness.Postmortem, "empty")
-	}
-	if _, failed := io.WriteString(a.stdout, visible.Text(out.String())); failed != nil {
-		return failed
+		return fail(exit.Findings, errors.New("the bundle is "+signature), hint)
 	}
 	return err
-}
-
-// openWitness reads a bundle and says of its signature what is known. With a key
-// it must be signed by that.
-func openWitness(path, keyFile string) (w witness.Bundle, signature string, err error) {
-	if keyFile == "" {
-		w, err = readWitness(path)
-		if w.Signed() {
-			return w, "signed, and the signature is not checked", err
-		}
-		return w, "not signed: anyone can have made or changed it", err
-	}
-	key, err := sharedKey(keyFile)
-	if err != nil {
-		return w, "", err
-	}
-	if w, err = readWitness(path); err != nil {
-		return w, "", err
-	}
-	return w, "signed with the key " + key.KeyID(), verifyWitness(path, w, key)
 }

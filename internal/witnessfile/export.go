@@ -1,0 +1,153 @@
+package witnessfile
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/gaia-harness/gaia/internal/durable"
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/outfile"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/trajectory/witness"
+)
+
+// Export writes the bundles of a run: of all tasks to a new folder, or of one task to a file.
+type Export struct {
+	Path           string        // of the folder or the file, which must not exist
+	Task           string        // "": all
+	Key            *sign.HMACKey // nil: bundles are not signed
+	UnpricedAsZero bool
+
+	Bundles, Complete, Bytes int    // that were made, those with complete evidence, and the bytes of all
+	Outcomes                 [4]int // bundles by their outcome
+	Unpriced                 int    // bundles in which calls without a known price count as free
+
+	stage string       // folder in which the bundles are until then
+	file  outfile.File // the single one
+	err   error        // of writing
+}
+
+// DefaultPath returns where the bundles of a run are written if no place is named; task is "" for all.
+func DefaultPath(m plan.Plan, task string) string {
+	rehearsal := ""
+	if m.Rehearsal {
+		rehearsal = "rehearsal-"
+	}
+	if task != "" {
+		return rehearsal + fileName(task)
+	}
+	return "witness-" + rehearsal + m.RunID
+}
+
+// fileName returns the name of a task's file: its id, or its number in the bundle if the id may be more than a name.
+func fileName(task string) string {
+	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(task) {
+		id := rundir.WitnessTaskID(task)
+		task = hex.EncodeToString(id[:])
+	}
+	return task + Suffix
+}
+
+// Write verifies a run and writes its bundles, all of them or none. Of a run that is not complete it writes none and
+// returns the run. That a run does not verify precedes every error of writing.
+func (x *Export) Write(ctx context.Context, p *verify.Evidence) (*rundir.Run, error) {
+	defer func() { x.discard() }()
+	read := func(unrecorded bool) (rundir.WitnessReader, *rundir.Run, error) {
+		reader := rundir.WitnessReader{Task: x.Task, UnpricedAsZero: x.UnpricedAsZero, Unrecorded: unrecorded,
+			Each: func(task string, w witness.Bundle, data []byte) error { return x.add(ctx, task, w, data) }}
+		if x.Key != nil {
+			reader.Key = *x.Key
+		}
+		found, err := p.Shown(func(summary string) (*rundir.Run, error) { return rundir.Verify(p.Files, reader.Options(summary)) })
+		return reader, found, err
+	}
+	reader, found, err := read(false)
+	if err == nil && found.Marked != "" { // known only now, and each bundle has it
+		x.discard()
+		*x = Export{Path: x.Path, Task: x.Task, Key: x.Key, UnpricedAsZero: x.UnpricedAsZero}
+		reader, found, err = read(true)
+	}
+	if err != nil || !found.Complete {
+		return found, err
+	}
+	var unpriced *rundir.UnpricedError
+	switch err := reader.Err(); {
+	case errors.As(err, &unpriced):
+		return nil, exit.New(exit.Failure, err, "count such calls as free with --unpriced-as-zero, or give prices to the next run")
+	case err != nil:
+		return nil, err
+	}
+	x.Unpriced = reader.Unpriced
+	return found, x.put(ctx)
+}
+
+// add takes the next bundle. Only an interruption ends the verification.
+func (x *Export) add(ctx context.Context, task string, w witness.Bundle, data []byte) error {
+	if err := ctx.Err(); err != nil || x.err != nil {
+		return err
+	}
+	x.Bundles++
+	x.Bytes += len(data)
+	x.Outcomes[w.Outcome]++
+	if w.EvidenceComplete() {
+		x.Complete++
+	}
+	if x.Task != "" {
+		x.file = outfile.File{Path: x.Path, Data: data}
+		return nil
+	}
+	if x.stage == "" {
+		if x.stage, x.err = os.MkdirTemp(filepath.Dir(x.Path), ".new-witness-*"); x.err != nil {
+			return nil
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(x.stage, fileName(task)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err == nil {
+		_, err = f.Write(data)
+		err = errors.Join(err, f.Sync(), f.Close())
+	}
+	x.err = err
+	return nil
+}
+
+// put gives the bundles their place, where nothing may be.
+func (x *Export) put(ctx context.Context) error {
+	if _, err := os.Lstat(x.Path); !errors.Is(err, fs.ErrNotExist) {
+		return outfile.NotWritten(x.Path, err)
+	}
+	err := x.err
+	if x.Task != "" && err == nil {
+		return outfile.WriteNew(ctx, []outfile.File{x.file})
+	}
+	if err == nil {
+		err = errors.Join(os.Chmod(x.stage, 0o755), durable.SyncDir(x.stage))
+	}
+	if err == nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil {
+		err = os.Rename(x.stage, x.Path)
+	}
+	if err != nil {
+		return exit.New(exit.Failure, fmt.Errorf("writing %q: %w", x.Path, regular.Cause(err)), outfile.Remedy(err))
+	}
+	x.stage = ""
+	return durable.SyncDir(filepath.Dir(x.Path))
+}
+
+// discard removes the bundles that have not got their place.
+func (x *Export) discard() {
+	if x.stage != "" {
+		os.RemoveAll(x.stage)
+	}
+}
