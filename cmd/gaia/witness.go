@@ -213,7 +213,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		return err
 	}
 	if !found.Complete {
-		return firstOf(a.checkSigner(found), incomplete(dir, found))
+		return exit.First(a.checkSigner(found), incomplete(dir, found))
 	}
 	if out.Unpriced > 0 {
 		fmt.Fprintf(a.stderr, "gaia: unpriced: in %s calls without a known price count as free\n", view.Count(out.Unpriced, "witness bundle"))
