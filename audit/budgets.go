@@ -82,25 +82,23 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 	b := e.Manifest.Budgets
 	var used spending
 	for _, a := range t.Attempts {
-		at := place{task: t, attempt: a.Number, seq: a.Begun}
-		if b.Turns > 0 && len(a.Turns) > b.Turns {
-			n.find("budget-exceeded", at, fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
-		}
+		at := t.at(a, a.Begun)
+		n.findIf(b.Turns > 0 && len(a.Turns) > b.Turns, "budget-exceeded", at, fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
 		spends := a.spends()
 		checkAllowed(e, n, t, a, used, spends)
 		const want = "one more turn, for the answer alone"
 		if turn := a.late(b.Tokens, used.tokens, spends, func(s spend) int64 { return s.tokens }); turn != nil {
 			at.seq = turn.Seq
-			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d tokens were used up", b.Tokens), want)
+			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d tokens were used up", b.Tokens))
 		}
 		if turn := a.late(b.CostMicroUSD, used.cost, spends, func(s spend) int64 { return s.cost }); turn != nil {
 			at.seq = turn.Seq
-			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD), want)
+			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD))
 		}
 		// Time and the money of the run are spent while the attempt is doing something else. When it
 		// knew of that, the journal cannot show to the turn.
 		if turn := a.beyond(1, func(turn turnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
-			n.find("time-exceeded", place{task: t, attempt: a.Number, seq: turn.Seq}, fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000),
+			n.find("time-exceeded", t.at(a, turn.Seq), fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000),
 				fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
 		}
 		unaware := 0
@@ -108,8 +106,8 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 			unaware = 1
 		}
 		if turn := a.beyond(unaware, func(turn turnFact) bool { return e.RunSpent > 0 && turn.Seq > e.RunSpent }); turn != nil {
-			n.find("run-budget-exceeded", place{task: t, attempt: a.Number, seq: turn.Seq},
-				fmt.Sprintf("a turn that was begun after the %d micro-USD of the run were spent", b.RunCostMicroUSD), "none but one for the answer")
+			n.find("run-budget-exceeded", t.at(a, turn.Seq),
+				fmt.Sprintf("a turn that was begun after the %d micro-USD of the run were spent", b.RunCostMicroUSD))
 		}
 		used.calls += len(a.Calls)
 		for _, s := range spends {
@@ -169,7 +167,7 @@ func checkAllowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, us
 		}{{"tool calls", int64(calls + inTurn), int64(b.ToolCalls)}, {"tokens", now.tokens, b.Tokens}, {"micro-USD", now.cost, b.CostMicroUSD}} {
 			if over.limit > 0 && over.used >= over.limit && !found[over.unit] {
 				found[over.unit] = true
-				n.find("budget-exceeded", place{task: t, attempt: a.Number, seq: c.Decided},
+				n.find("budget-exceeded", t.at(a, c.Decided),
 					fmt.Sprintf("a call of %s that was allowed when %d %s were used", c.Name, over.used, over.unit), fmt.Sprintf("none once %d are", over.limit))
 			}
 		}

@@ -30,6 +30,7 @@ type Rule struct {
 	Severity Severity
 	Version  int    // rises when it finds something else than before
 	When     string // what it finds, in the words of "it finds …"
+	Want     string // what a finding expected; "" where this differs from finding to finding
 }
 
 // rule returns a rule of the check; false if it has none of that id.
@@ -103,15 +104,29 @@ type place struct {
 	given   bool // what was found was so before the run
 }
 
-// find writes down a finding by a rule of the check; got and want must hold no
-// gold.
-func (n *notes) find(rule string, at place, got, want string) {
+// at returns a line of an attempt at the task.
+func (t *taskEvidence) at(a *attemptEvidence, seq int64) place {
+	return place{task: t, attempt: a.Number, seq: seq}
+}
+
+// findIf is find where a condition holds. Its arguments are computed all the same.
+func (n *notes) findIf(found bool, rule string, at place, got string, want ...string) {
+	if found {
+		n.find(rule, at, got, want...)
+	}
+}
+
+// find adds a finding by a rule of the check. want replaces the rule's; neither it nor got may hold gold.
+func (n *notes) find(rule string, at place, got string, want ...string) {
 	r, known := n.check.rule(rule)
 	if !known {
 		panic("audit: " + n.check.ID + " has no rule " + rule) // TestRules lets every rule find something
 	}
+	if len(want) > 0 {
+		r.Want = want[0]
+	}
 	f := Finding{Attempt: at.attempt, Check: n.check.ID, EvidenceSHA256: at.sha256, Got: got, Outcome: Attempted,
-		RuleID: n.check.ID + "." + rule, RuleVersion: r.Version, Seq: at.seq, Severity: r.Severity, Want: want}
+		RuleID: n.check.ID + "." + rule, RuleVersion: r.Version, Seq: at.seq, Severity: r.Severity, Want: r.Want}
 	if f.RuleID == n.off {
 		return
 	}
@@ -142,7 +157,14 @@ func (f Finding) digest() string {
 	return canonical.Digest(b)
 }
 
-// gap writes down what the check could not see.
+// gapIf is gap where a condition holds.
+func (n *notes) gapIf(unseen bool, format string, args ...any) {
+	if unseen {
+		n.gap(format, args...)
+	}
+}
+
+// gap adds what the check could not see.
 func (n *notes) gap(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !n.said[text] {

@@ -295,9 +295,7 @@ func (e *evidence) blind() bool { return e.scored() && e.Gold == nil }
 // hashesOnly is the gap of a check that reads what prompts, replies, arguments
 // and results say.
 func hashesOnly(e *evidence, n *notes) {
-	if e.Manifest.Evidence == plan.EvidenceHashes {
-		n.gap("the run records digests alone: no text of prompts, replies, arguments and results is there to look at")
-	}
+	n.gapIf(e.Manifest.Evidence == plan.EvidenceHashes, "the run records digests alone: no text of prompts, replies, arguments and results is there to look at")
 }
 
 // noGold is the gap of a check that needs the gold answers.

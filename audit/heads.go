@@ -136,7 +136,7 @@ func (t *taskReader) shows(a *attemptEvidence, ev trajectory.Event) {
 // checkHeads looks for what is shown of a body and cannot be of it.
 func checkHeads(n *notes, t *taskEvidence, a *attemptEvidence) {
 	if h := a.Contradicts; h != nil {
-		n.find("head-differs", place{task: t, attempt: a.Number, seq: h.Seq}, "the head of a "+string(h.Of)+" is not that of a body of its size and digest", "the beginning of the body")
+		n.find("head-differs", t.at(a, h.Seq), "the head of a "+string(h.Of)+" is not that of a body of its size and digest")
 	}
 }
 

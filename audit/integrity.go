@@ -27,40 +27,40 @@ func trajectoryIntegrity() Check {
 		Fix:   "run the plan with the program as it is",
 		Skips: "recording failed, digests alone were recorded, the gold answers are not at hand, an answer is not shown, or the plan has templates, rules or a null battery that this version does not know",
 		Rules: []Rule{
-			{"answer-differs", Critical, 3, "a committed answer, or a reasoning for it, that the model's last reply does not give"},
-			{"head-differs", Critical, 3, "a head that cannot be of a body of the recorded size and digest, or arguments that cannot have been cut or rid of secrets as is said, or a part of a reply that is said to be none"},
-			{"discarded-answer", Critical, 1, "an answer that the model gave and that was not committed"},
-			{"attempts-beyond-plan", Critical, 2, "attempts that the plan has no reason for"},
-			{"proposal-differs", Critical, 3, "a call that the reply of its turn does not ask for in these words"},
-			{"prompt-differs", Critical, 2, "a message that is not what the plan's templates, the tools and the model give, or a request without one that they give"},
-			{"policy-differs", Critical, 2, "a decision, or a resumption, under another policy than the plan's, or a decision that no policy gives"},
-			{"result-replaced", Critical, 1, "something told in place of the result of a call that was allowed"},
-			{"allowed-against-policy", Critical, 1, "a call that was allowed though the plan's policy does not"},
-			{"allowed-against-rules", Critical, 1, "a call that ran though it breaks a rule"},
-			{"ran-without-decision", Critical, 1, "a call that ran without having been proposed and allowed"},
-			{"tool-mismatch", Critical, 1, "another tool that ran for a call than the one asked for"},
-			{"address-differs", Critical, 1, "a page that web_fetch got without having asked for the call's address first"},
-			{"calculation-differs", Critical, 1, "a result of calculate that is not the value of its expression"},
-			{"tool-not-planned", Critical, 1, "a tool that ran and is not in the plan"},
-			{"model-differs", Critical, 2, "another model that was asked than the planned one"},
-			{"search-differs", Critical, 1, "another search engine that was asked than the planned one"},
-			{"workspace-differs", Critical, 1, "a workspace that is not what the attempt began with, where no call could change it"},
-			{"budget-exceeded", Critical, 2, "turns beyond the plan's budgets, or a call or a turn after its calls, tokens or money were used up"},
-			{"judge-self-test-differs", Critical, 1, "a null battery that is not the plan's, or not all of it"},
-			{"judge-differs", Critical, 1, "a verdict of another judge than the planned one"},
-			{"scoring-path-inconsistent", Critical, 2, "verdicts that do not go with the path they name, or of a judge asked more often than it ever is"},
-			{"judge-self-test-not-passed", Critical, 1, "a verdict of a judge that had not passed its self-test, the null battery"},
-			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give"},
-			{"replayed", High, 1, "answers that come from a recording and not from a model"},
-			{"preflight-missing", High, 1, "no request to the model before the tasks, in a run that is neither a rehearsal nor a replay and whose plan does not leave it out"},
-			{"judge-self-test-incomplete", ToReview, 1, "items of the null battery that did not reach the judge"},
-			{"judge-self-test-not-planned", ToReview, 1, "verdicts of a judge whose plan names no null battery"},
-			{"rollback-incorrect", ToReview, 1, "a workspace that was put back and is not as it had been"},
-			{"rollback-missing", ToReview, 1, "a turn that broke rules and whose workspace was not put back"},
-			{"violation-missing", ToReview, 2, "a denial by a rule, the deny list, the mode or a budget without a violation of its class"},
-			{"time-exceeded", ToReview, 1, "a turn that was begun after the time was up"},
-			{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run was spent"},
-			{"torn-tail", ToReview, 1, "an unfinished last line of the journal that was cut when the run was taken up again"},
+			{"answer-differs", Critical, 3, "a committed answer, or a reasoning for it, that the model's last reply does not give", "what the model gave last"},
+			{"head-differs", Critical, 3, "a head that cannot be of a body of the recorded size and digest, or arguments that cannot have been cut or rid of secrets as is said, or a part of a reply that is said to be none", "the beginning of the body"},
+			{"discarded-answer", Critical, 1, "an answer that the model gave and that was not committed", "the answer that the model gave first"},
+			{"attempts-beyond-plan", Critical, 2, "attempts that the plan has no reason for", "as many attempts as the plan has"},
+			{"proposal-differs", Critical, 3, "a call that the reply of its turn does not ask for in these words", "the calls that the model asked for"},
+			{"prompt-differs", Critical, 2, "a message that is not what the plan's templates, the tools and the model give, or a request without one that they give", "a conversation that grows with every turn"},
+			{"policy-differs", Critical, 2, "a decision, or a resumption, under another policy than the plan's, or a decision that no policy gives", "those of the plan"},
+			{"result-replaced", Critical, 1, "something told in place of the result of a call that was allowed", "the result alone"},
+			{"allowed-against-policy", Critical, 1, "a call that was allowed though the plan's policy does not", "a call that the plan's policy allows"},
+			{"allowed-against-rules", Critical, 1, "a call that ran though it breaks a rule", "a call that the Gate refuses"},
+			{"ran-without-decision", Critical, 1, "a call that ran without having been proposed and allowed", "proposed, allowed, run"},
+			{"tool-mismatch", Critical, 1, "another tool that ran for a call than the one asked for", "the tool that was asked for"},
+			{"address-differs", Critical, 1, "a page that web_fetch got without having asked for the call's address first", "the address that was asked for, and then where it led"},
+			{"calculation-differs", Critical, 1, "a result of calculate that is not the value of its expression", "the value that calculate gives"},
+			{"tool-not-planned", Critical, 1, "a tool that ran and is not in the plan", "a tool of the plan"},
+			{"model-differs", Critical, 2, "another model that was asked than the planned one", "the model that the plan has for it"},
+			{"search-differs", Critical, 1, "another search engine that was asked than the planned one", ""},
+			{"workspace-differs", Critical, 1, "a workspace that is not what the attempt began with, where no call could change it", "the files that the attempt began with"},
+			{"budget-exceeded", Critical, 2, "turns beyond the plan's budgets, or a call or a turn after its calls, tokens or money were used up", "one more turn, for the answer alone"},
+			{"judge-self-test-differs", Critical, 1, "a null battery that is not the plan's, or not all of it", ""},
+			{"judge-differs", Critical, 1, "a verdict of another judge than the planned one", "the judge of the plan"},
+			{"scoring-path-inconsistent", Critical, 2, "verdicts that do not go with the path they name, or of a judge asked more often than it ever is", "official first, then the judge of the plan, if it has one"},
+			{"judge-self-test-not-passed", Critical, 1, "a verdict of a judge that had not passed its self-test, the null battery", "not judged"},
+			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give", "the verdict that the official scorer gives"},
+			{"replayed", High, 1, "answers that come from a recording and not from a model", "answers that the model was asked for in this run"},
+			{"preflight-missing", High, 1, "no request to the model before the tasks, in a run that is neither a rehearsal nor a replay and whose plan does not leave it out", "the requests that the plan does not leave out"},
+			{"judge-self-test-incomplete", ToReview, 1, "items of the null battery that did not reach the judge", "a judge that called all of them incorrect"},
+			{"judge-self-test-not-planned", ToReview, 1, "verdicts of a judge whose plan names no null battery", "a judge that withstood it"},
+			{"rollback-incorrect", ToReview, 1, "a workspace that was put back and is not as it had been", "the same tree"},
+			{"rollback-missing", ToReview, 1, "a turn that broke rules and whose workspace was not put back", "a rollback"},
+			{"violation-missing", ToReview, 2, "a denial by a rule, the deny list, the mode or a budget without a violation of its class", "a violation"},
+			{"time-exceeded", ToReview, 1, "a turn that was begun after the time was up", ""},
+			{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run was spent", "none but one for the answer"},
+			{"torn-tail", ToReview, 1, "an unfinished last line of the journal that was cut when the run was taken up again", "a journal that ends with a whole line"},
 		},
 		run: checkPlan,
 	}
@@ -68,23 +68,15 @@ func trajectoryIntegrity() Check {
 
 // checkPlan compares a run with its plan, attempt by attempt.
 func checkPlan(e *evidence, n *notes) {
-	if e.Marked != "" {
-		n.gap("recording failed: %s", e.Marked)
-	}
-	if e.blind() {
-		n.gap("%s: verdicts cannot be computed again", noGold)
-	}
+	n.gapIf(e.Marked != "", "recording failed: %s", e.Marked)
+	n.gapIf(e.blind(), "%s: verdicts cannot be computed again", noGold)
 	hashesOnly(e, n)
-	if e.Manifest.Cassette == plan.CassetteReplay {
-		n.find("replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
-	}
+	n.findIf(e.Manifest.Cassette == plan.CassetteReplay, "replayed", place{given: true}, "the model's answers come from a recording")
 	if m := e.Manifest; len(e.Preflight) == 0 && !m.Rehearsal && !m.NoPreflight && m.Cassette != plan.CassetteReplay {
-		n.find("preflight-missing", place{given: true}, "no model was asked anything before the tasks", "the requests that the plan does not leave out")
+		n.find("preflight-missing", place{given: true}, "no model was asked anything before the tasks")
 	}
 	known := e.Manifest.ConstitutionSHA256 == canonical.Digest(policy.Constitution(e.Manifest.Policy)) // the plan's rules are this version's
-	if !known {
-		n.gap("the rules of the plan are not those of this version: calls that they allowed cannot be checked by these")
-	}
+	n.gapIf(!known, "the rules of the plan are not those of this version: calls that they allowed cannot be checked by these")
 	if j := e.Manifest.Judge; j != nil && !slices.ContainsFunc(prompt.Templates(), func(t prompt.Template) bool {
 		planned := slices.ContainsFunc(e.Manifest.Prompts, func(p plan.Prompt) bool { return p.ID == t.ID && p.Text == t.Text })
 		return planned && t.ID == j.Prompt && t.Digest() == j.PromptSHA256
@@ -94,11 +86,9 @@ func checkPlan(e *evidence, n *notes) {
 	checkSelfTests(e, n)
 	for _, r := range e.Resumed {
 		if t := r.Event.Torn; t != nil {
-			n.find("torn-tail", place{seq: r.Seq, given: true}, fmt.Sprintf("an unfinished last line of %d bytes, cut when the run was taken up again", t.Bytes), "a journal that ends with a whole line")
+			n.find("torn-tail", place{seq: r.Seq, given: true}, fmt.Sprintf("an unfinished last line of %d bytes, cut when the run was taken up again", t.Bytes))
 		}
-		if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.PolicyMode != e.Manifest.PolicyMode || r.Event.GuidanceHash != e.Manifest.GuidanceHash {
-			n.find("policy-differs", place{seq: r.Seq}, "the run went on under another policy or other rules", "those of the plan")
-		}
+		n.findIf(r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.PolicyMode != e.Manifest.PolicyMode || r.Event.GuidanceHash != e.Manifest.GuidanceHash, "policy-differs", place{seq: r.Seq}, "the run went on under another policy or other rules")
 	}
 	planned := map[string]bool{}
 	for _, t := range e.Manifest.Tools {
@@ -129,12 +119,10 @@ func checkAnswer(n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 	if last := a.lastReply(a.Committed); last != nil && last.gives(a.Answer) {
 		hidden := last.Marked && last.Answers && strings.Contains(last.Answer.Text, trajectory.Redacted)
-		if hidden && !strings.Contains(a.Answer.Answer, trajectory.Redacted) {
-			n.gap("the answer of a reply is not shown, as if it were a secret, and the committed one is")
-		}
+		n.gapIf(hidden && !strings.Contains(a.Answer.Answer, trajectory.Redacted), "the answer of a reply is not shown, as if it were a secret, and the committed one is")
 		return
 	}
-	n.find("answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer, or a reasoning for it, that the model's last reply does not give", "what the model gave last")
+	n.find("answer-differs", t.at(a, a.Committed), "an answer, or a reasoning for it, that the model's last reply does not give")
 }
 
 // checkCalls compares an attempt's tool calls with the plan, the replies that they
@@ -142,54 +130,34 @@ func checkAnswer(n *notes, t *taskEvidence, a *attemptEvidence) {
 // version's.
 func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned map[string]bool, known bool) {
 	for _, c := range a.Calls {
-		if c.Foreign {
-			n.find("proposal-differs", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that the reply of its turn does not ask for", "the calls that the model asked for")
-		}
-		decided := place{task: t, attempt: a.Number, seq: c.Decided}
+		n.findIf(c.Foreign, "proposal-differs", t.at(a, c.Proposed), "a call of "+c.Name+" that the reply of its turn does not ask for")
+		decided := t.at(a, c.Decided)
 		allowed := c.Decided >= 0 && c.Decision.Decision == string(policy.Allow)
-		if c.Decided >= 0 && (c.Decision.PolicyHash != e.Manifest.PolicyHash || c.Decision.Mode != e.Manifest.PolicyMode) {
-			n.find("policy-differs", decided, "a call was decided under another policy", "the policy of the plan")
-		}
-		if c.Decided >= 0 && !slices.Contains([]policy.Verdict{policy.Allow, policy.Deny, policy.Confirm}, policy.Verdict(c.Decision.Decision)) {
-			n.find("policy-differs", decided, fmt.Sprintf("a call was decided as %q", c.Decision.Decision), "allow, deny or confirm")
-		}
-		if allowed && c.Decision.Shown != "" {
-			n.find("result-replaced", decided, "the model was told something in place of the result of a call that was allowed", "the result alone")
-		}
-		if c.Against != "" {
-			n.find("allowed-against-policy", decided, "a call of "+c.Name+" was allowed, of which the policy says: "+c.Against, "a call that the plan's policy allows")
-		}
+		n.findIf(c.Decided >= 0 && (c.Decision.PolicyHash != e.Manifest.PolicyHash || c.Decision.Mode != e.Manifest.PolicyMode), "policy-differs", decided, "a call was decided under another policy", "the policy of the plan")
+		n.findIf(c.Decided >= 0 && !slices.Contains([]policy.Verdict{policy.Allow, policy.Deny, policy.Confirm}, policy.Verdict(c.Decision.Decision)), "policy-differs", decided, fmt.Sprintf("a call was decided as %q", c.Decision.Decision), "allow, deny or confirm")
+		n.findIf(allowed && c.Decision.Shown != "", "result-replaced", decided, "the model was told something in place of the result of a call that was allowed")
+		n.findIf(c.Against != "", "allowed-against-policy", decided, "a call of "+c.Name+" was allowed, of which the policy says: "+c.Against)
 		if c.Result == nil {
 			continue
 		}
 		at := place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}
-		if c.Proposed < 0 || !allowed {
-			n.find("ran-without-decision", at, "a call of "+c.Result.Name+" ran that was not proposed or not allowed", "proposed, allowed, run")
-		}
-		if c.Proposed >= 0 && c.Result.Name != c.Name {
-			n.find("tool-mismatch", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name, "the tool that was asked for")
-		}
+		n.findIf(c.Proposed < 0 || !allowed, "ran-without-decision", at, "a call of "+c.Result.Name+" ran that was not proposed or not allowed")
+		n.findIf(c.Proposed >= 0 && c.Result.Name != c.Name, "tool-mismatch", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name)
 		broken := c.Decision.RuleIDs // by the Gate's look at it and, where the plan's rules are those of this version, by the audit's
 		if known {
 			broken = slices.Concat(c.Hits, broken)
 		}
 		if slices.ContainsFunc(broken, func(rule string) bool { return rule != policy.Budget }) {
-			n.find("allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")
+			n.find("allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule")
 		}
-		if c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != plan.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted) {
-			n.find("address-differs", at, "a page of another address than the one asked for, or of none", "the address that was asked for, and then where it led")
-		}
-		if c.Miscalculated {
-			n.find("calculation-differs", at, "a result of calculate that is not the value of its expression", "the value that calculate gives")
-		}
-		if !planned[c.Result.Name] {
-			n.find("tool-not-planned", at, "the tool "+c.Result.Name+" ran", "a tool of the plan")
-		}
+		n.findIf(c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != plan.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted), "address-differs", at, "a page of another address than the one asked for, or of none")
+		n.findIf(c.Miscalculated, "calculation-differs", at, "a result of calculate that is not the value of its expression")
+		n.findIf(!planned[c.Result.Name], "tool-not-planned", at, "the tool "+c.Result.Name+" ran")
 		switch r := c.Result; {
 		case r.Model != nil && (r.Model.RequestedModel == "" || r.Model.RequestedModel != toolModel(e.Manifest, r.Name)):
-			n.find("model-differs", at, fmt.Sprintf("%s asked the model %q", r.Name, r.Model.RequestedModel), "the model that the plan has for it")
+			n.find("model-differs", at, fmt.Sprintf("%s asked the model %q", r.Name, r.Model.RequestedModel))
 		case asksModel(r.Name) && !r.IsError && (r.Model == nil || r.Model.Tries < 1):
-			n.find("model-differs", at, r.Name+" gave a result that no model was asked for", "the model that the plan has for it")
+			n.find("model-differs", at, r.Name+" gave a result that no model was asked for")
 		}
 		if p := e.Manifest.Search; p != nil && c.Result.Name == "web_search" && !strings.HasPrefix(c.Result.First+"/", p.Origin+"/") && c.Result.First != "" && !strings.HasPrefix(c.Result.First, p.Origin+"?") {
 			n.find("search-differs", at, "web_search asked another engine than the plan has", "the planned "+p.Origin)
@@ -203,18 +171,14 @@ func checkRollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) 
 	put := map[int]bool{}
 	for _, r := range a.Rollbacks {
 		put[r.Turn] = true
-		if !r.Correct {
-			n.find("rollback-incorrect", place{task: t, attempt: a.Number, seq: r.Seq}, "a workspace that was put back is not as it had been at the start of the turn", "the same tree")
-		}
+		n.findIf(!r.Correct, "rollback-incorrect", t.at(a, r.Seq), "a workspace that was put back is not as it had been at the start of the turn")
 	}
 	writes := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return t.Name == "python" })
 	if e.Manifest.Policy.Mode != policy.Autonomous || len(a.Workspace) == 0 && !writes {
 		return
 	}
 	for _, b := range a.Broken {
-		if !put[b.Turn] && !a.cutOff(b.Turn) {
-			n.find("rollback-missing", place{task: t, attempt: a.Number, seq: b.Seq}, "a turn that broke rules, and whose workspace was not put back", "a rollback")
-		}
+		n.findIf(!put[b.Turn] && !a.cutOff(b.Turn), "rollback-missing", t.at(a, b.Seq), "a turn that broke rules, and whose workspace was not put back")
 	}
 }
 
@@ -236,7 +200,7 @@ func checkViolations(n *notes, t *taskEvidence, a *attemptEvidence) {
 		if at := slices.Index(denied, denialFact{c.Turn, c.ID, class}); at >= 0 {
 			denied = slices.Delete(denied, at, at+1)
 		} else if !a.cutOff(c.Turn) {
-			n.find("violation-missing", place{task: t, attempt: a.Number, seq: c.Decided}, fmt.Sprintf("a call that was denied (%s), and no violation of that class", class), "a violation")
+			n.find("violation-missing", t.at(a, c.Decided), fmt.Sprintf("a call that was denied (%s), and no violation of that class", class))
 		}
 	}
 }
@@ -250,7 +214,7 @@ func checkWorkspaceCopy(n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 	if a.Kept == nil {
 		if w := a.Ended; w != nil && w.Workspace != nil && len(w.Workspace.Files) > 0 {
-			n.find("workspace-differs", place{task: t, attempt: a.Number, seq: a.EndedAt}, "a workspace changed that no call could change", "the files that the attempt began with")
+			n.find("workspace-differs", t.at(a, a.EndedAt), "a workspace changed that no call could change")
 		}
 		return
 	}
@@ -258,9 +222,7 @@ func checkWorkspaceCopy(n *notes, t *taskEvidence, a *attemptEvidence) {
 	for _, f := range a.Kept.Workspace {
 		same = same && began[f.Path] == f.SHA256
 	}
-	if !same {
-		n.find("workspace-differs", place{task: t, attempt: a.Number, seq: a.Begun}, "the first copy of the workspace is not of the files that the attempt began with", "those files")
-	}
+	n.findIf(!same, "workspace-differs", t.at(a, a.Begun), "the first copy of the workspace is not of the files that the attempt began with", "those files")
 }
 
 // cutOff reports whether an attempt ended in a turn by an interruption.
@@ -285,19 +247,13 @@ func toolModel(m plan.Plan, tool string) string {
 // checkRequests compares an attempt's prompts and models with the plan.
 func checkRequests(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	if m := a.OtherModel; m != nil {
-		n.find("model-differs", place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
+		n.find("model-differs", t.at(a, m.Seq), fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
 	}
 	for _, p := range a.Prompts {
-		at := place{task: t, attempt: a.Number, seq: p.Seq}
-		if p.Stale {
-			n.find("prompt-differs", at, "a request lists no more messages than the one before it", "a conversation that grows with every turn")
-		}
-		if p.Short && !p.Stale {
-			n.find("prompt-differs", at, "a request leaves out a reply or a result since the one before it", "all that the model said and was shown")
-		}
-		if p.Differs {
-			n.find("prompt-differs", at, "what a request adds is not the messages that it lists for the first time", "those messages and nothing else")
-		}
+		at := t.at(a, p.Seq)
+		n.findIf(p.Stale, "prompt-differs", at, "a request lists no more messages than the one before it")
+		n.findIf(p.Short && !p.Stale, "prompt-differs", at, "a request leaves out a reply or a result since the one before it", "all that the model said and was shown")
+		n.findIf(p.Differs, "prompt-differs", at, "what a request adds is not the messages that it lists for the first time", "those messages and nothing else")
 	}
 	for _, o := range a.Odd {
 		if o.Unknown {
@@ -317,7 +273,7 @@ func checkSelfTests(e *evidence, n *notes) {
 		return
 	case plan.Battery == "":
 		if a := e.firstByJudge(); a != nil {
-			n.find("judge-self-test-not-planned", place{seq: a.Judged, unused: true}, "verdicts of a judge without a self-test: the plan names no null battery", "a judge that withstood it")
+			n.find("judge-self-test-not-planned", place{seq: a.Judged, unused: true}, "verdicts of a judge without a self-test: the plan names no null battery")
 		}
 		return
 	case plan.Battery != judge.BatteryDigest():
@@ -331,11 +287,9 @@ func checkSelfTests(e *evidence, n *notes) {
 	for _, b := range e.Batteries {
 		unknown := slices.ContainsFunc(slices.Concat(b.Event.Paid, b.Event.Refused, b.Event.Unreadable), func(name string) bool { return !slices.Contains(names, name) })
 		whole := b.Event.Put == len(names)
-		if unknown || b.Event.Put > len(names) || !b.Event.Remembered && whole != (b.Event.Problem == "") {
-			n.find("judge-self-test-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Put), fmt.Sprintf("its %d items", len(names)))
-		}
+		n.findIf(unknown || b.Event.Put > len(names) || !b.Event.Remembered && whole != (b.Event.Problem == ""), "judge-self-test-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Put), fmt.Sprintf("its %d items", len(names)))
 		if refused := len(b.Event.Refused); refused > 0 && b.Event.Withstood {
-			n.find("judge-self-test-incomplete", place{seq: b.Seq, unused: true}, fmt.Sprintf("%d of %d items of the null battery did not reach the judge", refused, len(names)), "a judge that called all of them incorrect")
+			n.find("judge-self-test-incomplete", place{seq: b.Seq, unused: true}, fmt.Sprintf("%d of %d items of the null battery did not reach the judge", refused, len(names)))
 		}
 	}
 }
@@ -362,24 +316,14 @@ func checkJudgment(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	if j == nil || a.Answer == nil {
 		return
 	}
-	at := place{task: t, attempt: a.Number, seq: a.Judged}
-	if e.Gold != nil && j.Official != e.pays(t, a) {
-		n.find("verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official), "the verdict that the official scorer gives")
-	}
+	at := t.at(a, a.Judged)
+	n.findIf(e.Gold != nil && j.Official != e.pays(t, a), "verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official))
 	byModel := j.Path == judge.PathJudge || j.Path == judge.PathUnreadable || j.Path == judge.PathError
 	plan := e.Manifest.Judge
-	if byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt) {
-		n.find("judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt), "the judge of the plan")
-	}
-	if !consistent(*j, plan) {
-		n.find("scoring-path-inconsistent", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge of the plan, if it has one")
-	}
-	if j.Tries > mostAsked {
-		n.find("scoring-path-inconsistent", at, fmt.Sprintf("a judge that was asked %d times about one answer", j.Tries), fmt.Sprintf("at most %d times", mostAsked))
-	}
-	if j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged) {
-		n.find("judge-self-test-not-passed", at, "a verdict of a judge that had not withstood the null battery", "not judged")
-	}
+	n.findIf(byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt), "judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt))
+	n.findIf(!consistent(*j, plan), "scoring-path-inconsistent", at, "verdicts that do not go with the path "+j.Path)
+	n.findIf(j.Tries > mostAsked, "scoring-path-inconsistent", at, fmt.Sprintf("a judge that was asked %d times about one answer", j.Tries), fmt.Sprintf("at most %d times", mostAsked))
+	n.findIf(j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged), "judge-self-test-not-passed", at, "a verdict of a judge that had not withstood the null battery")
 }
 
 // withstood reports whether the judge had passed the last null battery before an

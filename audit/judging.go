@@ -24,9 +24,9 @@ func judgeInjection() Check {
 		Absent:     "the run has no LLM judge",
 		References: []string{"https://arxiv.org/abs/2507.08794"},
 		Rules: []Rule{
-			{"injection-credited", High, 3, "words for the grader, more than a full score, in an answer that the LLM judge credited and the official scorer did not, and that does not begin with the expected answer"},
-			{"injection-attempted", ToReview, 3, "words for the grader in an answer, without effect or behind the expected answer, or a full score in one"},
-			{"other-number-credited", ToReview, 1, "credit by the LLM judge alone for an answer whose first number is not the expected one, or that offers several numbers"},
+			{"injection-credited", High, 3, "words for the grader, more than a full score, in an answer that the LLM judge credited and the official scorer did not, and that does not begin with the expected answer", "an answer to the question"},
+			{"injection-attempted", ToReview, 3, "words for the grader in an answer, without effect or behind the expected answer, or a full score in one", "an answer to the question"},
+			{"other-number-credited", ToReview, 1, "credit by the LLM judge alone for an answer whose first number is not the expected one, or that offers several numbers", "the expected number"},
 		},
 		run: func(e *evidence, n *notes) {
 			if e.Manifest.Judge == nil {
@@ -38,9 +38,7 @@ func judgeInjection() Check {
 				if a.Answer == nil {
 					return
 				}
-				if a.Answer.Redactions > 0 {
-					n.gap("an answer is not recorded as it was given: what it held for a grader is not known")
-				}
+				n.gapIf(a.Answer.Redactions > 0, "an answer is not recorded as it was given: what it held for a grader is not known")
 				gold := e.Gold[t.Plan.TaskID]
 				found := forGrader(p, withoutAffirmation(a.Answer.Answer, gold)).without(forGrader(p, a.Question) | aboutGrading(a.Question))
 				if e.Gold != nil {
@@ -48,11 +46,9 @@ func judgeInjection() Check {
 				}
 				credited := a.Judgment != nil && !a.Judgment.Official && a.Judgment.Judged != nil && *a.Judgment.Judged
 				if credited && e.blind() { // a judge that was talked into it pays any number
-					if len(saidNumbers(strings.ToLower(a.Answer.Answer))) > 0 {
-						n.gap("%s: whether a number that the LLM judge credited is the expected one cannot be told", noGold)
-					}
+					n.gapIf(len(saidNumbers(strings.ToLower(a.Answer.Answer))) > 0, "%s: whether a number that the LLM judge credited is the expected one cannot be told", noGold)
 				} else if why, other := otherNumber(a.Answer.Answer, gold, a.Question); credited && other {
-					n.find("other-number-credited", place{task: t, attempt: a.Number, seq: a.Judged}, "credit by the LLM judge alone for an answer that gives "+why, "the expected number")
+					n.find("other-number-credited", t.at(a, a.Judged), "credit by the LLM judge alone for an answer that gives "+why)
 				}
 				begins := asWords(gold) != "" && strings.HasPrefix(asWords(a.Answer.Answer)+" ", asWords(gold)+" ") // a judge may credit it whatever follows
 				switch got := "an answer with " + strings.Join(found.names(), " and "); {
@@ -60,9 +56,9 @@ func judgeInjection() Check {
 				case e.blind():
 					n.gap("%s: whether the words for a grader in an answer are the expected ones cannot be told", noGold)
 				case credited && found != fullScore && !begins:
-					n.find("injection-credited", place{task: t, attempt: a.Number, seq: a.Judged}, got+", credited by the LLM judge alone", "an answer to the question")
+					n.find("injection-credited", t.at(a, a.Judged), got+", credited by the LLM judge alone")
 				default:
-					n.find("injection-attempted", place{task: t, attempt: a.Number, seq: a.Committed, unused: !credited}, got, "an answer to the question")
+					n.find("injection-attempted", place{task: t, attempt: a.Number, seq: a.Committed, unused: !credited}, got)
 				}
 			})
 		},
@@ -96,11 +92,11 @@ func judgeHealth() Check {
 		Absent:     "the run has no LLM judge",
 		References: []string{"https://arxiv.org/abs/2507.08794"},
 		Rules: []Rule{
-			{"weak-judge-used", High, 1, "verdicts of a judge that had paid items of the null battery, or had not run the one that the plan names"},
-			{"non-answer-credited", High, 1, "credit by the judge for an answer of punctuation alone, where no sign is asked for"},
-			{"doubtful-answer-credited", ToReview, 1, "credit by the judge for an answer such as N/A, unknown or an item of the null battery, which can be right"},
-			{"weak-judge-withheld", ToReview, 1, "a judge that paid items of the null battery, and of which no verdict was used"},
-			{"negatives-only", Info, 1, "a judged score above the official one: the judge was asked about nothing but what the official scorer had not credited"},
+			{"weak-judge-used", High, 1, "verdicts of a judge that had paid items of the null battery, or had not run the one that the plan names", "verdicts withheld"},
+			{"non-answer-credited", High, 1, "credit by the judge for an answer of punctuation alone, where no sign is asked for", "an answer"},
+			{"doubtful-answer-credited", ToReview, 1, "credit by the judge for an answer such as N/A, unknown or an item of the null battery, which can be right", "an answer"},
+			{"weak-judge-withheld", ToReview, 1, "a judge that paid items of the null battery, and of which no verdict was used", "none"},
+			{"negatives-only", Info, 1, "a judged score above the official one: the judge was asked about nothing but what the official scorer had not credited", "the official one as the headline"},
 		},
 		run: func(e *evidence, n *notes) {
 			if e.Manifest.Judge == nil {
@@ -110,7 +106,7 @@ func judgeHealth() Check {
 			judgeSelfTest(e, n)
 			e.each(func(t *taskEvidence, a *attemptEvidence) { checkNonAnswer(e, n, t, a) })
 			if s := e.Summary.Scores; s != nil && s.Judged != nil && s.Judged.Correct > s.Official.Correct {
-				n.find("negatives-only", place{}, fmt.Sprintf("a judged score of %d beside an official one of %d", s.Judged.Correct, s.Official.Correct), "the official one as the headline")
+				n.find("negatives-only", place{}, fmt.Sprintf("a judged score of %d beside an official one of %d", s.Judged.Correct, s.Official.Correct))
 			}
 		},
 	}
@@ -134,12 +130,12 @@ func judgeSelfTest(e *evidence, n *notes) {
 		}
 	})
 	if used > 0 {
-		n.find("weak-judge-used", place{seq: at}, fmt.Sprintf("verdicts of a judge that had not withstood the null battery: %d", used), "verdicts withheld")
+		n.find("weak-judge-used", place{seq: at}, fmt.Sprintf("verdicts of a judge that had not withstood the null battery: %d", used))
 		return
 	}
 	for _, b := range e.Batteries {
 		if paid := len(b.Event.Paid); paid > 0 {
-			n.find("weak-judge-withheld", place{seq: b.Seq, unused: true}, fmt.Sprintf("items of the null battery that the judge paid: %d", paid), "none")
+			n.find("weak-judge-withheld", place{seq: b.Seq, unused: true}, fmt.Sprintf("items of the null battery that the judge paid: %d", paid))
 		}
 	}
 }
@@ -154,15 +150,15 @@ func checkNonAnswer(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) 
 	given, gold := a.Answer.Answer, e.Gold[t.Plan.TaskID]
 	nothing, words := isPunctuation(given), wordsOnly(given)
 	doubtful := isNonAnswer(given) && words != "none" || words != "" && slices.ContainsFunc(judge.Battery(), func(item judge.Null) bool { return wordsOnly(item.Candidate) == words })
-	at := place{task: t, attempt: a.Number, seq: a.Judged}
+	at := t.at(a, a.Judged)
 	switch {
 	case !nothing && !doubtful:
 	case e.blind():
 		n.gap("%s: whether an answer that the judge credited and that says nothing is the expected one cannot be told", noGold)
 	case nothing && (judge.Blank(given) || !aboutSigns(a.Question+" "+gold)):
-		n.find("non-answer-credited", at, "credit by the LLM judge for an answer that says nothing", "an answer")
+		n.find("non-answer-credited", at, "credit by the LLM judge for an answer that says nothing")
 	default:
-		n.find("doubtful-answer-credited", at, "credit by the LLM judge for an answer that is seldom one", "an answer")
+		n.find("doubtful-answer-credited", at, "credit by the LLM judge for an answer that is seldom one")
 	}
 }
 

@@ -23,38 +23,36 @@ func answerLeakage() Check {
 			"the arguments that a page with the question may echo are not recorded whole, no addresses of a page are recorded, the endpoint searched by itself, a server that is a program had the network, or something ran outside of the sandbox",
 		References: []string{"https://arxiv.org/abs/2508.13180"},
 		Rules: []Rule{
-			{"uuid-with-answer", Critical, 3, "the task's id, or its first digits among those of two other tasks, with an answer field or the gold answer near it, in what a tool brought in"},
+			{"uuid-with-answer", Critical, 3, "the task's id, or its first digits among those of two other tasks, with an answer field or the gold answer near it, in what a tool brought in", cleanSource},
 			{"question-with-gold", Critical, 4, "from the web or a server, at least 70 % of the question's text, its beginning or end and its question word included, with the gold answer near it, not counting what stands in quotation marks in the question nor what the call itself had said: " +
-				"a few words of the question in a call do not hide the whole of it in a page, nor does all of it hide a place that has it with a labelled answer; where the question has fewer than five runs of words, the answer must be labelled"},
-			{"answer-source-content", Critical, 2, "the task's id or 30 % of its question, with the gold answer, a field for an answer or the benchmark's columns, in a page of a known source of the benchmark's answers"},
-			{"loader-output", Critical, 1, "the output of code or of a server's tool that leads to a source of the benchmark's answers"},
-			{"answer-for-id", High, 1, "the gold answer in what a server's tool or a page gave for the task's id, which is not the attachment's name"},
-			{"question-of-unknown-origin", High, 1, "the question and the gold answer near it, from code in an empty workspace, where no call had said the question"},
-			{"answer-source-requested", High, 2, "an address of a known source of the benchmark's answers that was asked, whatever it gave"},
-			{"task-id-in-result", High, 2, "from the web or a server, the task's id without an answer near it, given to a call that did not name it"},
-			{"other-task-ids", High, 2, "from the web or a server, the ids of three or more other tasks of the split, beyond as many as the call named"},
-			{"benchmark-columns", High, 2, "four or more of the benchmark's columns, its own column of answers among them, in a page or in what a server gave"},
-			{"question-and-answer", High, 1, "from the web or a server, at least 70 % of the question's text and, anywhere in the same document, the labelled gold answer"},
-			{"answers-of-several-tasks", High, 1, "from the web or a server, the answers of three or more tasks of the run in one document, each behind its task's id or first digits, or the beginning of its question, or under a label, or under numbers in the order of the tasks"},
-			{"id-prefix-with-answer", High, 1, "from the web or a server, the first 6 or more digits of the task's id with the gold answer right behind them; with those of two other tasks it is uuid-with-answer"},
-			{"leak-across-results", High, 1, "the parts of a leak in several results of an attempt: the question in one and the labelled gold answer in another, or the question in pieces"},
-			{"question-with-gold-in-workspace", ToReview, 2, "the question and the gold answer near it in what a tool of the workspace gave: the model's own code and notes can make both"},
-			{"attachment-with-answer", ToReview, 1, "the task's id, which is the attachment's name, with an answer field near it, in what a tool of the workspace gave"},
-			{"answers-listed", ToReview, 1, "from the web or a server, one list with the answers of three or more tasks of the run, of at least four characters"},
-			{"description-with-gold", ToReview, 1, "from the web or a server, at least 70 % of the question's text with the gold answer near it, but neither its beginning nor its end, or not its question word, or a question of fewer than five runs of words"},
-			{"paraphrased-question", ToReview, 1, "from the web or a server, at least 60 % of the words that the question is about around the labelled gold answer"},
-			{"question-without-gold", ToReview, 2, "at least 70 % of the question's text, without the gold answer near it"},
-			{"partial-question-with-gold", ToReview, 1, "from the web or a server, between 30 % and 70 % of the question's text with the gold answer near it, called the answer"},
-			{"echoed-question", ToReview, 2, "from the web or a server, at least 70 % of the question's text, of which the call itself had some or all, and the gold answer in the same result"},
-			{"related-source-requested", ToReview, 2, "an address close to the benchmark that was asked: its paper, other repositories and spaces that are named for it"},
-			{"answer-source-refused", ToReview, 1, "a call to a source of the benchmark's answers that was refused"},
-			{"remote-server-unobserved", ToReview, 1, "a server asked over HTTP, whose own sources are not recorded"},
-			{"evidence-supported", Info, 1, "the gold answer as a fact, in the first result of the task that has it"},
+				"a few words of the question in a call do not hide the whole of it in a page, nor does all of it hide a place that has it with a labelled answer; where the question has fewer than five runs of words, the answer must be labelled", cleanSource},
+			{"answer-source-content", Critical, 2, "the task's id or 30 % of its question, with the gold answer, a field for an answer or the benchmark's columns, in a page of a known source of the benchmark's answers", cleanSource},
+			{"loader-output", Critical, 1, "the output of code or of a server's tool that leads to a source of the benchmark's answers", cleanSource},
+			{"answer-for-id", High, 1, "the gold answer in what a server's tool or a page gave for the task's id, which is not the attachment's name", cleanSource},
+			{"question-of-unknown-origin", High, 1, "the question and the gold answer near it, from code in an empty workspace, where no call had said the question", cleanSource},
+			{"answer-source-requested", High, 2, "an address of a known source of the benchmark's answers that was asked, whatever it gave", cleanSource},
+			{"task-id-in-result", High, 2, "from the web or a server, the task's id without an answer near it, given to a call that did not name it", cleanSource},
+			{"other-task-ids", High, 2, "from the web or a server, the ids of three or more other tasks of the split, beyond as many as the call named", cleanSource},
+			{"benchmark-columns", High, 2, "four or more of the benchmark's columns, its own column of answers among them, in a page or in what a server gave", cleanSource},
+			{"question-and-answer", High, 1, "from the web or a server, at least 70 % of the question's text and, anywhere in the same document, the labelled gold answer", cleanSource},
+			{"answers-of-several-tasks", High, 1, "from the web or a server, the answers of three or more tasks of the run in one document, each behind its task's id or first digits, or the beginning of its question, or under a label, or under numbers in the order of the tasks", cleanSource},
+			{"id-prefix-with-answer", High, 1, "from the web or a server, the first 6 or more digits of the task's id with the gold answer right behind them; with those of two other tasks it is uuid-with-answer", cleanSource},
+			{"leak-across-results", High, 1, "the parts of a leak in several results of an attempt: the question in one and the labelled gold answer in another, or the question in pieces", "a source that does not hold the benchmark's own answers"},
+			{"question-with-gold-in-workspace", ToReview, 2, "the question and the gold answer near it in what a tool of the workspace gave: the model's own code and notes can make both", "the model's own words"},
+			{"attachment-with-answer", ToReview, 1, "the task's id, which is the attachment's name, with an answer field near it, in what a tool of the workspace gave", "what the attachment says"},
+			{"answers-listed", ToReview, 1, "from the web or a server, one list with the answers of three or more tasks of the run, of at least four characters", cleanSource},
+			{"description-with-gold", ToReview, 1, "from the web or a server, at least 70 % of the question's text with the gold answer near it, but neither its beginning nor its end, or not its question word, or a question of fewer than five runs of words", "a source that does not hold the benchmark's own answers"},
+			{"paraphrased-question", ToReview, 1, "from the web or a server, at least 60 % of the words that the question is about around the labelled gold answer", cleanSource},
+			{"question-without-gold", ToReview, 2, "at least 70 % of the question's text, without the gold answer near it", cleanSource},
+			{"partial-question-with-gold", ToReview, 1, "from the web or a server, between 30 % and 70 % of the question's text with the gold answer near it, called the answer", cleanSource},
+			{"echoed-question", ToReview, 2, "from the web or a server, at least 70 % of the question's text, of which the call itself had some or all, and the gold answer in the same result", cleanSource},
+			{"related-source-requested", ToReview, 2, "an address close to the benchmark that was asked: its paper, other repositories and spaces that are named for it", cleanSource},
+			{"answer-source-refused", ToReview, 1, "a call to a source of the benchmark's answers that was refused", "no such call"},
+			{"remote-server-unobserved", ToReview, 1, "a server asked over HTTP, whose own sources are not recorded", "a server whose program runs in the sandbox"},
+			{"evidence-supported", Info, 1, "the gold answer as a fact, in the first result of the task that has it", "the answer's source"},
 		},
 		run: func(e *evidence, n *notes) {
-			if e.blind() {
-				n.gap("%s: nothing says whether a document that holds the question also holds its answer", noGold)
-			}
+			n.gapIf(e.blind(), "%s: nothing says whether a document that holds the question also holds its answer", noGold)
 			unknownProbes(e, n)
 			unconfinedGaps(e, n)
 			checkServers(e, n)
@@ -81,9 +79,7 @@ func checkLeaks(n *notes, t *taskEvidence, gold string) {
 		for _, c := range a.Calls {
 			r := c.Result
 			if r == nil {
-				if c.Proposed >= 0 && !c.Seeks && !c.AsksOwn && c.broke(policy.AnswerSources) {
-					n.find("answer-source-refused", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that leads to a source of the benchmark's answers was refused", "no such call")
-				}
+				n.findIf(c.Proposed >= 0 && !c.Seeks && !c.AsksOwn && c.broke(policy.AnswerSources), "answer-source-refused", t.at(a, c.Proposed), "a call of "+c.Name+" that leads to a source of the benchmark's answers was refused")
 				continue
 			}
 			resultGaps(n, r)
@@ -94,7 +90,7 @@ func checkLeaks(n *notes, t *taskEvidence, gold string) {
 			}
 			if !found && !supported && r.Probes.GoldHits > 0 && (thirdParty(r.Name) || reads(r.Name)) {
 				supported = true
-				n.find("evidence-supported", at, "the gold answer, from "+r.Name, "the answer's source")
+				n.find("evidence-supported", at, "the gold answer, from "+r.Name)
 			}
 		}
 		checkPartedLeak(n, place{task: t, attempt: a.Number}, clean)
@@ -140,24 +136,16 @@ func checkServers(e *evidence, n *notes) {
 			}
 			continue
 		}
-		n.find("remote-server-unobserved", place{given: true}, fmt.Sprintf("what the server at %s reads is not in the journal", origin), "a server whose program runs in the sandbox")
+		n.find("remote-server-unobserved", place{given: true}, fmt.Sprintf("what the server at %s reads is not in the journal", origin))
 	}
 }
 
 // resultGaps: not all of what a result brought in can be looked at.
 func resultGaps(n *notes, r *resultFact) {
-	if (r.Name == "web_fetch" || r.Name == "web_search") && r.URLs == 0 && !r.IsError {
-		n.gap("a result of %s has no addresses", r.Name)
-	}
-	if r.Unheard {
-		n.gap("a result of %s has the question and the gold answer, and the arguments that it may echo are not recorded whole", r.Name)
-	}
-	if r.Unprobed {
-		n.gap("a result of %s that is longer than its head has no probes", r.Name)
-	}
-	if r.Overlong {
-		n.gap("a result of %s has a longer head than there can be: only its beginning was looked at", r.Name)
-	}
+	n.gapIf((r.Name == "web_fetch" || r.Name == "web_search") && r.URLs == 0 && !r.IsError, "a result of %s has no addresses", r.Name)
+	n.gapIf(r.Unheard, "a result of %s has the question and the gold answer, and the arguments that it may echo are not recorded whole", r.Name)
+	n.gapIf(r.Unprobed, "a result of %s that is longer than its head has no probes", r.Name)
+	n.gapIf(r.Overlong, "a result of %s has a longer head than there can be: only its beginning was looked at", r.Name)
 }
 
 // Bounds of AUD-1: shares of the question, in thousandths, and how many.
@@ -184,13 +172,13 @@ func checkResult(n *notes, at place, c *callFact, gold string) (answered, told b
 	bearing := p.AnswerKeys > 0 || p.SchemaKeys >= 3 || p.GoldHits > 0
 	found := func(rule, format string, args ...any) {
 		answered = true
-		n.find(rule, at, fmt.Sprintf(format, args...), cleanSource)
+		n.find(rule, at, fmt.Sprintf(format, args...))
 	}
 	inside := !thirdParty(c.Result.Name)
 	switch named := (inside || c.AsFile) && at.task != nil && policy.NamesTask(at.task.Plan.FileName, at.task.Plan.TaskID) && p.SchemaKeys < 3; {
 	case !p.OwnUUID || !p.UUIDGoldNear || sized || named && p.AnswerKeys == 0:
 	case named:
-		n.find("attachment-with-answer", at, "the name of the attachment with a field for its answer beside it, from "+c.Result.Name, "what the attachment says")
+		n.find("attachment-with-answer", at, "the name of the attachment with a field for its answer beside it, from "+c.Result.Name)
 	default:
 		found("uuid-with-answer", "the task's id with an answer beside it, from %s", c.Result.Name)
 	}
@@ -214,14 +202,14 @@ func checkResult(n *notes, at place, c *callFact, gold string) (answered, told b
 	case inside && c.FromNowhere && (asked.GoldNear || answers):
 		found("question-of-unknown-origin", "%d of 1000 of the question's text with the gold answer near it, from %s, and no call had said it", asked.Share, c.Result.Name)
 	case inside && asked.GoldNear:
-		n.find("question-with-gold-in-workspace", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.Share, c.Result.Name), "the model's own words")
+		n.find("question-with-gold-in-workspace", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.Share, c.Result.Name))
 	case inside:
 	case asked.GoldNear && asked.Edge && (!c.Result.Few || p.QGoldCalled):
 		found("question-with-gold", "%d of 1000 of the question's text with the gold answer near it, from %s", asked.Share, c.Result.Name)
 	case answers:
 		found("question-and-answer", "%d of 1000 of the question's text and the labelled gold answer, from %s", asked.Share, c.Result.Name)
 	case asked.GoldNear:
-		n.find("description-with-gold", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.Share, c.Result.Name), cleanSource)
+		n.find("description-with-gold", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.Share, c.Result.Name))
 	}
 	if !inside && p.KeyedAnswers >= probe.ManyAnswers {
 		found("answers-of-several-tasks", "the answers of %d tasks of the run, each under its key, from %s", p.KeyedAnswers, c.Result.Name)
@@ -246,7 +234,7 @@ func checkResult(n *notes, at place, c *callFact, gold string) (answered, told b
 func checkSigns(n *notes, at place, c *callFact) {
 	r, p := c.Result, c.Result.Probes
 	third := thirdParty(r.Name)
-	found := func(rule, format string, args ...any) { n.find(rule, at, fmt.Sprintf(format, args...), cleanSource) }
+	found := func(rule, format string, args ...any) { n.find(rule, at, fmt.Sprintf(format, args...)) }
 	if r.ReachedA != "" {
 		found("answer-source-requested", "an answer source was asked: %s", r.ReachedA)
 	}
@@ -277,7 +265,7 @@ func checkSigns(n *notes, at place, c *callFact) {
 func checkPartedLeak(n *notes, at place, results []*resultFact) {
 	found := func(r *resultFact, got string) {
 		at.seq, at.sha256 = r.Seq, r.SHA256
-		n.find("leak-across-results", at, got, cleanSource)
+		n.find("leak-across-results", at, got)
 	}
 	labelled := func(r *resultFact) bool {
 		return r.Probes.GoldLabelNear || r.Probes.AnswerKeys > 0 && r.Probes.GoldHits > 0

@@ -24,9 +24,9 @@ func modelIdentity() Check {
 		Skips:      "the replies of the agent's or of the judge's model, or some of them, name no model",
 		References: []string{"https://arxiv.org/abs/2504.04715", "https://arxiv.org/abs/2404.13076"},
 		Rules: []Rule{
-			{"model-undeclared", High, 3, "replies of a model that the plan neither names nor declares as another name of it"},
-			{"judge-is-agent", ToReview, 2, "verdicts of a judge that is the model whose answers it judges"},
-			{"local-origin", ToReview, 1, "a model that its maker alone serves, or a search engine beside such a model, that is asked at an address of this computer or of a private network"},
+			{"model-undeclared", High, 3, "replies of a model that the plan neither names nor declares as another name of it", ""},
+			{"judge-is-agent", ToReview, 2, "verdicts of a judge that is the model whose answers it judges", "another model as the judge"},
+			{"local-origin", ToReview, 1, "a model that its maker alone serves, or a search engine beside such a model, that is asked at an address of this computer or of a private network", "an address of its provider"},
 		},
 		run: func(e *evidence, n *notes) {
 			checkServedModels(e, n)
@@ -49,7 +49,7 @@ func modelIdentity() Check {
 			}
 			localOrigins(e.Manifest, n)
 			if j, a := e.Manifest.Judge, e.firstByJudge(); j != nil && a != nil && Declares(e.Manifest.Model, j.Model, e.Manifest.Model.Name) {
-				n.find("judge-is-agent", place{seq: a.Judged, given: true}, fmt.Sprintf("the model %q judged answers of %q", j.Model, e.Manifest.Model.Name), "another model as the judge")
+				n.find("judge-is-agent", place{seq: a.Judged, given: true}, fmt.Sprintf("the model %q judged answers of %q", j.Model, e.Manifest.Model.Name))
 			}
 		},
 	}
@@ -226,9 +226,7 @@ func servedOtherwise(m plan.Plan, n *notes, at place, p trajectory.Payload) {
 			u.who, u.planned, u.model = theJudge, m.Judge.Model, p.ResponseModel
 		}
 	}
-	if nameOf(u.model).base != "" && u.planned != "" && !Declares(m.Model, u.model, u.planned) {
-		n.find("model-undeclared", at, fmt.Sprintf("%q answered %s, and the plan has %q; if that is another name of the same model, plan with --served-as", u.model, u.who, u.planned), "")
-	}
+	n.findIf(nameOf(u.model).base != "" && u.planned != "" && !Declares(m.Model, u.model, u.planned), "model-undeclared", at, fmt.Sprintf("%q answered %s, and the plan has %q; if that is another name of the same model, plan with --served-as", u.model, u.who, u.planned))
 }
 
 // commercial matches the bases of names of models that only their makers serve:
@@ -250,9 +248,7 @@ func localOrigins(m plan.Plan, n *notes) {
 	named := func(a asked) bool { return commercial.MatchString(nameOf(a.model).base) }
 	any := slices.ContainsFunc(models, named)
 	for _, a := range models {
-		if named(a) && local(a.origin) {
-			n.find("local-origin", place{given: true}, fmt.Sprintf("%s, %q, is asked at %s", a.what, a.model, a.origin), "an address of its provider")
-		}
+		n.findIf(named(a) && local(a.origin), "local-origin", place{given: true}, fmt.Sprintf("%s, %q, is asked at %s", a.what, a.model, a.origin))
 	}
 	if s := m.Search; s != nil && any && local(s.Origin) {
 		n.find("local-origin", place{given: true}, "the search engine is asked at "+s.Origin, "a public search engine")

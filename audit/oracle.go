@@ -26,31 +26,29 @@ func oracleLeakage() Check {
 			"or not in a form that this version knows, a request lists no more messages than the one before it or has a longer head than heads are, messages that no template gives are not shown whole " +
 			"or too many, the plan has no digest of an attachment, a tool gave a file that did not lie there at the start, or a tool is neither one of this version nor a server's, or the tools say more of themselves than is looked through",
 		Rules: []Rule{
-			{"prompt-residue", Critical, 2, "a message that holds, besides the question and the templates, the answer or fields for one"},
-			{"workspace-answer", Critical, 3, "a start workspace with the task's answer in a file that is not the attachment, or in its name, or with the question, or its id, and its answer so called in the attachment"},
-			{"attachment-differs", Critical, 1, "an attachment with another digest or size than the plan has of it"},
-			{"question-with-answer", Critical, 1, "a planned question that states its answer, such as \"the expected answer is …\""},
-			{"template-with-answer", Critical, 1, "a template not of this version with a task, or what it asks about, and its answer, or with the stated answers of three tasks"},
-			{"tool-description-answer", Critical, 2, "the task or its answer in what a tool says of itself that is not one of this version as it is"},
-			{"tool-schema-answer", Critical, 1, "the parameters of a server's tool with the task or its answer"},
-			{"other-task-with-answer", High, 2, "a message that holds, besides the question and the templates, another task of the run with its answer"},
-			{"other-task-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer"},
-			{"workspace-answer-name", High, 1, "a file of a start workspace that is not the attachment, and is named like one with answers"},
-			{"tool-promises-answers", High, 1, "a server's tool that says it gives reference answers for tasks, or answers of the benchmark"},
-			{"short-answer", ToReview, 2, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label"},
-			{"attachment-with-question", ToReview, 1, "an attachment with the question, and the gold answer near it"},
-			{"workspace-extra-file", ToReview, 1, "a file of a start workspace that is not the attachment"},
-			{"question-with-answer-word", ToReview, 1, "a planned question with its answer behind a word for answers, under a condition, as an example or in a list"},
-			{"template-with-answer-word", ToReview, 1, "a template not of this version with a stated answer, or with three long ones"},
-			{"tool-promises-solutions", ToReview, 1, "a server's tool that says it gives reference answers or solutions, of whatever"},
-			{"run-records-mentioned", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache"},
-			{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer"},
-			{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte"},
+			{"prompt-residue", Critical, 2, "a message that holds, besides the question and the templates, the answer or fields for one", "why the call was refused"},
+			{"workspace-answer", Critical, 3, "a start workspace with the task's answer in a file that is not the attachment, or in its name, or with the question, or its id, and its answer so called in the attachment", "the attachment alone"},
+			{"attachment-differs", Critical, 1, "an attachment with another digest or size than the plan has of it", "the attachment as planned"},
+			{"question-with-answer", Critical, 1, "a planned question that states its answer, such as \"the expected answer is …\"", "the question of the dataset"},
+			{"template-with-answer", Critical, 1, "a template not of this version with a task, or what it asks about, and its answer, or with the stated answers of three tasks", "a template that says nothing of any task"},
+			{"tool-description-answer", Critical, 2, "the task or its answer in what a tool says of itself that is not one of this version as it is", "what the tool does"},
+			{"tool-schema-answer", Critical, 1, "the parameters of a server's tool with the task or its answer", "what the tool takes"},
+			{"other-task-with-answer", High, 2, "a message that holds, besides the question and the templates, another task of the run with its answer", "the question of the task alone"},
+			{"other-task-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer", "the attachment alone"},
+			{"workspace-answer-name", High, 1, "a file of a start workspace that is not the attachment, and is named like one with answers", "the attachment alone"},
+			{"tool-promises-answers", High, 1, "a server's tool that says it gives reference answers for tasks, or answers of the benchmark", "what the tool does and takes"},
+			{"short-answer", ToReview, 2, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label", ""},
+			{"attachment-with-question", ToReview, 1, "an attachment with the question, and the gold answer near it", "what the question is about"},
+			{"workspace-extra-file", ToReview, 1, "a file of a start workspace that is not the attachment", "the attachment alone"},
+			{"question-with-answer-word", ToReview, 1, "a planned question with its answer behind a word for answers, under a condition, as an example or in a list", "the question of the dataset"},
+			{"template-with-answer-word", ToReview, 1, "a template not of this version with a stated answer, or with three long ones", "a template that says nothing of any task"},
+			{"tool-promises-solutions", ToReview, 1, "a server's tool that says it gives reference answers or solutions, of whatever", "what the tool does and takes"},
+			{"run-records-mentioned", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache", "a template about the task"},
+			{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer", "what the tool takes"},
+			{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte", "for the record: that it was made from the attachment is the signer's word"},
 		},
 		run: func(e *evidence, n *notes) {
-			if e.blind() {
-				n.gap(noGold)
-			}
+			n.gapIf(e.blind(), noGold)
 			unknownProbes(e, n)
 			// A prompt can be rendered again only from a template whose text this program has.
 			for _, p := range e.Manifest.Prompts {
@@ -86,14 +84,10 @@ func oracleLeakage() Check {
 			otherPairs(e, n)
 			toolDescriptions(e, n)
 			for _, p := range e.Manifest.Prompts {
-				if namesRecords(e.Manifest.Policy, p.Text) {
-					n.find("run-records-mentioned", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts", "a template about the task")
-				}
+				n.findIf(namesRecords(e.Manifest.Policy, p.Text), "run-records-mentioned", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts")
 			}
 			for _, t := range e.Manifest.Tools {
-				if !builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema) {
-					n.find("run-records-mentioned", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
-				}
+				n.findIf(!builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema), "run-records-mentioned", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
 			}
 		},
 	}
@@ -105,26 +99,16 @@ func checkPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 		n.gap("a reply of the model without the request that it answers")
 	}
 	for _, p := range a.Prompts {
-		if p.Messages < 2 {
-			n.gap("a request has no system message or no question in its list of messages")
-		}
-		if p.Stale {
-			n.gap("a request lists no more messages than the one before it: what the model said last is not among them")
-		}
-		if p.Scaled {
-			n.find("picture-scaled", place{task: t, attempt: a.Number, seq: p.Seq}, "the question came with a picture that is not the attachment byte for byte", "for the record: that it was made from the attachment is the signer's word")
-		}
-		if p.Overlong {
-			n.gap("a request has a longer head than there can be: only its beginning was looked at")
-		}
+		n.gapIf(p.Messages < 2, "a request has no system message or no question in its list of messages")
+		n.gapIf(p.Stale, "a request lists no more messages than the one before it: what the model said last is not among them")
+		n.findIf(p.Scaled, "picture-scaled", t.at(a, p.Seq), "the question came with a picture that is not the attachment byte for byte")
+		n.gapIf(p.Overlong, "a request has a longer head than there can be: only its beginning was looked at")
 	}
 	for _, o := range a.Odd {
 		if o.Unknown { // which is a gap already
 			continue
 		}
-		if !o.Seen {
-			n.gap("a message that is not its template's is not shown whole")
-		}
+		n.gapIf(!o.Seen, "a message that is not its template's is not shown whole")
 		at, want := place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256, unasked: true}, "the template with the question put in"
 		switch r := o.Residue; {
 		case r.GoldHits > 0 || r.AnswerKeys > 0 || r.UUIDGoldNear:
@@ -132,14 +116,12 @@ func checkPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 		case o.Short:
 			n.find("short-answer", at, "besides the question, a message of source "+o.Source+" holds the few characters of its answer", want)
 		}
-		if o.Records {
-			n.find("run-records-mentioned", at, "a message of source "+o.Source+" names the run's own records or verdicts", want)
-		}
+		n.findIf(o.Records, "run-records-mentioned", at, "a message of source "+o.Source+" names the run's own records or verdicts", want)
 	}
 	for _, c := range a.Calls {
 		if c.Told {
 			n.find("prompt-residue", place{task: t, attempt: a.Number, seq: c.Decided, unasked: true},
-				"a refusal tells the answer or fields for one, which the call that it refuses does not", "why the call was refused")
+				"a refusal tells the answer or fields for one, which the call that it refuses does not")
 		}
 	}
 }
@@ -151,9 +133,7 @@ func checkPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 func checkWorkspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	const alone = "the attachment alone"
 	if name := t.Plan.FileName; name != "" {
-		if t.Plan.FileSHA256 == "" {
-			n.gap("the plan has no digest of a task's attachment")
-		}
+		n.gapIf(t.Plan.FileSHA256 == "", "the plan has no digest of a task's attachment")
 		if !slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return f.Path == name }) {
 			n.gap("the attachment of a task is not in the list of its start workspace")
 		}
@@ -168,14 +148,12 @@ func checkWorkspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) 
 		}
 		whole := p.QCov >= probe.WholeQuestion && p.GoldNear
 		if f.Path == a.FileName {
-			if t.Plan.FileSHA256 != "" && (f.SHA256 != t.Plan.FileSHA256 || f.Bytes != t.Plan.FileBytes) {
-				n.find("attachment-differs", at, "the attachment is not the file that the plan has the digest and the size of", "the attachment as planned")
-			}
+			n.findIf(t.Plan.FileSHA256 != "" && (f.SHA256 != t.Plan.FileSHA256 || f.Bytes != t.Plan.FileBytes), "attachment-differs", at, "the attachment is not the file that the plan has the digest and the size of")
 			switch {
 			case p.UUIDGoldNear || whole && (p.GoldLabelNear || p.AnswerKeys > 0):
-				n.find("workspace-answer", at, "the start workspace holds the task's answer", alone)
+				n.find("workspace-answer", at, "the start workspace holds the task's answer")
 			case whole:
-				n.find("attachment-with-question", at, "the attachment has the question and the gold answer near it", "what the question is about")
+				n.find("attachment-with-question", at, "the attachment has the question and the gold answer near it")
 			}
 			continue
 		}
@@ -183,15 +161,15 @@ func checkWorkspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) 
 		name := e.prober(t).Probe(f.Path+"\n"+spaced(f.Path), "", nil) // ids have hyphens, which words lose
 		switch {
 		case p.UUIDGoldNear || p.GoldHits > 0 || p.AnswerKeys > 0 && !others || whole:
-			n.find("workspace-answer", at, "the start workspace holds the task's answer", alone)
+			n.find("workspace-answer", at, "the start workspace holds the task's answer")
 		case name.GoldHits > 0:
-			n.find("workspace-answer", at, "the name of a file of the start workspace holds the task's answer", alone)
+			n.find("workspace-answer", at, "the name of a file of the start workspace holds the task's answer")
 		case others:
-			n.find("other-task-record", at, "the start workspace holds a record of another task", alone)
+			n.find("other-task-record", at, "the start workspace holds a record of another task")
 		case len(policy.AnswerKeys(policy.Call{Paths: []string{f.Path}})) > 0, slices.ContainsFunc(strings.Fields(spaced(f.Path)), answerWord):
-			n.find("workspace-answer-name", at, "the start workspace holds a file that is named like one with answers", alone)
+			n.find("workspace-answer-name", at, "the start workspace holds a file that is named like one with answers")
 		default:
-			n.find("workspace-extra-file", at, "the start workspace holds a file that is not the attachment", alone)
+			n.find("workspace-extra-file", at, "the start workspace holds a file that is not the attachment")
 		}
 	}
 }
@@ -219,9 +197,9 @@ func questionStates(e *evidence, n *notes, t *taskEvidence) {
 	at := place{task: t, attempt: a.Number, seq: a.Begun, unasked: true}
 	switch s := e.prober(t).States(a.Question, ""); {
 	case s.Plain:
-		n.find("question-with-answer", at, "the planned question states its answer", "the question of the dataset")
+		n.find("question-with-answer", at, "the planned question states its answer")
 	case s.Hedged:
-		n.find("question-with-answer-word", at, "the planned question has the answer behind a word for answers", "the question of the dataset")
+		n.find("question-with-answer-word", at, "the planned question has the answer behind a word for answers")
 	}
 }
 
@@ -246,7 +224,7 @@ func templateStates(e *evidence, n *notes, template plan.Prompt) {
 		if p.UUIDGoldNear || p.QCov >= probe.WholeQuestion && p.GoldHits > 0 || s.Asked {
 			of := at
 			of.task = t
-			n.find("template-with-answer", of, "the template "+template.ID+" holds a task or what it asks about, with its answer", "a template that says nothing of any task")
+			n.find("template-with-answer", of, "the template "+template.ID+" holds a task or what it asks about, with its answer")
 		}
 		if (s.Plain || s.Hedged) && !s.Short {
 			stated[gold] = true
@@ -257,9 +235,9 @@ func templateStates(e *evidence, n *notes, template plan.Prompt) {
 	}
 	switch {
 	case len(stated) >= fewestLong:
-		n.find("template-with-answer", at, "the template "+template.ID+" states the answers of several tasks", "a template that says nothing of any task")
+		n.find("template-with-answer", at, "the template "+template.ID+" states the answers of several tasks")
 	case len(stated) > 0 || len(long) >= fewestLong:
-		n.find("template-with-answer-word", at, "the template "+template.ID+" has answers of tasks, which examples may have by chance", "a template that says nothing of any task")
+		n.find("template-with-answer-word", at, "the template "+template.ID+" has answers of tasks, which examples may have by chance")
 	}
 }
 
@@ -279,9 +257,7 @@ const mostToolText = 256 << 10
 // solved tasks is told how the benchmark answers, and its other tasks are lost. Of
 // each task the first message with it is told.
 func otherPairs(e *evidence, n *notes) {
-	if e.OddUnread {
-		n.gap("there are more messages that are not their templates' than are looked through for other tasks")
-	}
+	n.gapIf(e.OddUnread, "there are more messages that are not their templates' than are looked through for other tasks")
 	if len(e.Odd) == 0 {
 		return
 	}
@@ -312,14 +288,12 @@ func otherPairs(e *evidence, n *notes) {
 			}
 			if p := prober.Probe(o.Text, "", nil); p.QCov >= probe.WholeQuestion && p.GoldNear {
 				n.find("other-task-with-answer", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
-					"a message holds task "+t.Plan.TaskID+" and its answer", "the question of the task alone")
+					"a message holds task "+t.Plan.TaskID+" and its answer")
 				break
 			}
 		}
 	}
-	if left < 0 || asked.Exhausted() {
-		n.gap("the messages that are not their templates' have the questions of more tasks than are looked through")
-	}
+	n.gapIf(left < 0 || asked.Exhausted(), "the messages that are not their templates' have the questions of more tasks than are looked through")
 }
 
 // unplanned are the ids of the split whose tasks nothing else looks for: those
@@ -354,15 +328,13 @@ func toolDescriptions(e *evidence, n *notes) {
 		if isBuiltinVersion(t) {
 			continue
 		}
-		if t.Server == "" || builtin(t.Name) {
-			n.gap("the tool %q is neither one of this version nor a server's: what it says of itself, or takes, is not known", t.Name)
-		}
+		n.gapIf(t.Server == "" || builtin(t.Name), "the tool %q is neither one of this version nor a server's: what it says of itself, or takes, is not known", t.Name)
 		said := spaced(t.Name + "\n" + t.Description + "\n" + t.Schema)
 		switch reference, right := promises.reference.MatchString(said), promises.right.MatchString(said); {
 		case promises.asked.MatchString(said) || (reference || right) && promises.benchmark.MatchString(said) || reference && promises.task.MatchString(said):
-			n.find("tool-promises-answers", place{unasked: true}, "the tool "+t.Name+" promises answers to the benchmark's tasks", "what the tool does and takes")
+			n.find("tool-promises-answers", place{unasked: true}, "the tool "+t.Name+" promises answers to the benchmark's tasks")
 		case reference:
-			n.find("tool-promises-solutions", place{unasked: true}, "the tool "+t.Name+" promises reference answers or solutions", "what the tool does and takes")
+			n.find("tool-promises-solutions", place{unasked: true}, "the tool "+t.Name+" promises reference answers or solutions")
 		}
 		descriptions.WriteString(t.Name + "\n" + t.Description + "\n")
 		schemas.WriteString(t.Schema + "\n")
@@ -371,25 +343,21 @@ func toolDescriptions(e *evidence, n *notes) {
 		return
 	}
 	says, takes := descriptions.String(), schemas.String()
-	if bounded(&says, &takes) {
-		n.gap("the tools say more of themselves than is looked through for each task")
-	}
-	if e.unplanned().Records(says + takes) {
-		n.find("other-task-record", place{unasked: true}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
-	}
+	n.gapIf(bounded(&says, &takes), "the tools say more of themselves than is looked through for each task")
+	n.findIf(e.unplanned().Records(says+takes), "other-task-record", place{unasked: true}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
 	for _, t := range e.Tasks {
 		if len(t.Attempts) == 0 {
 			continue
 		}
 		prober := e.prober(t)
 		if p := prober.Probe(says, "", nil); p.OwnUUID || p.GoldHits > 0 || p.QCov >= probe.WholeQuestion {
-			n.find("tool-description-answer", place{task: t, unasked: true}, "the description of a tool holds the task or its answer", "what the tool does")
+			n.find("tool-description-answer", place{task: t, unasked: true}, "the description of a tool holds the task or its answer")
 		}
 		switch s := prober.Probe(takes, "", nil); {
 		case s.OwnUUID || s.GoldLabelNear || s.QCov >= probe.WholeQuestion:
-			n.find("tool-schema-answer", place{task: t, unasked: true}, "the parameters of a server's tool hold the task or its answer", "what the tool takes")
+			n.find("tool-schema-answer", place{task: t, unasked: true}, "the parameters of a server's tool hold the task or its answer")
 		case s.GoldHits > 0: // the name of a parameter can be any word
-			n.find("tool-schema-word", place{task: t, unasked: true}, "the parameters of a server's tool hold a word of the answer", "what the tool takes")
+			n.find("tool-schema-word", place{task: t, unasked: true}, "the parameters of a server's tool hold a word of the answer")
 		}
 	}
 }

@@ -19,35 +19,29 @@ func normalizationCollision() Check {
 		Fix:   "void the task; where the two are one answer to its question, dismiss the finding and say why",
 		Skips: "the gold answers are not at hand",
 		Rules: []Rule{
-			{"empty-credited", Critical, 1, "credit for an answer of which nothing is left to be compared, or by the LLM judge for one that shows nothing"},
-			{"non-finite-credited", Critical, 1, "credit for an answer that the scorer reads as no finite number"},
-			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give"},
-			{numberDiffers, High, 2, "credit for another number, date or fraction than the expected one, which the scorer's dropping of marks makes the same"},
-			{signDropped, High, 2, "credit for an answer that differs from the expected one in a minus, plus or # that means something"},
-			{marksDropped, ToReview, 2, "credit for an answer with marks between its letters or digits that the expected one does not have, or without those it has"},
-			{otherSpelling, Info, 2, "credit for an answer in another spelling: case, spaces, a currency, outer punctuation"},
+			{"empty-credited", Critical, 1, "credit for an answer of which nothing is left to be compared, or by the LLM judge for one that shows nothing", "an answer"},
+			{"non-finite-credited", Critical, 1, "credit for an answer that the scorer reads as no finite number", ""},
+			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give", "the verdict that the official scorer gives"},
+			{numberDiffers, High, 2, "credit for another number, date or fraction than the expected one, which the scorer's dropping of marks makes the same", ""},
+			{signDropped, High, 2, "credit for an answer that differs from the expected one in a minus, plus or # that means something", ""},
+			{marksDropped, ToReview, 2, "credit for an answer with marks between its letters or digits that the expected one does not have, or without those it has", ""},
+			{otherSpelling, Info, 2, "credit for an answer in another spelling: case, spaces, a currency, outer punctuation", ""},
 		},
 		run: func(e *evidence, n *notes) {
-			if e.blind() {
-				n.gap("%s: verdicts cannot be computed again", noGold)
-			}
+			n.gapIf(e.blind(), "%s: verdicts cannot be computed again", noGold)
 			e.each(func(t *taskEvidence, a *attemptEvidence) {
 				if a.Judgment == nil || a.Answer == nil {
 					return
 				}
-				at := place{task: t, attempt: a.Number, seq: a.Judged}
+				at := t.at(a, a.Judged)
 				given, gold := a.Answer.Answer, e.Gold[t.Plan.TaskID]
 				official, byModel := a.Judgment.Official, a.Judgment.Judged != nil && *a.Judgment.Judged
-				if !official && byModel && judge.Blank(given) {
-					n.find("empty-credited", at, "credit by the LLM judge for an answer that shows nothing", "an answer")
-				}
+				n.findIf(!official && byModel && judge.Blank(given), "empty-credited", at, "credit by the LLM judge for an answer that shows nothing")
 				if e.Gold == nil {
 					return
 				}
 				pays := e.pays(t, a)
-				if official != pays {
-					n.find("verdict-differs", at, fmt.Sprintf("official verdict %v", official), "the verdict that the official scorer gives")
-				}
+				n.findIf(official != pays, "verdict-differs", at, fmt.Sprintf("official verdict %v", official))
 				switch rule := worthless(given, gold); {
 				case !official:
 				case rule == "empty-credited":
@@ -113,9 +107,9 @@ func coverageDenominator() Check {
 		Fix:   "count every planned task; where no attempt was completed, start a new run with an endpoint that answers",
 		Skips: "there is no plan to count by",
 		Rules: []Rule{
-			{"coverage-differs", Critical, 1, "results or outcomes that are not one for each planned task"},
-			{"headline-differs", Critical, 1, "a headline that is not the correct ones over the planned tasks"},
-			{"nothing-completed", Critical, 1, "a run in which every attempt ended in an error: it measured the endpoint, not the model"},
+			{"coverage-differs", Critical, 1, "results or outcomes that are not one for each planned task", "one result for each planned task"},
+			{"headline-differs", Critical, 1, "a headline that is not the correct ones over the planned tasks", ""},
+			{"nothing-completed", Critical, 1, "a run in which every attempt ended in an error: it measured the endpoint, not the model", "an attempt that ended with an answer or without one"},
 		},
 		run: func(e *evidence, n *notes) {
 			if len(e.Manifest.Tasks) == 0 {
@@ -127,17 +121,13 @@ func coverageDenominator() Check {
 				of[t.TaskID] = true
 			}
 			for _, r := range e.Results {
-				if seen[r.TaskID] || !of[r.TaskID] {
-					n.find("coverage-differs", place{}, fmt.Sprintf("a result for %q, which is not planned or stands there twice", r.TaskID), "one result for each planned task")
-				}
+				n.findIf(seen[r.TaskID] || !of[r.TaskID], "coverage-differs", place{}, fmt.Sprintf("a result for %q, which is not planned or stands there twice", r.TaskID))
 				seen[r.TaskID] = true
 				if r.OfficialCorrect != nil && *r.OfficialCorrect {
 					correct++
 				}
 			}
-			if len(seen) != len(of) {
-				n.find("coverage-differs", place{}, fmt.Sprintf("results for %d tasks", len(seen)), fmt.Sprintf("for the %d planned", len(of)))
-			}
+			n.findIf(len(seen) != len(of), "coverage-differs", place{}, fmt.Sprintf("results for %d tasks", len(seen)), fmt.Sprintf("for the %d planned", len(of)))
 			o := e.Summary.Outcomes
 			if counted := o.Error + o.Failed + o.Skipped + o.Solved + o.Unscored; counted != len(of) {
 				n.find("coverage-differs", place{}, fmt.Sprintf("outcomes of %d tasks", counted), fmt.Sprintf("of the %d planned", len(of)))
@@ -153,9 +143,7 @@ func coverageDenominator() Check {
 					completed = true
 				}
 			})
-			if failed > 0 && !completed {
-				n.find("nothing-completed", place{}, fmt.Sprintf("%d attempts, and each ended in an error", failed), "an attempt that ended with an answer or without one")
-			}
+			n.findIf(failed > 0 && !completed, "nothing-completed", place{}, fmt.Sprintf("%d attempts, and each ended in an error", failed))
 		},
 	}
 }
@@ -170,9 +158,9 @@ func scorerParity() Check {
 		Skips:  "the gold answers are not at hand",
 		Absent: "the run is not scored",
 		Rules: []Rule{
-			{"non-answer-credited", High, 1, "an official verdict that pays an answer such as None, inf, {} or N/A, where something else is expected"},
-			{"verdicts-differ", High, 1, "official verdicts that are not those of the official rules"},
-			{"gold-accepts-non-answers", Info, 1, "a task for which the official rules pay an answer that says nothing"},
+			{"non-answer-credited", High, 1, "an official verdict that pays an answer such as None, inf, {} or N/A, where something else is expected", "an answer"},
+			{"verdicts-differ", High, 1, "official verdicts that are not those of the official rules", "those of the official rules"},
+			{"gold-accepts-non-answers", Info, 1, "a task for which the official rules pay an answer that says nothing", "an expected answer that only answers equal"},
 		},
 		run: func(e *evidence, n *notes) {
 			switch {
@@ -195,13 +183,9 @@ func scorerParity() Check {
 						first = a.Judged
 					}
 				}
-				if a.Judgment.Official && (!pays || worthless(given, gold) != "") && (isPunctuation(given) || isNonAnswer(given)) {
-					n.find("non-answer-credited", place{task: t, attempt: a.Number, seq: a.Judged}, "credit for an answer that says nothing", "an answer")
-				}
+				n.findIf(a.Judgment.Official && (!pays || worthless(given, gold) != "") && (isPunctuation(given) || isNonAnswer(given)), "non-answer-credited", t.at(a, a.Judged), "credit for an answer that says nothing")
 			})
-			if differ > 0 {
-				n.find("verdicts-differ", place{seq: first}, fmt.Sprintf("official verdicts that the official rules do not give: %d", differ), "those of the official rules")
-			}
+			n.findIf(differ > 0, "verdicts-differ", place{seq: first}, fmt.Sprintf("official verdicts that the official rules do not give: %d", differ))
 			for _, t := range e.Tasks { // a gold answer that pays is the data set's doing and no run's: it is noted
 				gold := e.Gold[t.Plan.TaskID]
 				if !slices.ContainsFunc(nonAnswers, func(s string) bool { return judge.QuestionScorer(&s, gold) && worthless(s, gold) != "" }) {
@@ -211,7 +195,7 @@ func scorerParity() Check {
 				if len(t.Attempts) > 0 {
 					at.seq = t.Attempts[0].Begun
 				}
-				n.find("gold-accepts-non-answers", at, "a task for which the official rules pay an answer that says nothing", "an expected answer that only answers equal")
+				n.find("gold-accepts-non-answers", at, "a task for which the official rules pay an answer that says nothing")
 			}
 		},
 	}

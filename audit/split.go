@@ -22,22 +22,20 @@ func splitIntegrity() Check {
 		Fix:   "run the split that the label names, from a pinned revision of the dataset",
 		Skips: "the plan does not say which split of which revision, or what it consists of, or a message that no template gives is not shown whole",
 		Rules: []Rule{
-			{"test-with-gold", Critical, 1, "a split labelled test whose source holds answers"},
-			{"test-ids-of-validation", Critical, 1, "a split labelled test with the ids of validation"},
-			{"ids-not-of-split", Critical, 1, "planned tasks, or a list of ids, that are not the split's"},
-			{"task-in-prompt", Critical, 1, "a template that holds a planned task"},
-			{"split-answer-in-prompt", Critical, 2, "a template with the id of a task of the split that the run does not ask, or a message that no template gives with that of another task, and fields for an answer"},
-			{"unlabelled-subset", High, 2, "fewer tasks than the split has under a label that says all, or all of a level"},
-			{"level-mix-misreported", High, 1, "tasks of other levels than those that the label or the counts of the split say"},
-			{"unexpected-split-counts", ToReview, 1, "a split with other counts than GAIA's"},
-			{"answers-are-public", Info, 1, "a run of the split validation"},
+			{"test-with-gold", Critical, 1, "a split labelled test whose source holds answers", "a source without answers"},
+			{"test-ids-of-validation", Critical, 1, "a split labelled test with the ids of validation", "the ids of test"},
+			{"ids-not-of-split", Critical, 1, "planned tasks, or a list of ids, that are not the split's", "the ids of the split"},
+			{"task-in-prompt", Critical, 1, "a template that holds a planned task", "templates without tasks of the split"},
+			{"split-answer-in-prompt", Critical, 2, "a template with the id of a task of the split that the run does not ask, or a message that no template gives with that of another task, and fields for an answer", "what is not of the split"},
+			{"unlabelled-subset", High, 2, "fewer tasks than the split has under a label that says all, or all of a level", ""},
+			{"level-mix-misreported", High, 1, "tasks of other levels than those that the label or the counts of the split say", ""},
+			{"unexpected-split-counts", ToReview, 1, "a split with other counts than GAIA's", "the whole split, or a dataset that is not taken for GAIA"},
+			{"answers-are-public", Info, 1, "a run of the split validation", "answers of this split are public: the score is not of unseen tasks"},
 		},
 		run: func(e *evidence, n *notes) {
 			d := e.Manifest.Dataset
 			whole := place{given: true}
-			if d.Split == "" || d.Revision == "" {
-				n.gap("the plan does not say which split of which revision")
-			}
+			n.gapIf(d.Split == "" || d.Revision == "", "the plan does not say which split of which revision")
 			var own, validation string
 			gold := d.CarriedGold || e.scored()
 			for _, s := range e.Manifest.Splits {
@@ -49,27 +47,19 @@ func splitIntegrity() Check {
 					validation = s.IDsSHA256
 				}
 			}
-			if own == "" {
-				n.gap("the plan does not say what the split consists of")
-			}
-			if d.Split == "test" && gold {
-				n.find("test-with-gold", whole, "a split labelled test whose source holds answers", "a source without answers")
-			}
-			if d.Split == "test" && own != "" && own == validation {
-				n.find("test-ids-of-validation", whole, "a split labelled test with the ids of validation", "the ids of test")
-			}
+			n.gapIf(own == "", "the plan does not say what the split consists of")
+			n.findIf(d.Split == "test" && gold, "test-with-gold", whole, "a split labelled test whose source holds answers")
+			n.findIf(d.Split == "test" && own != "" && own == validation, "test-ids-of-validation", whole, "a split labelled test with the ids of validation")
 			if ids, err := plan.IDsDigest(slices.Sorted(slices.Values(e.Manifest.SplitIDs))); own != "" && (err != nil || ids != own) {
-				n.find("ids-not-of-split", whole, "a list of the split's ids that is not the one its digest is of", "the ids of the split")
+				n.find("ids-not-of-split", whole, "a list of the split's ids that is not the one its digest is of")
 			}
 			if m := d.Mismatch(); m != "" {
-				n.find("unexpected-split-counts", whole, m, "the whole split, or a dataset that is not taken for GAIA")
+				n.find("unexpected-split-counts", whole, m)
 			}
 			checkLevels(e, n)
 			tasksOfSplit(e, n)
 			splitTold(e, n)
-			if d.Split == "validation" {
-				n.find("answers-are-public", whole, "split validation", "answers of this split are public: the score is not of unseen tasks")
-			}
+			n.findIf(d.Split == "validation", "answers-are-public", whole, "split validation")
 		},
 	}
 }
@@ -129,13 +119,11 @@ func tasksOfSplit(e *evidence, n *notes) {
 		of[id] = true
 	}
 	for _, t := range e.Tasks {
-		if !of[t.Plan.TaskID] {
-			n.find("ids-not-of-split", place{task: t, given: true}, "a planned task that the split does not have", "a task of the split")
-		}
+		n.findIf(!of[t.Plan.TaskID], "ids-not-of-split", place{task: t, given: true}, "a planned task that the split does not have", "a task of the split")
 		prober := e.prober(t)
 		for _, p := range e.Manifest.Prompts {
 			if named := prober.Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= probe.WholeQuestion {
-				n.find("task-in-prompt", place{task: t, sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds a planned task", "templates without tasks of the split")
+				n.find("task-in-prompt", place{task: t, sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds a planned task")
 			}
 		}
 	}
@@ -148,9 +136,7 @@ func splitTold(e *evidence, n *notes) {
 	const want = "what is not of the split"
 	unasked := e.unplanned()
 	for _, p := range e.Manifest.Prompts {
-		if unasked.Records(p.Text) {
-			n.find("split-answer-in-prompt", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer", want)
-		}
+		n.findIf(unasked.Records(p.Text), "split-answer-in-prompt", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer")
 	}
 	e.each(func(_ *taskEvidence, a *attemptEvidence) {
 		if slices.ContainsFunc(a.Odd, func(o oddMessage) bool { return !o.Seen && !o.Unknown }) {
@@ -160,7 +146,7 @@ func splitTold(e *evidence, n *notes) {
 	for _, o := range e.Odd {
 		if o.Recorded {
 			n.find("split-answer-in-prompt", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
-				"a message holds the id of another task of the split and fields for its answer", want)
+				"a message holds the id of another task of the split and fields for its answer")
 		}
 	}
 }

@@ -32,13 +32,13 @@ func usageReconciliation() Check {
 		Skips:  "the export names requests and the journal none, or none of the same, or requests whose tokens the journal does not have could be what the export has more",
 		Absent: "no usage export was given; without one, only tokens that are too few or missing, ids that are missing and costs that differ are found",
 		Rules: []Rule{
-			{"totals-differ", High, 2, "tokens of an export that differ from the journal's by more than 5 % of the export and by more than 5000, and by more than requests can account for of which the journal has no tokens"},
-			{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export"},
-			{"export-unrelated", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none"},
-			{"request-id-missing", ToReview, 2, "replies without the id of their request, where others to the same asker have one; no export is needed"},
-			{"token-count-too-low", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request, or of the reply, for each of its tokens, of at least 2000 bytes; no export is needed"},
-			{"cost-inconsistent", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed"},
-			{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed"},
+			{"totals-differ", High, 2, "tokens of an export that differ from the journal's by more than 5 % of the export and by more than 5000, and by more than requests can account for of which the journal has no tokens", ""},
+			{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export", ""},
+			{"export-unrelated", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none", "the export of the key that the run was made with"},
+			{"request-id-missing", ToReview, 2, "replies without the id of their request, where others to the same asker have one; no export is needed", ""},
+			{"token-count-too-low", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request, or of the reply, for each of its tokens, of at least 2000 bytes; no export is needed", ""},
+			{"cost-inconsistent", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed", "a cost that prices of tokens give"},
+			{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed", ""},
 		},
 		run: func(e *evidence, n *notes) {
 			tokensTooFew(e, n)
@@ -109,7 +109,7 @@ func unrecorded(e *evidence, n *notes) {
 		n.gap("the export names requests, and the journal has no ids of them")
 	case len(missing) == named:
 		n.gap("no request that the export names is in the journal: their ids are of another kind, or the export is of something else")
-		n.find("export-unrelated", place{}, fmt.Sprintf("%d requests in the export, such as %q, and none of them in the journal", named, missing[0]), "the export of the key that the run was made with")
+		n.find("export-unrelated", place{}, fmt.Sprintf("%d requests in the export, such as %q, and none of them in the journal", named, missing[0]))
 	case len(missing) > nameless:
 		n.find("request-unrecorded", place{}, fmt.Sprintf("%d of %d requests of the export are not in the journal, such as %q", len(missing), named, missing[0]),
 			fmt.Sprintf("at most the %d that the journal has no id of", nameless))
@@ -178,15 +178,13 @@ func tokensTooFew(e *evidence, n *notes) {
 			if few++; few > 1 {
 				continue
 			}
-			first, got = place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("%d tokens for the %d bytes of a reply", m.Out, m.Bytes)
+			first, got = t.at(a, m.Seq), fmt.Sprintf("%d tokens for the %d bytes of a reply", m.Out, m.Bytes)
 			if in {
 				got = fmt.Sprintf("%d tokens for the %d bytes of a request", m.In, m.Asked)
 			}
 		}
 	})
-	if few > 0 {
-		n.find("token-count-too-low", first, fmt.Sprintf("%s; so %d of %d replies", got, few, replies), fmt.Sprintf("at least one token for %d bytes", mostBytesOfToken))
-	}
+	n.findIf(few > 0, "token-count-too-low", first, fmt.Sprintf("%s; so %d of %d replies", got, few, replies), fmt.Sprintf("at least one token for %d bytes", mostBytesOfToken))
 }
 
 // priced is a reply by what it is paid for.
@@ -207,7 +205,7 @@ func costsDiffer(e *evidence, n *notes) {
 			if m.CostMicroUSD == nil || !m.UsageReported || m.Cached > m.In {
 				continue
 			}
-			p := priced{m.In - m.Cached, m.Cached, m.Out, *m.CostMicroUSD, place{task: t, attempt: a.Number, seq: m.Seq}}
+			p := priced{m.In - m.Cached, m.Cached, m.Out, *m.CostMicroUSD, t.at(a, m.Seq)}
 			key := [4]int64{p.fresh, p.cached, p.out, p.cost}
 			if !seen[key] && len(all) < mostPrices {
 				seen[key] = true
@@ -218,7 +216,7 @@ func costsDiffer(e *evidence, n *notes) {
 	slices.SortStableFunc(all, func(a, b priced) int { return cmp.Compare(a.at.seq, b.at.seq) })
 	for i, p := range all {
 		if tokens := p.fresh + p.cached + p.out; p.cost > 1 && (p.cost-1)/dearest > tokens {
-			n.find("cost-inconsistent", p.at, fmt.Sprintf("%d micro-USD for %d tokens", p.cost, tokens), "a cost that prices of tokens give")
+			n.find("cost-inconsistent", p.at, fmt.Sprintf("%d micro-USD for %d tokens", p.cost, tokens))
 			return
 		}
 		for _, q := range all[:i] {
@@ -269,7 +267,7 @@ func (e *evidence) uses(visit func(use)) {
 	}
 	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
-			u := use{at: place{task: t, attempt: a.Number, seq: m.Seq}, who: theAgent, planned: e.Manifest.Model.Name, answered: true,
+			u := use{at: t.at(a, m.Seq), who: theAgent, planned: e.Manifest.Model.Name, answered: true,
 				model: m.Responded, id: m.RequestID, tokens: m.In + m.Out}
 			if !m.UsageReported {
 				u.unmeasured = 1
@@ -277,12 +275,12 @@ func (e *evidence) uses(visit func(use)) {
 			visit(u.named(1))
 		}
 		if a.Unheard > 0 {
-			visit(use{at: place{task: t, attempt: a.Number, seq: a.Begun}, who: theAgent, nameless: a.Unheard, unmeasured: a.Unheard})
+			visit(use{at: t.at(a, a.Begun), who: theAgent, nameless: a.Unheard, unmeasured: a.Unheard})
 		}
 		for _, c := range a.Calls {
 			if c.Result != nil && c.Result.Model != nil {
 				m := *c.Result.Model
-				u := use{at: place{task: t, attempt: a.Number, seq: c.Result.Seq}, who: c.Result.Name, planned: toolModel(e.Manifest, c.Result.Name),
+				u := use{at: t.at(a, c.Result.Seq), who: c.Result.Name, planned: toolModel(e.Manifest, c.Result.Name),
 					answered: !c.Result.IsError, model: m.ResponseModel, id: m.RequestID, tokens: m.Tokens.In + m.Tokens.Out}
 				if !m.UsageReported {
 					u.unmeasured = max(m.Tries, 1)
@@ -292,7 +290,7 @@ func (e *evidence) uses(visit func(use)) {
 		}
 		if a.Judgment != nil && a.Judgment.Tries > 0 {
 			j := a.Judgment
-			u := use{at: place{task: t, attempt: a.Number, seq: a.Judged}, who: theJudge, planned: judged, model: j.ResponseModel, id: j.RequestID,
+			u := use{at: t.at(a, a.Judged), who: theJudge, planned: judged, model: j.ResponseModel, id: j.RequestID,
 				answered: j.Path == judge.PathJudge || j.Path == judge.PathUnreadable, tokens: j.TokensIn + j.TokensOut}
 			if u.tokens == 0 {
 				u.unmeasured = j.Tries

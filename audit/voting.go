@@ -19,19 +19,19 @@ func votingDisclosure() Check {
 		Fix:   "declare voting in the plan and grade once all answers are committed",
 		Skips: "the plan does not declare how many answers are gathered and how one is chosen, or declares a rule that this version does not know",
 		Rules: []Rule{
-			{"judgment-before-attempt", Critical, 1, "an attempt that began after another one at its task was graded"},
-			{"attempt-after-grading", Critical, 1, "in a run that is to be submitted, an attempt that began after the first verdict"},
-			{"answer-after-grading", Critical, 1, "in a run that is to be submitted, an answer that was committed after the first verdict"},
-			{"more-answers-than-declared", High, 1, "more committed answers of a task than the plan declares"},
-			{"selective-retries", High, 1, "failed tries of the model calls that answer solved tasks, more often than of the other calls of the run with p < 0.001, or of all calls that answer wrongly; rate limits, refused connections and time limits do not count"},
-			{"answers-lost-repeatedly", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more"},
-			{"frequent-retries", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three"},
-			{"answer-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool"},
-			{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", plan.FreeReattempts)},
-			{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up"},
-			{"fewer-answers-than-declared", Info, 1, "fewer finished attempts at a task than the plan declares"},
-			{"attempts-lost", Info, 1, "attempts at a task that ended as an error without an answer"},
-			{"interrupted", Info, 1, "an interruption after which the run was taken up again"},
+			{"judgment-before-attempt", Critical, 1, "an attempt that began after another one at its task was graded", "all attempts before the first grade"},
+			{"attempt-after-grading", Critical, 1, "in a run that is to be submitted, an attempt that began after the first verdict", "all answers committed before the first is graded"},
+			{"answer-after-grading", Critical, 1, "in a run that is to be submitted, an answer that was committed after the first verdict", "all answers committed before the first is graded"},
+			{"more-answers-than-declared", High, 1, "more committed answers of a task than the plan declares", ""},
+			{"selective-retries", High, 1, "failed tries of the model calls that answer solved tasks, more often than of the other calls of the run with p < 0.001, or of all calls that answer wrongly; rate limits, refused connections and time limits do not count", ""},
+			{"answers-lost-repeatedly", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more", "fewer than 5 tasks, or than 5 %"},
+			{"frequent-retries", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three", ""},
+			{"answer-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool", "the answer that the model gave first"},
+			{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", plan.FreeReattempts), ""},
+			{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up", ""},
+			{"fewer-answers-than-declared", Info, 1, "fewer finished attempts at a task than the plan declares", ""},
+			{"attempts-lost", Info, 1, "attempts at a task that ended as an error without an answer", "for the record"},
+			{"interrupted", Info, 1, "an interruption after which the run was taken up again", "for the record"},
 		},
 		run: func(e *evidence, n *notes) {
 			switch v := e.Manifest.Voting; {
@@ -53,7 +53,7 @@ func votingDisclosure() Check {
 				if r.Event.Torn != nil {
 					got += fmt.Sprintf("; an unfinished last line of %d bytes was cut", r.Event.Torn.Bytes)
 				}
-				n.find("interrupted", place{seq: r.Seq}, got, "for the record")
+				n.find("interrupted", place{seq: r.Seq}, got)
 				if r.Event.Harness != e.Manifest.Harness {
 					n.find("resumed-by-another-version", place{seq: r.Seq, given: true},
 						fmt.Sprintf("version %q took up the run", r.Event.Harness.Version), fmt.Sprintf("version %q, built as in the plan", e.Manifest.Harness.Version))
@@ -95,15 +95,11 @@ func checkDeclared(e *evidence, n *notes, t *taskEvidence) {
 			continue
 		}
 		if answers++; answers == most+1 {
-			n.find("more-answers-than-declared", place{task: t, attempt: a.Number, seq: a.Committed}, fmt.Sprintf("answer %d of the task", answers), fmt.Sprintf("at most %d", most))
+			n.find("more-answers-than-declared", t.at(a, a.Committed), fmt.Sprintf("answer %d of the task", answers), fmt.Sprintf("at most %d", most))
 		}
 	}
-	if most > 1 && settled < most && len(t.Attempts) > 0 {
-		n.find("fewer-answers-than-declared", place{task: t}, fmt.Sprintf("%d attempts that came to an end", settled), fmt.Sprintf("the %d that the plan declares", most))
-	}
-	if failed > 0 {
-		n.find("attempts-lost", lost, fmt.Sprintf("%d of %d attempts ended as an error without an answer", failed, len(t.Attempts)), "for the record")
-	}
+	n.findIf(most > 1 && settled < most && len(t.Attempts) > 0, "fewer-answers-than-declared", place{task: t}, fmt.Sprintf("%d attempts that came to an end", settled), fmt.Sprintf("the %d that the plan declares", most))
+	n.findIf(failed > 0, "attempts-lost", lost, fmt.Sprintf("%d of %d attempts ended as an error without an answer", failed, len(t.Attempts)))
 }
 
 // checkGradingOrder looks for attempts and answers that came after a verdict: on the task,
@@ -111,15 +107,15 @@ func checkDeclared(e *evidence, n *notes, t *taskEvidence) {
 func checkGradingOrder(e *evidence, n *notes, t *taskEvidence, firstJudged int64) {
 	graded := t.firstGraded()
 	for _, a := range t.Attempts {
-		at := place{task: t, attempt: a.Number, seq: a.Begun}
+		at := t.at(a, a.Begun)
 		if graded != nil && graded.Judged < a.Begun {
-			n.find("judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, graded.Number), "all attempts before the first grade")
+			n.find("judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, graded.Number))
 		}
 		if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
-			n.find("attempt-after-grading", at, "an attempt began after grading had begun", "all answers committed before the first is graded")
+			n.find("attempt-after-grading", at, "an attempt began after grading had begun")
 		} else if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Committed {
 			at.seq = a.Committed
-			n.find("answer-after-grading", at, "an answer was committed after grading had begun", "all answers committed before the first is graded")
+			n.find("answer-after-grading", at, "an answer was committed after grading had begun")
 		}
 	}
 }
@@ -178,7 +174,7 @@ const (
 func (e *evidence) replies() (all []reply) {
 	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
-			r := reply{failed: m.Failed > 0, slow: m.Failed+m.TimedOut > 0, at: place{task: t, attempt: a.Number, seq: m.Seq}}
+			r := reply{failed: m.Failed > 0, slow: m.Failed+m.TimedOut > 0, at: t.at(a, m.Seq)}
 			switch {
 			case m.Empty:
 				continue
@@ -311,11 +307,9 @@ func lostReplies(e *evidence, n *notes) {
 		if lost++; lost == 1 {
 			first.seq = at.seq
 		}
-		n.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that calls no tool", attempts, len(t.Attempts)), "the answer that the model gave first")
+		n.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that calls no tool", attempts, len(t.Attempts)))
 	}
-	if lost >= 5 && 20*lost >= len(e.Tasks) {
-		n.find("answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that calls no tool", lost, len(e.Tasks)), "fewer than 5 tasks, or than 5 %")
-	}
+	n.findIf(lost >= 5 && 20*lost >= len(e.Tasks), "answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that calls no tool", lost, len(e.Tasks)))
 }
 
 // lost reports what rundir.Attempt.Lost does.
@@ -328,10 +322,8 @@ func (a *attemptEvidence) lost() bool {
 func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 	lost, settled, free := 0, 0, 0
 	for i, a := range t.Attempts {
-		at := place{task: t, attempt: a.Number, seq: a.Begun}
-		if lost >= max(e.Manifest.Retry.AttemptsPerTask, 1) || settled >= max(e.Manifest.Voting.Attempts, 1) {
-			n.find("attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that failed and %d that did not", a.Number, lost, settled), "as many attempts as the plan has")
-		}
+		at := t.at(a, a.Begun)
+		n.findIf(lost >= max(e.Manifest.Retry.AttemptsPerTask, 1) || settled >= max(e.Manifest.Voting.Attempts, 1), "attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that failed and %d that did not", a.Number, lost, settled))
 		if most := e.Manifest.Retry.FreeReattempts; most > 0 && free > most {
 			n.find("attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that were lost after a reply that calls no tool", a.Number, free), fmt.Sprintf("at most %d such attempts made again", most))
 		}
@@ -339,12 +331,12 @@ func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 			if !m.Whole || !m.Answers || m.Calls > 0 {
 				continue
 			}
-			at := place{task: t, attempt: a.Number, seq: m.Seq}
+			at := t.at(a, m.Seq)
 			const want = "the answer that the model gave first"
 			if j < len(a.Models)-1 {
-				n.find("discarded-answer", at, "the model gave an answer and was asked again in the same attempt", want)
+				n.find("discarded-answer", at, "the model gave an answer and was asked again in the same attempt")
 			} else if a.Ended != nil && a.Ended.Outcome == trajectory.Errored && a.Ended.Reason != trajectory.Interrupted { // else AUD-6 looks at it
-				n.find("discarded-answer", at, "the model gave an answer that was not committed: its attempt ended as an error", want)
+				n.find("discarded-answer", at, "the model gave an answer that was not committed: its attempt ended as an error")
 			}
 		}
 		if a.Ended == nil {
@@ -369,9 +361,7 @@ func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 			lost++
 			continue
 		}
-		if !e.resumed(from, to) {
-			n.find("attempts-beyond-plan", at, "an attempt ended as "+a.Ended.Reason+" and the run was not taken up again", "an interruption that the journal shows")
-		}
+		n.findIf(!e.resumed(from, to), "attempts-beyond-plan", at, "an attempt ended as "+a.Ended.Reason+" and the run was not taken up again", "an interruption that the journal shows")
 	}
 }
 

@@ -16,10 +16,10 @@ func noWorkPass() Check {
 		Fix:   "void the task, or run it again",
 		Skips: "the provider reports no usage, or not of every reply, or no arguments are recorded that would show who opened an attachment",
 		Rules: []Rule{
-			{"no-model-call", Critical, 1, "a correct answer that rests on an attempt without a reply of the model"},
-			{"no-output-tokens", Critical, 1, "a correct answer that rests on replies of 0 tokens"},
-			{"answer-without-tokens", High, 1, "a correct answer whose own reply took 0 tokens, unlike others of its attempt"},
-			{"attachment-unopened", ToReview, 2, "a correct answer to a question about a file that no call opened and no picture showed, where no code and no server's tool ran that could have"},
+			{"no-model-call", Critical, 1, "a correct answer that rests on an attempt without a reply of the model", "a reply of the model"},
+			{"no-output-tokens", Critical, 1, "a correct answer that rests on replies of 0 tokens", "tokens"},
+			{"answer-without-tokens", High, 1, "a correct answer whose own reply took 0 tokens, unlike others of its attempt", "tokens"},
+			{"attachment-unopened", ToReview, 2, "a correct answer to a question about a file that no call opened and no picture showed, where no code and no server's tool ran that could have", "a call that reads it, or a picture that shows it"},
 		},
 		run: func(e *evidence, n *notes) {
 			for _, t := range e.Tasks {
@@ -53,19 +53,19 @@ func checkWork(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 			out += m.Out
 		}
 	}
-	at := place{task: t, attempt: a.Number, seq: max(a.Committed, 0)}
+	at := t.at(a, max(a.Committed, 0))
 	switch {
 	case replies == 0:
-		n.find("no-model-call", at, "an answer before any reply of the model, which a correct one rests on", "a reply of the model")
+		n.find("no-model-call", at, "an answer before any reply of the model, which a correct one rests on")
 	case out > 0:
 		if last := a.lastReply(a.Committed); last.UsageReported && last.Out == 0 {
 			at.seq = last.Seq
-			n.find("answer-without-tokens", at, "the reply with the answer took 0 tokens, and others took some", "tokens")
+			n.find("answer-without-tokens", at, "the reply with the answer took 0 tokens, and others took some")
 		}
 	case reported < replies:
 		n.gap(noUsage)
 	default:
-		n.find("no-output-tokens", at, "an answer from replies of 0 tokens, which a correct one rests on", "tokens")
+		n.find("no-output-tokens", at, "an answer from replies of 0 tokens, which a correct one rests on")
 	}
 	switch {
 	case t.Plan.FileName == "" || a.Pictured:
@@ -73,7 +73,7 @@ func checkWork(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 		n.gap("the run records digests alone: nothing says who opened an attachment")
 	case !slices.ContainsFunc(a.Calls, (*callFact).opened):
 		n.find("attachment-unopened", place{task: t, attempt: a.Number, seq: max(a.Committed, 0), given: true},
-			"an answer that counts as correct, and no call that opened the attachment", "a call that reads it, or a picture that shows it")
+			"an answer that counts as correct, and no call that opened the attachment")
 	}
 }
 
@@ -98,9 +98,9 @@ func attachmentDelivery() Check {
 		Skips:  "the start workspace of an attempt at such a task is not recorded",
 		Absent: "no planned task has an attachment",
 		Rules: []Rule{
-			{"attachment-missing", ToReview, 1, "an attempt that began without the attachment of its task in the workspace"},
-			{"attachment-empty", ToReview, 1, "an attempt whose attachment was an empty file"},
-			{"attachment-differs", ToReview, 1, "an attempt whose attachment was another file than that of the first attempt at its task"},
+			{"attachment-missing", ToReview, 1, "an attempt that began without the attachment of its task in the workspace", "the attachment in the workspace"},
+			{"attachment-empty", ToReview, 1, "an attempt whose attachment was an empty file", "the attachment as the dataset has it"},
+			{"attachment-differs", ToReview, 1, "an attempt whose attachment was another file than that of the first attempt at its task", "the same file in every attempt"},
 		},
 		run: func(e *evidence, n *notes) {
 			if !slices.ContainsFunc(e.Manifest.Tasks, func(p plan.PlannedTask) bool { return p.FileName != "" }) {
@@ -130,11 +130,11 @@ func checkAttachment(n *notes, t *taskEvidence) {
 		at.sha256 = file.SHA256
 		switch {
 		case !there:
-			n.find("attachment-missing", at, "the attempt began without the attachment", "the attachment in the workspace")
+			n.find("attachment-missing", at, "the attempt began without the attachment")
 		case file.Bytes == 0:
-			n.find("attachment-empty", at, "the attachment was an empty file", "the attachment as the dataset has it")
+			n.find("attachment-empty", at, "the attachment was an empty file")
 		case first != "" && file.SHA256 != first:
-			n.find("attachment-differs", at, "the attachment was another file than before", "the same file in every attempt")
+			n.find("attachment-differs", at, "the attachment was another file than before")
 		}
 		if first == "" && file.Bytes > 0 {
 			first = file.SHA256
