@@ -207,8 +207,13 @@ func (a *archive) admit(h *tar.Header) (string, error) {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return "", nil
 	}
-	if what := leadsAstray(h.Name); what != "" {
-		return refuse("%s", what)
+	switch { // a name must not lead out of the folder that it is extracted to
+	case slices.Contains(strings.Split(h.Name, "/"), ".."):
+		return refuse("leads out of the package's folder")
+	case strings.HasPrefix(h.Name, "/"):
+		return refuse("has an absolute name")
+	case strings.Contains(h.Name, `\`):
+		return refuse("has a backslash in its name")
 	}
 	folder, name := "", path.Clean(h.Name)
 	if h.Typeflag == tar.TypeDir {
@@ -263,20 +268,6 @@ func unusable(h *tar.Header) string {
 		return "is a sparse file"
 	}
 	return fmt.Sprintf("is not a regular file, but of type %q", h.Typeflag)
-}
-
-// leadsAstray returns why a name can lead out of the folder that it is extracted to,
-// "" if it cannot.
-func leadsAstray(name string) string {
-	switch {
-	case slices.Contains(strings.Split(name, "/"), ".."):
-		return "leads out of the package's folder"
-	case strings.HasPrefix(name, "/"):
-		return "has an absolute name"
-	case strings.Contains(name, `\`):
-		return "has a backslash in its name"
-	}
-	return ""
 }
 
 // dateOf returns the date in a package's name, "" if it is not one.
@@ -340,7 +331,19 @@ func (p *Package) place(ctx context.Context, c Config, stage string) error {
 		}
 		p.Bytes += info.Size()
 	}
-	return appear(ctx, c.Out, stage, p.Name)
+	if err := os.Chmod(stage, 0o755); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := durable.SyncDir(stage); err != nil {
+		return err
+	}
+	if err := checkFree(c.Out, p.Name); err != nil {
+		return err
+	}
+	return os.Rename(stage, p.Path)
 }
 
 // called is what lies in Out of a package of a name.
@@ -459,8 +462,7 @@ func writeArchive(ctx context.Context, w io.Writer, dir fs.FS, name string, file
 		if err != nil {
 			return err
 		}
-		err = out.WriteHeader(header(name, file, size, date))
-		if err == nil {
+		if err = out.WriteHeader(header(name, file, size, date)); err == nil {
 			_, err = io.CopyN(out, stoppable{ctx, in}, size)
 		}
 		if err := errors.Join(err, in.Close()); err != nil {

@@ -76,15 +76,21 @@ func buildFrom(ctx context.Context, c Config, run fs.FS) (_ Package, err error) 
 	if err != nil {
 		return Package{}, err
 	}
-	made, err := makeFolders(c.Out)
+	var missing []string // folders that are made for the package, the innermost first
+	for dir := filepath.Clean(c.Out); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, dir)
+	}
 	defer func() {
-		for _, folder := range made {
+		for _, folder := range missing {
 			if err != nil {
 				os.Remove(folder) // what others have put there in the meantime keeps it
 			}
 		}
 	}()
-	if err != nil {
+	if err = os.MkdirAll(c.Out, 0o755); err != nil {
 		return Package{}, fmt.Errorf("making the folder for the package: %w", err)
 	}
 	stage, err := os.MkdirTemp(c.Out, ".new-"+name(c.Date, m.RunID, false, c.Public)+"-")
@@ -109,18 +115,6 @@ func buildFrom(ctx context.Context, c Config, run fs.FS) (_ Package, err error) 
 type StrayBody struct{ SHA256 string }
 
 func (e *StrayBody) Error() string { return "nothing in the run has the digest " + e.SHA256 }
-
-// makeFolders makes a folder and those it lies in, and returns the ones that
-// were not there, the innermost first.
-func makeFolders(path string) (made []string, err error) {
-	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		made = append(made, dir)
-	}
-	return made, os.MkdirAll(path, 0o755)
-}
 
 // fill makes the package in the folder stage. From the copies on, the run
 // directory is not looked at again.
@@ -192,8 +186,19 @@ func refusal(c Config, run *rundir.Run, report audit.Report) error {
 	}
 	all := reasons(run, counted, run.Marked)
 	r := &Refusal{Strict: len(all) == 0}
-	if c.Strict {
-		all = append(append(all, countersigned(report, counted)...), toReview(report)...)
+	for i, check := range report.Checks {
+		for j, f := range check.Findings {
+			if c.Strict && f.Closed != counted.Checks[i].Findings[j].Closed {
+				all = append(all, fmt.Sprintf("%s %s: the dismissal of a CRITICAL finding about task %s is countersigned, and --strict was given",
+					plain(check.ID), plain(check.Name), quote(f.TaskID)))
+			}
+		}
+	}
+	for _, check := range report.Checks {
+		if c.Strict && check.Status == audit.Review {
+			all = append(all, fmt.Sprintf("%s %s needs review by a person, and --strict was given: %s",
+				plain(check.ID), plain(check.Name), findings(check)))
+		}
 	}
 	r.Audit = len(all) > 0
 	var final []string
@@ -232,12 +237,16 @@ func write(c Config, stage string, run *rundir.Run, report audit.Report, later [
 	if err != nil {
 		return Statement{}, err
 	}
-	files, names := map[string][]byte(nil), subjects(present(report, later))
+	additions := present(report, len(later))
+	files, names := map[string][]byte(nil), Files(additions...)
 	if c.Public {
-		names = publicSubjects()
-		if e, err = withhold(stage, e, run, report, present(report, later)); err == nil {
-			files, err = publicFiles(run)
+		for _, name := range append([]string{trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile}, additions...) {
+			if err := os.Remove(filepath.Join(stage, name)); err != nil {
+				return Statement{}, fmt.Errorf("making the package: %w", err)
+			}
 		}
+		e, names = e.published(run, report), publicPackageFiles()
+		files, err = publicFiles(run)
 	} else {
 		files, err = derivedFiles(run, report)
 	}
@@ -254,7 +263,7 @@ func write(c Config, stage string, run *rundir.Run, report audit.Report, later [
 	}
 	e.digests = map[string]string{}
 	pkg := os.DirFS(stage)
-	for _, name := range names {
+	for _, name := range signedFiles(names) {
 		if name == SumsFile {
 			continue
 		}
@@ -278,7 +287,11 @@ func derivedFiles(run *rundir.Run, report audit.Report) (map[string][]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	card, err := scorecard(run)
+	counted, err := run.Scorecard() // as the journal has it: that a task is void changes nothing of what it cost
+	if err != nil {
+		return nil, err
+	}
+	card, err := counted.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -304,23 +317,6 @@ func seal(key sign.Key, s Statement, put func(string, []byte) error) error {
 		return err
 	}
 	return put(BundleFile, b)
-}
-
-// appear moves the finished package to its name.
-func appear(ctx context.Context, out, stage, name string) error {
-	if err := os.Chmod(stage, 0o755); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := durable.SyncDir(stage); err != nil {
-		return err
-	}
-	if err := checkFree(out, name); err != nil {
-		return err
-	}
-	return os.Rename(stage, filepath.Join(out, name))
 }
 
 // checkFree wants no file of a name to be there. A rename would replace an
@@ -378,17 +374,6 @@ func inRun(err error, additions added) error {
 	return err
 }
 
-// reasons lists why a run does not deserve to be submitted, a sentence each.
-// What others wrote stands in quotes.
-func reasons(run *rundir.Run, report audit.Report, recordingFailed string) []string {
-	all := planReasons(run.Manifest, recordingFailed)
-	found := auditReasons(report)
-	if !report.Attestation.Clean && len(found) == 0 {
-		found = []string{"the audit does not call the run clean"}
-	}
-	return append(all, found...)
-}
-
 // planReasons are those that need no audit.
 func planReasons(m plan.Plan, recordingFailed string) []string {
 	all := []string{}
@@ -432,33 +417,11 @@ func publicReasons(m plan.Plan, checks []CheckResult, recordingFailed string) []
 	return all
 }
 
-// countersigned lists the findings of a report that are closed in counted, which counts
-// countersigned dismissals, a sentence each.
-func countersigned(report, counted audit.Report) []string {
-	var all []string
-	for i, c := range report.Checks {
-		for j, f := range c.Findings {
-			if f.Closed != counted.Checks[i].Findings[j].Closed {
-				all = append(all, fmt.Sprintf("%s %s: the dismissal of a CRITICAL finding about task %s is countersigned, and --strict was asked for", plain(c.ID), plain(c.Name), quote(f.TaskID)))
-			}
-		}
-	}
-	return all
-}
-
-// toReview lists the checks that have something to review, a sentence each.
-func toReview(report audit.Report) []string {
-	var all []string
-	for _, c := range report.Checks {
-		if c.Status == audit.Review {
-			all = append(all, fmt.Sprintf("%s %s needs review by a person, and --strict was given: %s", plain(c.ID), plain(c.Name), findings(c)))
-		}
-	}
-	return all
-}
-
-func auditReasons(report audit.Report) []string {
-	var all []string
+// reasons lists why a run does not deserve to be submitted, a sentence each.
+// What others wrote stands in quotes.
+func reasons(run *rundir.Run, report audit.Report, recordingFailed string) []string {
+	all := planReasons(run.Manifest, recordingFailed)
+	before := len(all)
 	for _, c := range report.Checks {
 		if c.Status == audit.Fail {
 			all = append(all, fmt.Sprintf("%s %s fails (%s): %s", plain(c.ID), plain(c.Name), plain(string(c.Severity)), findings(c)))
@@ -469,6 +432,9 @@ func auditReasons(report audit.Report) []string {
 		for _, gap := range c.Gaps {
 			all = append(all, fmt.Sprintf("%s %s could not see: %s", plain(c.ID), plain(c.Name), plain(gap)))
 		}
+	}
+	if !report.Attestation.Clean && len(all) == before {
+		all = append(all, "the audit does not call the run clean")
 	}
 	return all
 }

@@ -144,7 +144,7 @@ func TestCountersignedRefusals(t *testing.T) {
 	t.Run("strict", func(t *testing.T) {
 		c, _, _ := bothDismissed(t)
 		c.Strict = true
-		refused(t, c, "is countersigned, and --strict was asked for")
+		refused(t, c, "is countersigned, and --strict was given")
 	})
 	t.Run("pending", func(t *testing.T) {
 		c, first, _ := bothDismissed(t)

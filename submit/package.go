@@ -102,10 +102,9 @@ func Files(with ...string) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(additions(), name) && !slices.Contains(with, name) })
 }
 
-// subjects returns the names of the files that the attestation is about,
-// sorted.
-func subjects(with []string) []string {
-	return slices.DeleteFunc(Files(with...), func(name string) bool { return name == AttestationFile || name == BundleFile })
+// signedFiles returns those of a package's files that the attestation is about, in their order.
+func signedFiles(names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return name == AttestationFile || name == BundleFile })
 }
 
 // signedAdditions returns the additions that digests has.
@@ -116,12 +115,15 @@ func signedAdditions(digests map[string]string) []string {
 // IsPackage tells a package, whole or damaged, from a run directory: by the files
 // that only a package has.
 func IsPackage(dir fs.FS) bool {
-	for _, name := range []string{AttestationFile, SumsFile, BundleFile, LeaderboardFile, MetadataFile} {
-		if _, err := fs.Lstat(dir, name); err == nil {
-			return true
-		}
+	return slices.ContainsFunc([]string{AttestationFile, SumsFile, BundleFile, LeaderboardFile, MetadataFile}, holds(dir))
+}
+
+// holds returns a function that reports whether dir has a file of a name.
+func holds(dir fs.FS) func(name string) bool {
+	return func(name string) bool {
+		_, err := fs.Lstat(dir, name)
+		return err == nil
 	}
-	return false
 }
 
 // Config says what to package.
@@ -256,7 +258,11 @@ func checkFiles(pkg fs.FS, names []string, may ...string) error {
 	there := map[string]bool{}
 	for _, e := range entries {
 		if !slices.Contains(names, e.Name()) && !slices.Contains(may, e.Name()) {
-			return trajectory.Faultf(plainName(e.Name()), "is not part of a package")
+			name := e.Name()
+			if !regexp.MustCompile(`^[A-Za-z0-9._-]+$`).MatchString(name) {
+				name = strconv.Quote(name)
+			}
+			return trajectory.Faultf(name, "is not part of a package")
 		}
 		if !e.Type().IsRegular() {
 			return trajectory.Faultf(e.Name(), "is not a regular file")
@@ -269,14 +275,6 @@ func checkFiles(pkg fs.FS, names []string, may ...string) error {
 		}
 	}
 	return nil
-}
-
-// plainName quotes a file name that could be taken for something else.
-func plainName(name string) string {
-	if regexp.MustCompile(`^[A-Za-z0-9._-]+$`).MatchString(name) {
-		return name
-	}
-	return strconv.Quote(name)
 }
 
 // writeFile writes a new file, durably.
@@ -375,16 +373,7 @@ func (a added) checkNames(report audit.Report, later []audit.SealedRejudgment) e
 	return nil
 }
 
-// readAdjudications reads the decisions about findings, if the package has any.
-func readAdjudications(pkg fs.FS, run *rundir.Run, digests map[string]string) ([]audit.Adjudication, error) {
-	return readAddition(pkg, run, audit.AdjudicationsFile, digests, audit.DecodeAdjudications)
-}
-
-// readRejudgments reads the later judgments, if the package has any.
-func readRejudgments(pkg fs.FS, run *rundir.Run, digests map[string]string) ([]audit.SealedRejudgment, error) {
-	return readAddition(pkg, run, audit.RejudgmentsFile, digests, audit.DecodeRejudgments)
-}
-
+// readAddition reads one of the additions, if the package has it.
 func readAddition[T any](pkg fs.FS, run *rundir.Run, name string, digests map[string]string, decode func([]byte, *rundir.Run) ([]T, error)) ([]T, error) {
 	if digests[name] == "" {
 		return nil, nil
@@ -397,11 +386,11 @@ func readAddition[T any](pkg fs.FS, run *rundir.Run, name string, digests map[st
 }
 
 // present returns the names of the additions that a package has.
-func present(report audit.Report, later []audit.SealedRejudgment) (names []string) {
+func present(report audit.Report, later int) (names []string) {
 	if len(report.Adjudications) > 0 {
 		names = append(names, audit.AdjudicationsFile)
 	}
-	if len(later) > 0 {
+	if later > 0 {
 		names = append(names, audit.RejudgmentsFile)
 	}
 	return names
@@ -431,16 +420,6 @@ func Leaderboard(run *rundir.Run, void map[string]bool) ([]byte, error) {
 		all = append(append(all, b...), '\n')
 	}
 	return all, nil
-}
-
-// scorecard returns scorecard.json. It is counted as the journal has it, as the summary
-// is: that a task is void changes nothing of what it cost.
-func scorecard(run *rundir.Run) ([]byte, error) {
-	card, err := run.Scorecard()
-	if err != nil {
-		return nil, err
-	}
-	return card.Encode()
 }
 
 // sums returns SHA256SUMS, in the form that sha256sum -c reads.

@@ -3,10 +3,9 @@ package submit
 import (
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,20 +29,11 @@ func publicPackageFiles() []string {
 		plan.EnvelopeFile, plan.ManifestFile, MetadataFile, rundir.ResultsFile}
 }
 
-// publicSubjects are those that its attestation is about, sorted.
-func publicSubjects() []string {
-	return slices.DeleteFunc(publicPackageFiles(), func(name string) bool { return name == AttestationFile || name == BundleFile })
-}
-
 // IsPublic tells a public package, whole or damaged, from a full one: by most of the
 // files that only one of them has, so that verifying it as what it is names the one
 // that was added or taken away.
 func IsPublic(dir fs.FS) bool {
-	there := func(name string) bool {
-		_, err := fs.Lstat(dir, name)
-		return err == nil
-	}
-	full := 0
+	there, full := holds(dir), 0
 	for _, name := range []string{audit.ReportFile, trajectory.JournalFile, LeaderboardFile, scorecardFile, rundir.TrajectoriesFile} {
 		if there(name) {
 			full++
@@ -122,7 +112,7 @@ func (e evidence) public() bool { return len(e.withheld) > 0 }
 // published returns the evidence that a public package has in place of e, which is
 // that of the run and its audit.
 func (e evidence) published(run *rundir.Run, report audit.Report) evidence {
-	e.withheld = newWithheld(run.Files[trajectory.JournalFile], len(report.Adjudications) > 0, e.later > 0)
+	e.withheld = newWithheld(run.Files[trajectory.JournalFile], present(report, e.later))
 	e.audit = newAuditResult(newCheckResults(report))
 	e.answeredBy = publicAnsweredBy(e.plan, e.answeredBy)
 	if e.recordingFailed != "" {
@@ -144,19 +134,20 @@ func publicAnsweredBy(m plan.Plan, by plan.AnsweredBy) plan.AnsweredBy {
 	return by
 }
 
-// newWithheld lists the withheld files by name. The journal's digest can be told:
-// the task_sealed of each task holds 32 random bytes. The other files follow from
+// newWithheld lists the withheld files, with those of the given additions, by name. The journal's
+// digest can be told: the task_sealed of each task holds 32 random bytes. The other files follow from
 // texts, times and counts, so that who knows all of a run but an answer could try
 // guesses at it on their digests, and the scorecard counts violations and rollbacks of
 // which the withheld ones alone tell; and a decision names its finding by a digest of
 // what was found.
-func newWithheld(journalSHA256 string, decided, rejudged bool) []WithheldFile {
-	all := []WithheldFile{{Name: audit.ReportFile}, {trajectory.JournalFile, journalSHA256}, {Name: LeaderboardFile}, {Name: audit.RejudgmentsFile}, {Name: scorecardFile}, {Name: rundir.TrajectoriesFile}}
-	if !rejudged {
-		all = slices.DeleteFunc(all, func(f WithheldFile) bool { return f.Name == audit.RejudgmentsFile })
-	}
-	if decided {
-		all = slices.Insert(all, 0, WithheldFile{Name: audit.AdjudicationsFile})
+func newWithheld(journalSHA256 string, with []string) (all []WithheldFile) {
+	for _, name := range Files(with...) {
+		switch {
+		case name == trajectory.JournalFile:
+			all = append(all, WithheldFile{name, journalSHA256})
+		case !slices.Contains(publicPackageFiles(), name):
+			all = append(all, WithheldFile{Name: name})
+		}
 	}
 	return all
 }
@@ -217,17 +208,6 @@ func publicFiles(run *rundir.Run) (map[string][]byte, error) {
 		}
 	}
 	return map[string][]byte{leavesFile: leaves, rundir.ResultsFile: rows}, nil
-}
-
-// withhold takes out of the stage what a public package does not have, and returns
-// its evidence.
-func withhold(stage string, e evidence, run *rundir.Run, report audit.Report, additions []string) (evidence, error) {
-	for _, name := range append([]string{trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile}, additions...) {
-		if err := os.Remove(filepath.Join(stage, name)); err != nil {
-			return evidence{}, fmt.Errorf("making the package: %w", err)
-		}
-	}
-	return e.published(run, report), nil
 }
 
 // publicSchema is that of a line of a public package's results.jsonl.
@@ -338,30 +318,25 @@ func (r PublicResult) strange(m plan.Plan, t plan.PlannedTask, tools map[string]
 // graded reports whether verdicts and their path go together, as judge.Score gives
 // them by the plan; rundir.Fold has those of a task without an answer.
 func (r PublicResult) graded(m plan.Plan) bool {
-	if !m.Scored() || r.OfficialCorrect == nil {
-		return !m.Scored() && r.OfficialCorrect == nil && r.JudgedCorrect == nil && r.ScoringPath == "none"
+	verdict := func(v *bool) string {
+		if v == nil {
+			return "-"
+		}
+		return strconv.FormatBool(*v)
 	}
-	right, judged, byModel := *r.OfficialCorrect, r.JudgedCorrect != nil, m.Judge != nil
-	if !byModel { // there is no second verdict
-		given := map[bool]string{true: judge.PathOfficial, false: judge.PathNoJudge}[right]
-		return !judged && (!r.Answered && !right && r.ScoringPath == "none" ||
-			r.Answered && (r.ScoringPath == given || !right && r.ScoringPath == judge.PathNoAnswer))
+	// The path, whether there is an answer, the official verdict and the judge's.
+	given := fmt.Sprintf("%s %t %s %s", r.ScoringPath, r.Answered, verdict(r.OfficialCorrect), verdict(r.JudgedCorrect))
+	possible := []string{"none false false false", judge.PathOfficial + " true true true", judge.PathJudge + " true false true",
+		judge.PathJudge + " true false false", judge.PathNoAnswer + " true false false", judge.PathUnreadable + " true false -",
+		judge.PathError + " true false -", judge.PathWithheld + " true false -", judge.PathTooLong + " true false -"}
+	switch {
+	case !m.Scored():
+		possible = []string{"none true - -", "none false - -"}
+	case m.Judge == nil: // there is no second verdict
+		possible = []string{"none false false -", judge.PathOfficial + " true true -", judge.PathNoJudge + " true false -",
+			judge.PathNoAnswer + " true false -"}
 	}
-	paid := judged && *r.JudgedCorrect
-	if !r.Answered {
-		return !right && judged && !paid && r.ScoringPath == "none"
-	}
-	switch r.ScoringPath {
-	case judge.PathOfficial:
-		return right && paid
-	case judge.PathJudge:
-		return !right && judged
-	case judge.PathNoAnswer:
-		return !right && judged && !paid
-	case judge.PathUnreadable, judge.PathError, judge.PathWithheld, judge.PathTooLong:
-		return !right && !judged
-	}
-	return false
+	return slices.Contains(possible, given)
 }
 
 // settled reports whether outcome, verdict and attempts of a task go together, as

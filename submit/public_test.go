@@ -512,7 +512,7 @@ func republish(t testing.TB, pkg fstest.MapFS, change func(*Statement)) {
 		t.Fatal(err)
 	}
 	digests := map[string]string{}
-	for _, name := range publicSubjects() {
+	for _, name := range signedFiles(publicPackageFiles()) {
 		if name != SumsFile {
 			digests[name] = canonical.Digest(pkg[name].Data)
 		}

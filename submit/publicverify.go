@@ -37,52 +37,33 @@ type Public struct {
 // VerifyPublic checks the integrity of a public package; of o, Harness alone matters.
 // What does not hold is a *trajectory.Fault that names the file.
 func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
-	if err := checkFiles(pkg, publicPackageFiles()); err != nil {
-		return nil, err
-	}
-	m, planSHA256, key, err := rundir.ReadPlan(pkg)
-	if err == nil {
-		err = plan.CheckSelection(m)
-	}
+	s, err := openSigned(pkg, true)
 	if err != nil {
 		return nil, err
 	}
-	statement, payload, err := readAttestation(pkg, key)
-	if err != nil {
-		return nil, err
-	}
-	if !statement.Predicate.Public {
-		return nil, trajectory.Faultf(AttestationFile, "is not that of a public package")
-	}
-	if err := checkSubjects(pkg, statement, publicSubjects()); err != nil {
-		return nil, err
-	}
-	digests := statement.digests()
-	if err := checkReadme(pkg, digests); err != nil {
-		return nil, err
-	}
-	if digests[plan.ManifestFile] != planSHA256 {
+	m, digests := s.plan, s.digests
+	if digests[plan.ManifestFile] != s.planSHA256 {
 		return nil, changed(plan.ManifestFile)
 	}
 	if digests[plan.ConstitutionFile] != m.ConstitutionSHA256 {
 		return nil, changed(plan.ConstitutionFile)
 	}
-	p := &Public{Manifest: m, Statement: statement, Key: key}
+	p := &Public{Manifest: m, Statement: s.statement, Key: s.key}
 	read := func(name string) ([]byte, error) { return readSigned(pkg, name, maxPublic, digests) }
-	if err := p.readTree(read, planSHA256); err != nil {
+	if err := p.readTree(read, s.planSHA256); err != nil {
 		return nil, err
 	}
-	if err := p.readResults(read, planSHA256); err != nil {
+	if err := p.readResults(read, s.planSHA256); err != nil {
 		return nil, err
 	}
-	e, err := p.evidence(planSHA256)
+	e, err := p.evidence(s.planSHA256)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkStatement(statement, payload, e); err != nil {
+	if err := s.checkStatement(e); err != nil {
 		return nil, err
 	}
-	p.NotRebuilt, err = newReadme(statement.Predicate, m, p.Summary, key).rebuilt(digests, o)
+	p.NotRebuilt, err = newReadme(s.statement.Predicate, m, p.Summary, s.key).rebuilt(digests, o)
 	if err != nil {
 		return nil, err
 	}
@@ -213,17 +194,15 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	if said.RecordingFailed != "" && said.RecordingFailed != recordingWithheld {
 		return refuse("tells why recording failed, which no public package does")
 	}
-	journal, decided, rejudged := "", false, false
+	journal, with := "", []string(nil)
 	for _, w := range said.Withheld {
-		switch w.Name {
-		case trajectory.JournalFile:
+		if w.Name == trajectory.JournalFile {
 			journal = w.SHA256
-		case audit.AdjudicationsFile:
-			decided = true
-		case audit.RejudgmentsFile:
-			rejudged = true
+		} else if slices.Contains(additions(), w.Name) {
+			with = append(with, w.Name)
 		}
 	}
+	decided, rejudged := slices.Contains(with, audit.AdjudicationsFile), slices.Contains(with, audit.RejudgmentsFile)
 	if !canonical.IsDigest(journal) {
 		return refuse("does not withhold %s by its digest", trajectory.JournalFile)
 	}
@@ -255,7 +234,7 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	}
 	e := evidence{answeredBy: said.AnsweredBy, exceptions: said.Exceptions, plan: p.Manifest, dismissals: said.Dismissals, planSHA256: planSHA256, summary: p.Summary, journal: Journal{p.Head.Journal.Events, p.Head.Journal.Head},
 		root: p.Head.Root.String(), audit: newAuditResult(said.Audit.Checks), void: void, digests: p.Statement.digests(),
-		later: later, withheld: newWithheld(journal, decided, rejudged), said: said.says()}
+		later: later, withheld: newWithheld(journal, with), said: said.says()}
 	e.reasons = publicReasons(e.plan, e.audit.Checks, e.recordingFailed)
 	for _, r := range p.Results {
 		e.results = append(e.results, r.result())

@@ -3,6 +3,7 @@ package submit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"errors"
@@ -62,28 +63,20 @@ type laterJudgment struct {
 // of adds what a full package's shows of its report and of the later judgments.
 func (r readme) of(report audit.Report, run *rundir.Run, later []audit.SealedRejudgment) readme {
 	r.Checks, r.Rulings = report.Checks, report.Adjudications
-	r.Additions = present(report, later)
+	r.Additions = present(report, len(later))
 	for _, l := range later {
 		r.Later = append(r.Later, laterJudgment{l.Rejudgment, l.Score(run)})
 	}
 	return r
 }
 
-// items names items.
-func items(names []string) string {
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = code(name)
-	}
-	return strings.Join(quoted, ", ")
-}
-
 // names lists names as code, or says that there are none.
 func names(all []string) string {
-	if len(all) == 0 {
-		return "none"
+	quoted := make([]string, len(all))
+	for i, name := range all {
+		quoted[i] = code(name)
 	}
-	return items(all)
+	return cmp.Or(strings.Join(quoted, ", "), "none")
 }
 
 // harnessText names a harness, and whether it was built from a clean commit.
@@ -109,13 +102,10 @@ func (r readme) render() ([]byte, error) {
 		"code":    code,
 		"percent": view.Percent,
 		"files":   fileNotes,
-		"public":  publicNotes,
 		"count":   view.Count,
 		"harness": harnessText,
-		"items":   items,
 		"names":   names,
 		"ruled":   ruled,
-		"waits":   waits,
 	}).Parse(text)
 	if err != nil {
 		return nil, err
@@ -176,17 +166,24 @@ func checkReadme(pkg fs.FS, digests map[string]string) error {
 // fileNote says what a file of the package is.
 type fileNote struct{ Name, What string }
 
-// fileNotes are of a package with these additions.
-func fileNotes(with []string) []fileNote {
-	notes := []fileNote{
-		{plan.ManifestFile, "the plan: dataset, tasks, model, tools, prompts, budgets, voting"},
+// fileNotes are of a public package, or of a full one with these additions.
+func fileNotes(public bool, with []string) []fileNote {
+	there := Files(with...)
+	tasks, from, results := "tasks", ", from the journal", ", from the journal"
+	if public {
+		there = publicPackageFiles()
+		tasks, from, results = "tasks by id", "", ", without answer and reasoning"
+	}
+	return slices.DeleteFunc([]fileNote{
+		{plan.ManifestFile, "the plan: dataset, " + tasks + ", model, tools, prompts, budgets, voting"},
 		{plan.EnvelopeFile, "the plan, signed before anything was asked of the model"},
 		{plan.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
-		{"events.jsonl", "the journal: every event of the run, each line chained to the one before"},
+		{trajectory.JournalFile, "the journal: every event of the run, each line chained to the one before"},
 		{rundir.TrajectoriesFile, "what each attempt did, from the journal"},
-		{rundir.ResultsFile, "how each planned task ended, from the journal"},
-		{MetadataFile, "scores, costs and interruptions, from the journal"},
-		{"checkpoint", "the signed head of the tree over the tasks, and of the journal"},
+		{rundir.ResultsFile, "how each planned task ended" + results},
+		{MetadataFile, "scores, costs and interruptions" + from},
+		{leavesFile, "the leaf of each planned task in the tree"},
+		{trajectory.CheckpointFile, "the signed head of the tree over the tasks, and of the journal"},
 		{LeaderboardFile, "the answers as the leaderboard takes them"},
 		{scorecardFile, "what it cost to be right, from the journal"},
 		{audit.ReportFile, "what the audit found in these files"},
@@ -195,24 +192,7 @@ func fileNotes(with []string) []fileNote {
 		{SumsFile, "the digest of each file above and of this one"},
 		{AttestationFile, "the signed statement about all of these files"},
 		{BundleFile, "the same envelope in Sigstore's form"},
-	}
-	return slices.DeleteFunc(notes, func(n fileNote) bool { return slices.Contains(additions(), n.Name) && !slices.Contains(with, n.Name) })
-}
-
-// publicNotes are of a public package.
-func publicNotes() []fileNote {
-	return []fileNote{
-		{plan.ManifestFile, "the plan: dataset, tasks by id, model, tools, prompts, budgets, voting"},
-		{plan.EnvelopeFile, "the plan, signed before anything was asked of the model"},
-		{plan.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
-		{rundir.ResultsFile, "how each planned task ended, without answer and reasoning"},
-		{MetadataFile, "scores, costs and interruptions"},
-		{leavesFile, "the leaf of each planned task in the tree"},
-		{"checkpoint", "the signed head of the tree over the tasks, and of the journal"},
-		{SumsFile, "the digest of each file above and of this one"},
-		{AttestationFile, "the signed statement about all of these files"},
-		{BundleFile, "the same envelope in Sigstore's form"},
-	}
+	}, func(n fileNote) bool { return !slices.Contains(there, n.Name) })
 }
 
 // ruled names what an adjudication decided about.
@@ -230,17 +210,6 @@ func ruled(checks []audit.CheckReport, id string) string {
 		}
 	}
 	return "finding " + code(id)
-}
-
-// waits says what an adjudication waits for, "" if it waits for nothing.
-func waits(a audit.Adjudicated) string {
-	switch a.Pending {
-	case audit.PendingCountersignature:
-		return "pending until another key countersigns it"
-	case audit.PendingTrust:
-		return "countersigned by " + code(a.Countersigned.KeyID)
-	}
-	return ""
 }
 
 // code shows text as a code span of Markdown that holds one line.

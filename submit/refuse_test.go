@@ -220,13 +220,14 @@ func TestAuditReasons(t *testing.T) {
 		{"review", audit.CheckReport{ID: "AUD-1", Name: "n", Gate: true, Status: audit.Review, Severity: audit.ToReview, Findings: []audit.Finding{{Severity: audit.ToReview}}}, ""},
 		{"no finding", audit.CheckReport{ID: "AUD-1", Name: "n", Status: audit.Fail, Severity: audit.Critical}, "AUD-1 n fails (CRITICAL): without a finding"},
 	}
+	run := mustBuild(t, config(t, two)).Run
 	for _, tt := range tests {
-		got := strings.Join(auditReasons(audit.Report{Checks: []audit.CheckReport{tt.check}}), "\n")
+		clean := audit.Report{Attestation: audit.Attestation{Clean: true}, Checks: []audit.CheckReport{tt.check}}
+		got := strings.Join(reasons(run, clean, ""), "\n")
 		if got != tt.want {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
 	}
-	run := mustBuild(t, config(t, two)).Run
 	if got := reasons(run, audit.Report{}, ""); len(got) != 1 || got[0] != "the audit does not call the run clean" {
 		t.Errorf("an unclean report without a finding: %q", got)
 	}

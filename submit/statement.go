@@ -225,10 +225,9 @@ func newEvidence(run *rundir.Run, report audit.Report, later int, s said) (evide
 // statement returns the one statement that evidence gives.
 func (e evidence) statement() Statement {
 	m, dirty := e.plan, len(e.reasons) > 0
-	return Statement{Type: StatementType, PredicateType: PredicateType, Subject: newSubjects(e.digests), Predicate: Predicate{
+	s := Statement{Type: StatementType, PredicateType: PredicateType, Subject: newSubjects(e.digests), Predicate: Predicate{
 		AnsweredBy:                e.answeredBy,
 		Audit:                     e.audit,
-		Claims:                    e.stated().claims(checked{}),
 		Date:                      e.date,
 		Dirty:                     dirty,
 		DirtyReasons:              e.reasons,
@@ -259,6 +258,8 @@ func (e evidence) statement() Statement {
 		VotingRule:                m.Voting.Rule,
 		Withheld:                  e.withheld,
 	}}
+	s.Predicate.Claims = s.Predicate.stated(m, e.summary).claims(checked{})
+	return s
 }
 
 // Encode returns the statement's bytes.
@@ -266,11 +267,11 @@ func (s Statement) Encode() ([]byte, error) { return canonical.Encode(s) }
 
 func newSubjects(digests map[string]string) []Subject {
 	var list []Subject
-	names := publicSubjects()
+	names := publicPackageFiles()
 	if _, public := digests[leavesFile]; !public {
-		names = subjects(signedAdditions(digests))
+		names = Files(signedAdditions(digests)...)
 	}
-	for _, name := range names {
+	for _, name := range signedFiles(names) {
 		s := Subject{Name: name}
 		s.Digest.SHA256 = strings.TrimPrefix(digests[name], "sha256:")
 		list = append(list, s)

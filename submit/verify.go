@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,37 +39,11 @@ type Options struct {
 // of another audit, which is made while the run's files are read. The error matches audit.ErrGold for gold
 // answers that are not the plan's.
 func Verify(pkg fs.FS, o Options) (*Verified, error) {
-	// Which additions belong to it, the statement says.
-	if err := checkFiles(pkg, Files(), additions()...); err != nil {
-		return nil, err
-	}
-	m, planSHA256, key, err := rundir.ReadPlan(pkg)
-	if err == nil {
-		err = plan.CheckSelection(m)
-	}
+	s, err := openSigned(pkg, false)
 	if err != nil {
 		return nil, err
 	}
-	statement, payload, err := readAttestation(pkg, key)
-	if err != nil {
-		return nil, err
-	}
-	digests := statement.digests()
-	for _, name := range additions() {
-		_, signed := digests[name]
-		if _, err := fs.Lstat(pkg, name); (err == nil) != signed {
-			if signed {
-				return nil, trajectory.Faultf(name, rundir.Missing)
-			}
-			return nil, trajectory.Faultf(name, "is not part of this package")
-		}
-	}
-	if err := checkSubjects(pkg, statement, subjects(signedAdditions(digests))); err != nil {
-		return nil, err
-	}
-	if err := checkReadme(pkg, digests); err != nil {
-		return nil, err
-	}
+	m, statement, digests := s.plan, s.statement, s.digests
 	p := statement.Predicate
 	data, err := readSigned(pkg, audit.ReportFile, maxReport, digests)
 	if err != nil {
@@ -82,45 +57,100 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	if run.ManifestSHA256 != planSHA256 {
+	if run.ManifestSHA256 != s.planSHA256 {
 		return nil, changed(plan.ManifestFile)
 	}
 	if digests[plan.ConstitutionFile] != m.ConstitutionSHA256 {
 		return nil, changed(plan.ConstitutionFile)
 	}
-	later, err := readRejudgments(pkg, run, digests)
+	later, err := readAddition(pkg, run, audit.RejudgmentsFile, digests, audit.DecodeRejudgments)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkReport(pkg, report, run, later, digests); err != nil {
 		return nil, err
 	}
-	if err := checkDerived(run, report, digests); err != nil {
-		return nil, err
+	files, err := derivedFiles(run, report)
+	if err != nil {
+		return nil, trajectory.Faultf(trajectory.JournalFile, "gives no leaderboard or scorecard: %v", err)
+	}
+	for _, name := range []string{LeaderboardFile, scorecardFile} {
+		if canonical.Digest(files[name]) != digests[name] {
+			return nil, trajectory.Faultf(name, "is not what the journal gives")
+		}
 	}
 	e, err := newEvidence(run, report, len(later), p.says())
 	if err != nil {
 		return nil, err
 	}
 	e.digests = digests
-	if err := checkStatement(statement, payload, e); err != nil {
+	if err := s.checkStatement(e); err != nil {
 		return nil, err
 	}
 	if run.NotRecorded != "" && p.RecordingFailed == "" {
 		return nil, trajectory.Faultf(AttestationFile, "does not say that recording failed, which the journal does")
 	}
 	run.Marked = p.RecordingFailed // the marker itself is not packaged
-	v := &Verified{Run: run, Report: report, Later: later, Statement: statement, Key: key}
+	v := &Verified{Run: run, Report: report, Later: later, Statement: statement, Key: s.key}
 	if err := v.Rescore(o.Gold); err != nil {
 		return nil, err
 	}
 	if err := v.compare(again, o); err != nil {
 		return nil, err
 	}
-	if v.NotRebuilt, err = newReadme(p, run.Manifest, run.Summary(), key).of(report, run, later).rebuilt(digests, o); err != nil {
+	if v.NotRebuilt, err = newReadme(p, run.Manifest, run.Summary(), s.key).of(report, run, later).rebuilt(digests, o); err != nil {
 		return nil, err
 	}
 	return v, nil
+}
+
+// signed is a package of exactly its files, which the key of its plan signed.
+type signed struct {
+	plan       plan.Plan
+	planSHA256 string
+	key        sign.PublicKey
+	statement  Statement
+	payload    []byte            // the bytes of the statement
+	digests    map[string]string // of the files, by name
+}
+
+// openSigned checks the files of a package, their signature and their digests, and that README.md
+// can be shown. What the files say is not looked at.
+func openSigned(pkg fs.FS, public bool) (s signed, err error) {
+	names, may := Files(), additions() // which additions belong to it, the statement says
+	if public {
+		names, may = publicPackageFiles(), nil
+	}
+	if err := checkFiles(pkg, names, may...); err != nil {
+		return s, err
+	}
+	if s.plan, s.planSHA256, s.key, err = rundir.ReadPlan(pkg); err == nil {
+		err = plan.CheckSelection(s.plan)
+	}
+	if err != nil {
+		return s, err
+	}
+	if s.statement, s.payload, err = readAttestation(pkg, s.key); err != nil {
+		return s, err
+	}
+	s.digests = s.statement.digests()
+	if public && !s.statement.Predicate.Public {
+		return s, trajectory.Faultf(AttestationFile, "is not that of a public package")
+	}
+	for _, name := range may {
+		switch there := holds(pkg)(name); {
+		case there && s.digests[name] == "":
+			return s, trajectory.Faultf(name, "is not part of this package")
+		case !there && s.digests[name] != "":
+			return s, trajectory.Faultf(name, rundir.Missing)
+		case there:
+			names = append(names, name)
+		}
+	}
+	if err := checkSubjects(pkg, s.statement, signedFiles(names)); err != nil {
+		return s, err
+	}
+	return s, checkReadme(pkg, s.digests)
 }
 
 // readAttestation reads the statement and its bytes from the envelope, and
@@ -195,9 +225,8 @@ func checkSubjects(pkg fs.FS, s Statement, names []string) error {
 	return nil
 }
 
-// checkStatement wants the statement to be the one that evidence gives; payload are
-// its bytes.
-func checkStatement(s Statement, payload []byte, e evidence) error {
+// checkStatement wants the statement to be the one that evidence gives.
+func (s signed) checkStatement(e evidence) error {
 	if why := strangeDate(e.date, e.summary.Completed); why != "" {
 		return trajectory.Faultf(AttestationFile, "%s", why)
 	}
@@ -206,8 +235,8 @@ func checkStatement(s Statement, payload []byte, e evidence) error {
 	if err != nil {
 		return trajectory.Faultf(AttestationFile, "cannot be rebuilt: %v", err)
 	}
-	if !bytes.Equal(payload, want) {
-		return trajectory.Faultf(AttestationFile, "does not say what the package's files give: %s", difference(s, rebuilt))
+	if !bytes.Equal(s.payload, want) {
+		return trajectory.Faultf(AttestationFile, "does not say what the package's files give: %s", difference(s.statement, rebuilt))
 	}
 	return nil
 }
@@ -245,21 +274,6 @@ func checkRun(pkg fs.FS, digests map[string]string, o audit.Options, once bool) 
 	return report, run, nil
 }
 
-// checkDerived checks that leaderboard and scorecard follow from the journal and from the
-// tasks that are void.
-func checkDerived(run *rundir.Run, report audit.Report, digests map[string]string) error {
-	files, err := derivedFiles(run, report)
-	if err != nil {
-		return trajectory.Faultf(trajectory.JournalFile, "gives no leaderboard or scorecard: %v", err)
-	}
-	for _, name := range []string{LeaderboardFile, scorecardFile} {
-		if canonical.Digest(files[name]) != digests[name] {
-			return trajectory.Faultf(name, "is not what the journal gives")
-		}
-	}
-	return nil
-}
-
 // checkReport checks that the audit's report is about this run, and that its
 // findings are closed as the adjudications say.
 func checkReport(pkg fs.FS, r audit.Report, run *rundir.Run, later []audit.SealedRejudgment, digests map[string]string) error {
@@ -278,7 +292,7 @@ func checkReport(pkg fs.FS, r audit.Report, run *rundir.Run, later []audit.Seale
 	if !slices.EqualFunc(in.Rejudgments, later, func(digest string, r audit.SealedRejudgment) bool { return digest == r.SHA256 }) {
 		return refuse("is about other later judgments than the package's")
 	}
-	decided, err := readAdjudications(pkg, run, digests)
+	decided, err := readAddition(pkg, run, audit.AdjudicationsFile, digests, audit.DecodeAdjudications)
 	if err != nil {
 		return err
 	}
@@ -306,26 +320,17 @@ func changed(name string) error { return trajectory.Faultf(name, "changed while 
 // difference names the members in which two statements differ.
 func difference(got, want Statement) string {
 	members := func(s Statement) map[string]jsontext.Value {
-		var m map[string]jsontext.Value
+		m := map[string]jsontext.Value{}
 		if b, err := canonical.Encode(s.Predicate); err != nil || json.Unmarshal(b, &m) != nil {
-			return nil
+			return map[string]jsontext.Value{}
 		}
 		return m
 	}
 	theirs, ours := members(got), members(want)
-	var names []string
-	for name, value := range ours {
-		if !bytes.Equal(value, theirs[name]) {
-			names = append(names, name)
-		}
-	}
-	for name := range theirs {
-		if _, known := ours[name]; !known {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return fmt.Sprintf("see %s", strings.Join(names, ", "))
+	all := maps.Clone(theirs)
+	maps.Copy(all, ours)
+	maps.DeleteFunc(all, func(name string, _ jsontext.Value) bool { return bytes.Equal(ours[name], theirs[name]) })
+	return "see " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 }
 
 // noGold is why what needs the gold answers was not done.
@@ -512,24 +517,20 @@ func (v *Verified) Rescore(gold *audit.Gold) error {
 				continue // it has no answer, or is not the one that counts
 			}
 			if is := judge.QuestionScorer(&a.Answer.Answer, answers[t.Plan.TaskID]); a.Judgment.Official != is {
-				return wrongVerdict(t, a, is)
+				says, but := "is correct", "is not"
+				if is {
+					says, but = "is not correct", "is"
+				}
+				which := "the answer"
+				if len(t.Attempts) > 1 {
+					which = "the answer of attempt " + strconv.Itoa(a.Number)
+				}
+				return &trajectory.Fault{File: rundir.ResultsFile, Line: int64(t.Index) + 1,
+					Reason: fmt.Sprintf("says that %s %s, and by the gold answers it %s", which, says, but)}
 			}
 		}
 	}
 	return nil
-}
-
-// wrongVerdict blames the line of a task in which an answer has the wrong verdict.
-func wrongVerdict(t *rundir.Task, a *rundir.Attempt, is bool) error {
-	says, but := "is correct", "is not"
-	if is {
-		says, but = "is not correct", "is"
-	}
-	which := "the answer"
-	if len(t.Attempts) > 1 {
-		which = "the answer of attempt " + strconv.Itoa(a.Number)
-	}
-	return &trajectory.Fault{File: rundir.ResultsFile, Line: int64(t.Index) + 1, Reason: fmt.Sprintf("says that %s %s, and by the gold answers it %s", which, says, but)}
 }
 
 // Claim says how far something that a reader may assume is shown.
@@ -573,11 +574,6 @@ type stated struct {
 	audited, goldAtHand, public, scored, submitIntent, submitter bool
 
 	judge *rundir.JudgeSummary // nil: none
-}
-
-func (e evidence) stated() stated {
-	return stated{audited: true, goldAtHand: e.goldAtHand, public: e.public(), scored: e.summary.Scores != nil, submitIntent: e.plan.SubmitIntent,
-		submitter: e.submitter != nil, judge: e.summary.Judge}
 }
 
 // stated returns what the claims about a verified package are made about.

@@ -248,7 +248,7 @@ func resign(t testing.TB, pkg fstest.MapFS, key sign.Key, change func(*Statement
 func digestsOf(pkg fstest.MapFS) map[string]string {
 	digests := map[string]string{}
 	with := slices.DeleteFunc(additions(), func(name string) bool { return pkg[name] == nil })
-	for _, name := range subjects(with) {
+	for _, name := range signedFiles(Files(with...)) {
 		digests[name] = canonical.Digest(pkg[name].Data)
 	}
 	return digests

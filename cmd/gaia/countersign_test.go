@@ -110,7 +110,7 @@ func TestCountersign(t *testing.T) {
 	says("verify a run with trust", exit.OK, code, stdout+stderr, "countersigned by "+key.ID()+" (ok)")
 
 	code, _, stderr = k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03", "--strict")
-	says("submit --strict", exit.Findings, code, stderr, "and --strict was asked for")
+	says("submit --strict", exit.Findings, code, stderr, "and --strict was given")
 	code, _, stderr = k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03", "--public")
 	says("submit --public", exit.Findings, code, stderr, "AUD-1")
 	code, stdout, stderr = k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03")
