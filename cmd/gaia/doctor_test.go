@@ -171,8 +171,8 @@ func TestDoctorRehearsal(t *testing.T) {
 // TestDoctorMissing: what is not there is optional, also where something else goes
 // without it.
 func TestDoctorMissing(t *testing.T) {
-	w := &world{noSandbox: &sandbox.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
-	if f := (&app{getenv: os.Getenv}).pythonFinding(t.Context(), w); f.State != doctor.Missing {
+	programs := doctor.Programs{NoSandbox: &sandbox.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}, Python: onPath("python3")}
+	if f := programs.CheckPython(t.Context()); f.State != doctor.Missing {
 		t.Errorf("python without a sandbox: %+v", f)
 	}
 	wanted := newPatient(t)

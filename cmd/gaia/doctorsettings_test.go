@@ -15,7 +15,7 @@ import (
 )
 
 // TestDoctorSettings: what run refuses is refused in its words, a flag that is wrong
-// as a matter of usage and what does not come to a run as a finding.
+// as a matter of usage and what makes no run as a finding.
 func TestDoctorSettings(t *testing.T) {
 	p := newPatient(t)
 	for _, args := range [][]string{{"--limit", "0"}, {"--max-cost", "much"}, {"--max-task-cost", "much"}, {"--wait", "0s"}, {"--like", "x"}, {"--dry-run"}, {"--key", ""}, {"now"}} {
@@ -27,7 +27,7 @@ func TestDoctorSettings(t *testing.T) {
 	found := p.findings()
 	p.wants(found["settings"], doctor.Failed, "no model is given", "give --model")
 	for _, name := range []string{"model key", "prices", "model", "judge", "transcription", "vision", "search", "dataset"} {
-		p.wants(found[name], doctor.Unknown, "before the settings come to a run", "")
+		p.wants(found[name], doctor.Unknown, "see settings", "")
 	}
 	flags := append(p.onDisk(), "--no-call")
 	found = p.findings(append(flags, "--model", "gpt-4o-search-preview", "--submit-intent")...)

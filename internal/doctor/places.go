@@ -9,11 +9,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -24,18 +24,19 @@ const (
 	noRoom     = 64 << 20
 )
 
-// Temp looks at the temporary directory, which no one makes.
+// Temp checks the temporary directory, which no command creates.
 func Temp(dir string, free func(string) (int64, error)) Finding {
-	const name, use, instead = "room for temp", "what is not kept", "set TMPDIR to a directory that you can write to, such as TMPDIR=/var/tmp"
+	const name, use = "room for temp", "what is not kept"
+	const instead = "set TMPDIR to a directory that you can write to, such as TMPDIR=/var/tmp"
 	if _, err := os.Stat(dir); err != nil {
 		return Fails(name, use, fmt.Errorf("looking at the temporary directory %q: %w", dir, regular.Cause(err)), instead)
 	}
 	return Room(name, use, dir, instead, free)
 }
 
-// Creatable returns the place in which a directory is, or would be made with those
-// above it, and an error if it could not be.
-func Creatable(dir string) (place string, err error) {
+// creatable returns the nearest directory above dir, or dir itself, that exists, and an error if dir could not
+// be created there.
+func creatable(dir string) (place string, err error) {
 	if place, err = filepath.Abs(dir); err != nil {
 		return "", err
 	}
@@ -55,20 +56,21 @@ func Creatable(dir string) (place string, err error) {
 	return place, nil
 }
 
-// Room looks at the place where a directory is or would be made.
+// Room checks the place where a directory is or would be created. instead names another place; free returns the
+// free bytes of a place.
 func Room(name, use, dir, instead string, free func(string) (int64, error)) Finding {
-	place, err := Creatable(dir)
+	place, err := creatable(dir)
 	if err != nil {
-		return Fails(name, use, exit.New(exit.Failure, err, instead), "")
+		return Finding{Name: name, Use: use, State: Failed, Detail: err.Error(), Remedy: instead}
 	}
 	n, err := free(place)
 	if err != nil {
-		return Unseen(name, use, fmt.Sprintf("cannot be told of %s: %v", view.Quote(place), err))
+		return Unseen(name, use, fmt.Sprintf("cannot be determined for %s: %v", view.Quote(place), err))
 	}
 	detail := fmt.Sprintf("%s free at %s", mebibytes(n), view.Quote(place))
 	switch {
 	case n < noRoom:
-		return Fails(name, use, exit.New(exit.Failure, errors.New(detail+", which a few steps of an attempt can fill"), "make room, or "+instead), "")
+		return Fails(name, use, errors.New(detail+", which a few steps of an attempt can fill"), "make room, or "+instead)
 	case n < littleRoom:
 		return Lacks(name, use, detail+", which a few attempts can fill", "make room, or "+instead)
 	}
@@ -82,9 +84,9 @@ func mebibytes(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// HasRoom is why nothing could be kept in a directory that is still to be made.
+// HasRoom returns why nothing could be written to a directory that is still to be created; nil if it could.
 func HasRoom(dir string) error {
-	place, err := Creatable(dir)
+	place, err := creatable(dir)
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,7 @@ func HasRoom(dir string) error {
 	return nil
 }
 
-// Signing says which key a run would be signed with.
+// Signing checks the key that a run would be signed with.
 func Signing(ring keyring.Ring, key string) Finding {
 	const name, use = "signing key", "signs plan and run"
 	found, err := ring.Find(key)
@@ -110,7 +112,7 @@ func Signing(ring keyring.Ring, key string) Finding {
 	} else {
 		detail += found.Source
 	}
-	if t, _, err := QuietTrust(ring, key); err == nil {
+	if t, _, err := quietTrust(ring, key); err == nil {
 		if outdated := t.Outdated(found.Key.Public()); outdated != "" {
 			return Lacks(name, use, detail+", which you do not trust now: "+outdated, "verify will refuse what it signs: gaia key init --rotate")
 		}
@@ -118,10 +120,10 @@ func Signing(ring keyring.Ring, key string) Finding {
 	return Good(name, use, detail)
 }
 
-// otherKey is what repairs a key that is of no use.
+// otherKey is the remedy for a key that cannot be used.
 const otherKey = "'gaia key init --key FILE' makes a key; name it by --key or GAIA_SIGNING_KEY_FILE, or give its content as GAIA_SIGNING_KEY"
 
-// unmadeKey says where the key would be made on first need.
+// unmadeKey checks the place where the key would be created on first use.
 func unmadeKey(ring keyring.Ring, name, use string) Finding {
 	dir, err := ring.Directory()
 	if err != nil {
@@ -131,14 +133,14 @@ func unmadeKey(ring keyring.Ring, name, use string) Finding {
 	if _, err := os.Lstat(path + ".pub"); err == nil {
 		return Fails(name, use, keyring.NotCreated(path, sign.ErrPublicOnly), otherKey)
 	}
-	if _, err := Creatable(dir); err != nil {
+	if _, err := creatable(dir); err != nil {
 		return Fails(name, use, fmt.Errorf("creating a signing key: %w", err), otherKey)
 	}
 	return Good(name, use, "none yet: made on first need at "+view.Quote(path))
 }
 
-// QuietTrust is whom the user trusts, and what else would be said of that.
-func QuietTrust(ring keyring.Ring, key string) (t keyring.Trust, notes string, err error) {
+// quietTrust returns the keys that the user trusts, and the notices of reading them.
+func quietTrust(ring keyring.Ring, key string) (t keyring.Trust, notes string, err error) {
 	var lines []string
 	ring.Notice = func(line string) {
 		if strings.HasPrefix(line, keyring.OwnLeftOut) {
@@ -150,13 +152,14 @@ func QuietTrust(ring keyring.Ring, key string) (t keyring.Trust, notes string, e
 	return t, strings.Join(lines, "; "), err
 }
 
+// Trusted checks the keys whose signatures the user trusts.
 func Trusted(ring keyring.Ring, key string) Finding {
 	const name, use = "trusted keys", "whose signatures count"
 	dir, err := ring.Directory()
 	if err != nil {
 		return Lacks(name, use, err.Error(), Fails(name, use, err, otherKey).Remedy)
 	}
-	t, notes, err := QuietTrust(ring, key)
+	t, notes, err := quietTrust(ring, key)
 	if err != nil {
 		return Fails(name, use, err, "'gaia key list' shows what counts in "+view.Quote(dir))
 	}
@@ -166,7 +169,7 @@ func Trusted(ring keyring.Ring, key string) Finding {
 	return Good(name, use, fmt.Sprintf("%d trusted now; their directory is %s", len(t.Valid()), view.Quote(dir)))
 }
 
-// Build says which program signs for what it did.
+// Build checks which build of this program would be named in the plan.
 func Build(h trajectory.Harness, err error) Finding {
 	const name, use = "this program", "is named in the signed plan"
 	const remedy = "build it from a clean checkout: go build ./cmd/gaia"
@@ -180,4 +183,60 @@ func Build(h trajectory.Harness, err error) Finding {
 		return Lacks(name, use, "gaia "+h.Version+" of commit "+h.Commit+" with changes that are not in it", remedy)
 	}
 	return Good(name, use, "gaia "+h.Version+" of commit "+h.Commit)
+}
+
+// Cache is the judge cache of a run.
+type Cache struct {
+	Off   bool   // --no-judge-cache
+	Dir   string // where it is, or would be created
+	NoDir error  // why there is no place for it
+	// Bad returns the error of entries that do not verify, beside so many good ones.
+	Bad func(r *judgecache.Reader, good int, bad []judgecache.Bad) error
+}
+
+// CheckCache checks every entry of the judge cache, as a run does that uses it.
+func (p Planned) CheckCache(c Cache, ring keyring.Ring, key string) Finding {
+	const name, use = "judge cache", "verdicts given before"
+	// A run without a judge would not use it, and only a run with --submit-intent is refused for its content.
+	fails := func(err error, ifSubmitted bool) Finding {
+		f := Fails(name, use, err, "set XDG_CACHE_HOME to another place, or give --no-judge-cache")
+		if p.Judge == "" || ifSubmitted && !p.SubmitIntent {
+			f.State = Missing
+		}
+		return f
+	}
+	if c.Off {
+		return Good(name, use, "not used: --no-judge-cache")
+	}
+	if c.NoDir != nil {
+		return fails(c.NoDir, false)
+	}
+	t, _, err := quietTrust(ring, key)
+	if err != nil {
+		return Unseen(name, use, "not checked: see trusted keys")
+	}
+	reader, err := judgecache.Look(c.Dir, t.Valid())
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := creatable(c.Dir); err != nil {
+			return fails(fmt.Errorf("creating the judge cache: %w", err), true)
+		}
+		return Good(name, use, "none yet: "+view.Quote(c.Dir))
+	}
+	if err != nil {
+		return fails(err, false)
+	}
+	good := 0
+	var bad []judgecache.Bad
+	reader.Each(func(e judgecache.Entry) {
+		switch {
+		case e.Reason != "":
+			bad = append(bad, judgecache.Bad{Name: e.Name, Reason: e.Reason})
+		case !e.Leftover && !e.Legacy:
+			good++
+		}
+	})
+	if len(bad) > 0 {
+		return fails(c.Bad(reader, good, bad), true)
+	}
+	return Good(name, use, view.Count(good, "entry")+" in "+view.Quote(c.Dir))
 }

@@ -25,7 +25,7 @@ func TestRoom(t *testing.T) {
 		{filepath.Join(home, "not", "yet"), littleRoom, nil, OK, "1024 MiB free at " + home, ""},
 		{home, littleRoom - 1, nil, Missing, "1023 MiB free", "make room, or go elsewhere"},
 		{home, noRoom - 1, nil, Failed, "63 MiB free", "make room, or go elsewhere"},
-		{home, 0, errors.ErrUnsupported, Unknown, "cannot be told", ""},
+		{home, 0, errors.ErrUnsupported, Unknown, "cannot be determined", ""},
 		{file, 20 << 30, nil, Failed, "is not a directory", "go elsewhere"},
 		{filepath.Join(file, "runs"), 20 << 30, nil, Failed, "not a directory", "go elsewhere"},
 	} {

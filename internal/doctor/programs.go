@@ -5,23 +5,49 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 )
 
-// Tried words what became of trying something that a run goes without where it
-// does not work.
-func Tried(name, use, works string, err error) Finding {
+// Programs are the programs that a run can do without.
+type Programs struct {
+	Sandbox             *sandbox.Sandbox // nil: there is none
+	NoSandbox           error            // why
+	Python, Text, Pages string           // paths of python3, pdftotext and pdftoppm; "" is none
+	Environ             []string         // of the programs when they are asked what they are
+	Unconfined          bool             // the user wants Python without a sandbox
+}
+
+// Check tries the programs as a run does.
+func (p Programs) Check(ctx context.Context) []Finding {
+	limits := Lacks("limits", "bound what runs in it", "there is no sandbox", Remedy(p.NoSandbox))
+	if p.NoSandbox == nil {
+		held, err := p.Sandbox.Limits()
+		limits = tried(limits.Name, limits.Use, held, err)
+	}
+	return []Finding{
+		tried("sandbox", "code, servers, poppler in it", "bubblewrap shuts programs in", p.NoSandbox),
+		limits,
+		p.CheckPython(ctx),
+		p.poppler(ctx, p.Text, "pdftotext", "reads the text of PDF files"),
+		p.poppler(ctx, p.Pages, "pdftoppm", "makes pictures of PDF pages"),
+	}
+}
+
+// tried returns the finding of trying something that a run does without where it does not work.
+func tried(name, use, works string, err error) Finding {
 	if err != nil {
 		return Lacks(name, use, err.Error(), Remedy(err))
 	}
 	return Good(name, use, works)
 }
 
-// Remedy is what repairs a program that does not work. Whatever fails before it is
-// tried fails for lack of a place to try it in.
+// Remedy returns what fixes a program that does not work. A program that could not even be started lacks a
+// directory to be tried in.
 func Remedy(err error) string {
 	if u := (*sandbox.Unusable)(nil); errors.As(err, &u) && u.Remedy != "" {
 		return u.Remedy
@@ -29,19 +55,94 @@ func Remedy(err error) string {
 	return "set TMPDIR to a directory that you can write to, such as TMPDIR=/var/tmp"
 }
 
-// Poppler asks a program of poppler for its version.
-func Poppler(ctx context.Context, path, name, use string, environ []string) Finding {
+// CheckPython runs a line of Python as a run would.
+func (p Programs) CheckPython(ctx context.Context) Finding {
+	const name, use = "python", "the model's code runs in it"
+	interpreter, err := sandbox.FindInterpreter(ctx, p.Python, p.Environ)
+	switch {
+	case err != nil:
+	case p.Unconfined:
+		err = sandbox.CheckPython(ctx, nil, interpreter)
+	case p.NoSandbox == nil:
+		err = sandbox.CheckPython(ctx, p.Sandbox, interpreter)
+	}
+	found := "Python " + interpreter.Version + " at " + interpreter.Path
+	switch {
+	case p.Unconfined && err != nil:
+		return Finding{Name: name, Use: use, State: Failed, Detail: "--unsafe-local-python: " + err.Error(), Remedy: Remedy(err)}
+	case p.Unconfined:
+		return Lacks(name, use, "runs the model's code WITHOUT a sandbox, as you, with your files and network",
+			"such a run is not submittable: leave out --unsafe-local-python")
+	case err == nil && p.NoSandbox != nil:
+		return Lacks(name, use, found+" is not offered to the model: there is no sandbox", Remedy(p.NoSandbox))
+	}
+	return tried(name, use, found, err)
+}
+
+// poppler asks a program of poppler for its version.
+func (p Programs) poppler(ctx context.Context, path, name, use string) Finding {
 	if path == "" {
-		return Tried(name, use, "", &sandbox.Unusable{Why: name + " is not installed", Remedy: "apt install poppler-utils (brew install poppler on macOS)"})
+		return Lacks(name, use, name+" is not installed", "apt install poppler-utils (brew install poppler on macOS)")
 	}
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(limited, path, "-v")
-	cmd.Env = environ
+	cmd.Env = p.Environ
 	out, err := cmd.CombinedOutput() // some versions exit with an error all the same
 	line, _, _ := strings.Cut(string(out), "\n")
 	if !strings.Contains(line, "version") {
-		return Tried(name, use, "", &sandbox.Unusable{Why: fmt.Sprintf("%s does not say its version: %v", path, err), Remedy: "apt reinstall poppler-utils (brew reinstall poppler on macOS)"})
+		return Lacks(name, use, fmt.Sprintf("%s does not print its version: %v", path, err),
+			"apt reinstall poppler-utils (brew reinstall poppler on macOS)")
 	}
-	return Tried(name, use, line+" at "+path, nil)
+	return Good(name, use, line+" at "+path)
+}
+
+// Server is an MCP server of the settings.
+type Server struct {
+	Name    string
+	Refused error                              // why no run can use it; nil if one can
+	Skip    bool                               // it is not to be asked
+	Outside bool                               // it runs outside of the sandbox
+	Network bool                               // it has the network
+	Tools   func(context.Context) (int, error) // starts it, and counts its tools
+}
+
+// CheckServers starts MCP servers and asks for their tools, as the plan of a run does. file is the settings
+// file that names them.
+func CheckServers(ctx context.Context, servers []Server, file string) Finding {
+	const name, use = "MCP servers", "their tools"
+	if len(servers) == 0 {
+		return Good(name, use, "the settings name none")
+	}
+	file = view.Quote(file)
+	var found, open, remedies []string
+	for _, s := range servers {
+		n, err := 0, s.Refused
+		if err == nil && s.Skip {
+			found = append(found, s.Name+" (not asked)")
+			continue
+		}
+		if err == nil {
+			n, err = s.Tools(ctx)
+		}
+		if err != nil {
+			return Fails(name, use, err, "correct it, or leave it out of "+file)
+		}
+		found = append(found, fmt.Sprintf("%s (%s)", s.Name, view.Count(n, "tool")))
+		switch {
+		case s.Outside:
+			open = append(open, s.Name+" runs outside of the sandbox")
+			remedies = append(remedies, "see sandbox; leave out 'sandbox: false'")
+		case s.Network:
+			open = append(open, s.Name+" has the network")
+			remedies = append(remedies, "leave out 'network: host'")
+		}
+	}
+	detail := strings.Join(found, ", ")
+	if len(open) == 0 {
+		return Good(name, use, detail)
+	}
+	slices.Sort(remedies)
+	return Lacks(name, use, detail+"; "+strings.Join(open, ", ")+", so the run will not be submittable",
+		strings.Join(slices.Compact(remedies), "; ")+" in "+file)
 }
