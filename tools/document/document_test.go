@@ -132,8 +132,8 @@ func FuzzSheetMarks(f *testing.F) {
 	f.Add([]byte(`<worksheet><cols><col min="2" max="3" hidden="1" style="1"/></cols><sheetData><row r="1" hidden="1" s="1" customFormat="1"><c r="A1" s="1"/><c s="1"/></row></sheetData><mergeCells><mergeCell ref="A1:B2"/></mergeCells></worksheet>`))
 	f.Fuzz(func(t *testing.T, part []byte) {
 		var s marks
-		if err := (&marking{fills: []string{"", "#FF0000"}, left: 100}).scan(&s, part); err != nil && len(s.fills) > 100 {
-			t.Errorf("%d fills", len(s.fills))
+		if err := (&marking{fills: []string{"", "#FF0000"}, left: 100}).scan(&s, part); err != nil && len(s.filled) > 100 {
+			t.Errorf("%d fills", len(s.filled))
 		}
 		var b strings.Builder
 		s.write(&b)

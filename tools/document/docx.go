@@ -1,20 +1,22 @@
 package document
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"github.com/gaia-harness/gaia/tools"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gaia-harness/gaia/tools"
 )
 
-// docx is a text document of Office Open XML (ECMA-376, part 1, 17) on its way
-// to text.
-type docx struct {
+// ooxml converts the parts of a docx (ECMA-376, part 1, 17) or pptx (19) to text.
+type ooxml struct {
 	parts     *parts
 	styles    map[string]docxStyle
-	lists     *numbering
-	relations map[string]relation // of the part that is being written
+	lists     map[string]*docxList // by id
+	relations map[string]relation  // of the part that is being written
 	notes     []string
 }
 
@@ -25,62 +27,58 @@ type docxStyle struct {
 }
 
 // readDocx turns a docx into text: headings and lists as markdown, tables as
-// rows; what stands beside the text (notes, comments, headers and footers)
-// comes after it.
+// rows. Notes, comments, headers and footers follow the text.
 func readDocx(ctx context.Context, data []byte) (tools.Document, error) {
 	p, err := openParts("docx", data)
 	if err != nil {
 		return tools.Document{}, err
 	}
-	name := p.mainPart("word/document.xml")
-	root, err := p.tree(name)
+	root, main, ids, err := p.main("word/document.xml")
 	if err != nil {
 		return tools.Document{}, err
 	}
-	d := &docx{parts: p, styles: map[string]docxStyle{}}
-	main, ids, err := p.relations(name)
-	if err != nil {
-		return tools.Document{}, err
-	}
-	aside := map[string][]string{} // kind of part → parts
+	d := &ooxml{parts: p, styles: map[string]docxStyle{}}
+	byKind := map[string][]string{} // kind of part → parts
 	for _, id := range ids {
 		if to := main[id]; to.part && p.has(to.target) {
-			aside[to.kind] = append(aside[to.kind], to.target)
+			byKind[to.kind] = append(byKind[to.kind], to.target)
 		}
 	}
-	d.readStyles(aside)
+	for _, name := range byKind["styles"] {
+		d.readStyles(d.part(name))
+	}
+	for _, name := range byKind["numbering"] {
+		d.lists = readNumbering(d.part(name))
+	}
 	d.relations = main
 	var b strings.Builder
-	d.blocks(&b, root.kid())
+	d.blocks(&b, root)
 	for _, a := range []struct{ kind, element, title string }{
 		{"footnotes", "footnote", "footnotes"}, {"endnotes", "endnote", "endnotes"}, {"comments", "comment", "comments"},
 		{"header", "", "header"}, {"footer", "", "footer"},
 	} {
-		for _, part := range aside[a.kind] {
+		for _, part := range byKind[a.kind] {
 			if err := ctx.Err(); err != nil {
 				return tools.Document{}, err
 			}
 			section(&b, a.title, d.aside(part, a.element))
 		}
 	}
-	if strings.TrimSpace(b.String()) == "" {
-		d.notes = append(d.notes, "without text")
-	}
-	return tools.Document{Kind: "docx", Notes: d.notes, Text: strings.TrimLeft(strings.ToValidUTF8(b.String(), "\ufffd"), "\n")}, nil
+	return officeDocument("docx", d.notes, &b), nil
 }
 
 // part reads a part that the document can do without.
-func (d *docx) part(name string) *node {
+func (d *ooxml) part(name string) *node {
 	root, err := d.parts.tree(name)
 	if err != nil {
 		d.notes = append(d.notes, fmt.Sprintf("without %s, which cannot be read", tools.PlainName(name)))
-		return nil
 	}
 	return root
 }
 
-// aside writes a part that stands beside the text.
-func (d *docx) aside(name, element string) string {
+// aside returns the text of a part beside the document's body: all of it, or each
+// element of a name under a label.
+func (d *ooxml) aside(name, element string) string {
 	root := d.part(name)
 	if root == nil {
 		return ""
@@ -93,21 +91,14 @@ func (d *docx) aside(name, element string) string {
 	var b strings.Builder
 	if element == "" {
 		d.blocks(&b, root.kid())
-		return b.String()
 	}
-	for _, n := range root.all(element) {
+	for _, n := range root.all(cmp.Or(element, "-")) {
 		if kind := n.attr("type"); kind != "" && kind != "normal" {
 			continue // the lines between text and notes
 		}
 		var text strings.Builder
 		d.blocks(&text, n)
-		label := noteLabel(element, n.attr("id"))
-		if who := n.attr("author"); who != "" {
-			label += " by " + tools.PlainName(who)
-		}
-		if when := n.attr("date"); when != "" {
-			label += ", " + tools.PlainName(when)
-		}
+		label := authored(noteLabel(element, n.attr("id")), n.attr("author"), n.attr("date"))
 		b.WriteString(label + ": " + strings.TrimSpace(text.String()) + "\n")
 	}
 	return b.String()
@@ -117,57 +108,41 @@ func noteLabel(element, id string) string {
 	return "[" + strings.TrimSuffix(element, "Reference") + " " + tools.PlainName(id) + "]"
 }
 
-func (d *docx) readStyles(aside map[string][]string) {
-	for _, name := range aside["styles"] {
-		for _, s := range d.part(name).all("style") {
-			p := s.kid("pPr")
-			style := docxStyle{
-				basedOn: s.kid("basedOn").attr("val"),
-				list:    p.kid("numPr", "numId").attr("val"), level: p.kid("numPr", "ilvl").attr("val"),
-				heading: outline(p), hidden: s.kid("rPr", "vanish").on(),
-			}
-			words := strings.ToLower(s.kid("name").attr("val"))
-			if n, is := strings.CutPrefix(words, "heading "); is && style.heading == 0 {
-				style.heading = digit(n)
-			} else if words == "title" {
-				style.heading = 1
-			}
-			d.styles[s.attr("styleId")] = style
+func (d *ooxml) readStyles(root *node) {
+	for _, s := range root.all("style") {
+		p := s.kid("pPr")
+		style := docxStyle{
+			basedOn: s.kid("basedOn").attr("val"),
+			list:    p.kid("numPr", "numId").attr("val"), level: p.kid("numPr", "ilvl").attr("val"),
+			heading: outline(p), hidden: s.kid("rPr", "vanish").on(),
 		}
+		name := strings.ToLower(s.kid("name").attr("val"))
+		if n, is := strings.CutPrefix(name, "heading "); is && style.heading == 0 {
+			if v, err := strconv.Atoi(n); err == nil && v >= 1 && v <= 9 {
+				style.heading = v
+			}
+		} else if name == "title" {
+			style.heading = 1
+		}
+		d.styles[s.attr("styleId")] = style
 	}
-	var root *node
-	for _, name := range aside["numbering"] {
-		root = d.part(name)
-	}
-	d.lists = readNumbering(root)
 }
 
 // outline is the level of a heading from 1, which the format counts from 0; 0
 // for text.
 func outline(p *node) int {
-	if level := p.kid("outlineLvl").attr("val"); level != "" && level != "9" {
-		if n, err := strconv.Atoi(level); err == nil && n >= 0 && n < 9 {
-			return n + 1
-		}
-	}
-	return 0
-}
-
-func digit(s string) int {
-	if len(s) == 1 && s[0] >= '1' && s[0] <= '9' {
-		return int(s[0] - '0')
+	if i, ok := levelOf(p.kid("outlineLvl").attr("val")); ok {
+		return i + 1
 	}
 	return 0
 }
 
 // style is a style with what it takes from those it is based on.
-func (d *docx) style(id string) docxStyle {
+func (d *ooxml) style(id string) docxStyle {
 	s := d.styles[id]
 	for base, steps := s.basedOn, 0; base != "" && steps < 10; steps++ {
 		from := d.styles[base]
-		if s.heading == 0 {
-			s.heading = from.heading
-		}
+		s.heading = cmp.Or(s.heading, from.heading)
 		if s.list == "" {
 			s.list, s.level = from.list, from.level
 		}
@@ -178,7 +153,7 @@ func (d *docx) style(id string) docxStyle {
 }
 
 // blocks writes the paragraphs and tables below n.
-func (d *docx) blocks(b *strings.Builder, n *node) {
+func (d *ooxml) blocks(b *strings.Builder, n *node) {
 	for _, k := range n.kids {
 		if b.Len() > tools.MaxDocument {
 			return
@@ -200,33 +175,25 @@ func (d *docx) blocks(b *strings.Builder, n *node) {
 }
 
 // alternative is the first of the contents that a reader may choose from: the
-// others say the same in older words.
+// others are the same content in older formats.
 func alternative(n *node) *node {
-	if choice := n.kid("Choice"); choice != nil {
-		return choice
-	}
-	if fallback := n.kid("Fallback"); fallback != nil {
-		return fallback
-	}
-	return &node{}
+	return cmp.Or(n.kid("Choice"), n.kid("Fallback"), &node{})
 }
 
-func (d *docx) paragraph(b *strings.Builder, n *node) {
+func (d *ooxml) paragraph(b *strings.Builder, n *node) {
 	p := n.kid("pPr")
 	style := d.style(p.kid("pStyle").attr("val"))
+	if own := p.kid("numPr", "numId").attr("val"); own != "" {
+		style.list, style.level = own, p.kid("numPr", "ilvl").attr("val")
+	}
 	var l line
 	d.inline(&l, n, "")
 	text := strings.TrimRight(l.String(), " \t")
-	heading := outline(p)
-	if heading == 0 {
-		heading = style.heading
-	}
 	label := ""
-	if own := p.kid("numPr", "numId").attr("val"); own != "" {
-		label = d.lists.label(own, p.kid("numPr", "ilvl").attr("val"))
-	} else if style.list != "" {
-		label = d.lists.label(style.list, style.level)
+	if style.list != "" {
+		label = d.listLabel(style.list, style.level)
 	}
+	heading := cmp.Or(outline(p), style.heading)
 	switch {
 	case strings.TrimSpace(text) == "":
 		b.WriteString("\n")
@@ -237,24 +204,21 @@ func (d *docx) paragraph(b *strings.Builder, n *node) {
 	}
 }
 
-func (d *docx) table(b *strings.Builder, n *node) {
+func (d *ooxml) table(b *strings.Builder, n *node) {
 	for _, row := range n.all("tr") {
 		if b.Len() > tools.MaxDocument {
 			return
 		}
-		var cells []string
-		for range min(valueOf(row.kid("trPr", "gridBefore")), 64) {
-			cells = append(cells, "")
-		}
+		p := row.kid("trPr")
+		cells := make([]string, max(0, min(valueOf(p.kid("gridBefore")), 64)))
 		for _, c := range row.all("tc") {
 			var text strings.Builder
 			d.blocks(&text, c)
 			cells = append(cells, shaded(c.kid("tcPr"))+text.String())
-			for range min(valueOf(c.kid("tcPr", "gridSpan"))-1, 64) {
-				cells = append(cells, "") // so that columns stay under each other
-			}
+			spanned := min(valueOf(c.kid("tcPr", "gridSpan"))-1, 64)
+			cells = append(cells, make([]string, max(0, spanned))...) // so that columns stay under each other
 		}
-		switch p := row.kid("trPr"); {
+		switch {
 		case p.kid("del") != nil:
 			b.WriteString("[deleted row] ")
 		case p.kid("hidden").on():
@@ -264,7 +228,7 @@ func (d *docx) table(b *strings.Builder, n *node) {
 	}
 }
 
-// shaded says which colour the ground of a cell has; "" for none and for white.
+// shaded names the background colour of a cell or run; "" for none and for white.
 func shaded(p *node) string {
 	if fill := strings.ToUpper(p.kid("shd").attr("fill")); fill != "" && fill != "AUTO" && fill != "FFFFFF" {
 		return "[filled #" + plainWords(fill) + "] "
@@ -272,7 +236,7 @@ func shaded(p *node) string {
 	return ""
 }
 
-// valueOf is a number that an element holds, 0 if it holds none.
+// valueOf is the number that an element holds, 0 if it holds none.
 func valueOf(n *node) int {
 	v, err := strconv.Atoi(n.attr("val"))
 	if err != nil {
@@ -281,47 +245,47 @@ func valueOf(n *node) int {
 	return v
 }
 
-const listLevels = 9 // of a list, by the format
+// listLevels is the number of levels of a list, by the format.
+const listLevels = 9
 
-// numbering counts the paragraphs of a document's lists.
-type numbering struct {
-	abstract map[string]string // list → definition
-	levels   map[string]*[listLevels]listLevel
-	restarts map[string]map[int]int // list → level → number it begins with
-	counted  map[string]*[listLevels]int
+// docxList is a list. Lists of one definition share its levels and count on.
+type docxList struct {
+	levels   *[listLevels]listLevel // nil: not defined
+	restarts map[int]int            // level → number it begins with
 }
 
 type listLevel struct {
 	format, text string
-	start        int
+	start, count int
 }
 
-// readNumbering takes the lists' definitions from their part, which may be nil.
-func readNumbering(root *node) *numbering {
-	l := &numbering{map[string]string{}, map[string]*[listLevels]listLevel{}, map[string]map[int]int{}, map[string]*[listLevels]int{}}
+func readNumbering(root *node) map[string]*docxList {
+	definitions := map[string]*[listLevels]listLevel{}
 	for _, a := range root.all("abstractNum") {
-		var levels [listLevels]listLevel
+		levels := new([listLevels]listLevel)
+		for i := range levels {
+			levels[i].count = -1
+		}
 		for _, n := range a.all("lvl") {
 			if i, ok := levelOf(n.attr("ilvl")); ok {
-				levels[i] = listLevel{n.kid("numFmt").attr("val"), n.kid("lvlText").attr("val"), valueOf(n.kid("start"))}
+				start := valueOf(n.kid("start"))
+				levels[i] = listLevel{n.kid("numFmt").attr("val"), n.kid("lvlText").attr("val"), start, start - 1}
 			}
 		}
-		l.levels[a.attr("abstractNumId")] = &levels
+		definitions[a.attr("abstractNumId")] = levels
 	}
+	lists := map[string]*docxList{}
 	for _, n := range root.all("num") {
-		id := n.attr("numId")
-		l.abstract[id] = n.kid("abstractNumId").attr("val")
+		l := &docxList{definitions[n.kid("abstractNumId").attr("val")], map[int]int{}}
 		for _, o := range n.all("lvlOverride") {
 			start := o.kid("startOverride")
 			if i, ok := levelOf(o.attr("ilvl")); ok && start != nil {
-				if l.restarts[id] == nil {
-					l.restarts[id] = map[int]int{}
-				}
-				l.restarts[id][i] = valueOf(start)
+				l.restarts[i] = valueOf(start)
 			}
 		}
+		lists[n.attr("numId")] = l
 	}
-	return l
+	return lists
 }
 
 func levelOf(s string) (int, bool) {
@@ -329,49 +293,37 @@ func levelOf(s string) (int, bool) {
 	return i, err == nil && i >= 0 && i < listLevels
 }
 
-// label is what stands before the next paragraph of a list, "" for a paragraph
-// that is taken out of its list.
-func (l *numbering) label(list, level string) string {
-	i, ok := levelOf(level)
-	if level == "" {
-		i, ok = 0, true
-	}
+// listLabel counts a paragraph of a list and returns what stands before it, "" for
+// a paragraph that is taken out of its list.
+func (d *ooxml) listLabel(list, level string) string {
+	i, ok := levelOf(cmp.Or(level, "0"))
 	if list == "0" || !ok {
 		return ""
 	}
 	indent := strings.Repeat("  ", i)
-	id := l.abstract[list]
-	levels := l.levels[id]
-	if levels == nil {
+	l := d.lists[list]
+	if l == nil || l.levels == nil {
 		return indent + "- "
 	}
-	counted := l.counted[id]
-	if counted == nil {
-		counted = new([listLevels]int)
-		for j := range counted {
-			counted[j] = levels[j].start - 1
-		}
-		l.counted[id] = counted
+	own := &l.levels[i]
+	if start, restart := l.restarts[i]; restart {
+		own.count = start - 1
+		delete(l.restarts, i)
 	}
-	if start, restart := l.restarts[list][i]; restart {
-		counted[i] = start - 1
-		delete(l.restarts[list], i)
-	}
-	counted[i]++
+	own.count++
 	for j := i + 1; j < listLevels; j++ {
-		counted[j] = levels[j].start - 1
+		l.levels[j].count = l.levels[j].start - 1
 	}
-	if f := levels[i].format; f == "bullet" || f == "none" || levels[i].text == "" {
+	if own.format == "bullet" || own.format == "none" || own.text == "" {
 		return indent + "- "
 	}
-	text := levels[i].text
-	for j := range listLevels {
-		shown := counted[j]
+	text := own.text
+	for j, at := range l.levels {
 		if j < i {
-			shown = max(shown, levels[j].start) // a level that was skipped counts as begun
+			at.count = max(at.count, at.start) // a level that was skipped counts as begun
 		}
 		if place := "%" + strconv.Itoa(j+1); strings.Contains(text, place) {
-			text = strings.ReplaceAll(text, place, numeral(levels[j].format, shown))
+			text = strings.ReplaceAll(text, place, numeral(at.format, at.count))
 		}
 	}
 	return indent + plainWords(text) + " "
@@ -379,45 +331,46 @@ func (l *numbering) label(list, level string) string {
 
 // numeral writes a number as a list does.
 func numeral(format string, n int) string {
+	s := strconv.Itoa(n)
 	switch {
 	case n < 1 || n > 3999:
 	case strings.HasSuffix(format, "Letter"):
-		s := strings.Repeat(string(rune('A'+(n-1)%26)), min((n-1)/26+1, 20))
-		if format == "lowerLetter" {
-			return strings.ToLower(s)
-		}
-		return s
+		s = strings.Repeat(string(rune('A'+(n-1)%26)), min((n-1)/26+1, 20))
 	case strings.HasSuffix(format, "Roman"):
-		s := roman(n)
-		if format == "lowerRoman" {
-			return strings.ToLower(s)
-		}
-		return s
-	}
-	return strconv.Itoa(n)
-}
-
-func roman(n int) string {
-	var b strings.Builder
-	for _, d := range []struct {
-		value  int
-		letter string
-	}{{1000, "M"}, {900, "CM"}, {500, "D"}, {400, "CD"}, {100, "C"}, {90, "XC"}, {50, "L"}, {40, "XL"}, {10, "X"}, {9, "IX"}, {5, "V"}, {4, "IV"}, {1, "I"}} {
-		for ; n >= d.value; n -= d.value {
-			b.WriteString(d.letter)
+		s = ""
+		letters := strings.Fields("M CM D CD C XC L XL X IX V IV I")
+		for i, value := range []int{1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1} {
+			s += strings.Repeat(letters[i], n/value)
+			n %= value
 		}
 	}
-	return b.String()
+	if strings.HasPrefix(format, "lower") {
+		return strings.ToLower(s)
+	}
+	return s
 }
 
-// inline writes what stands in a paragraph. The mark says what is with all of it.
-func (d *docx) inline(l *line, n *node, mark string) {
+// equation has the signs around the parts of an equation, whose text alone would
+// read as another.
+var equation = map[string][2]string{
+	"e": {"", " "}, "mr": {"[", "]"}, "num": {"(", ")"}, "den": {"/(", ")"}, "deg": {"[", "]"}, "lim": {"_(", ")"},
+	"sub": {"_(", ")"}, "sup": {"^(", ")"}, "d": {"(", ")"}, "rad": {"√(", ")"},
+}
+
+// shownParts are elements that show a part of the file, and the attribute that
+// refers to it.
+var shownParts = map[string][2]string{
+	"imagedata": {"picture", "id"}, "chart": {"chart", "id"}, "relIds": {"diagram", "dm"},
+	"OLEObject": {"embedded", "id"}, "oleObj": {"embedded", "id"},
+}
+
+// inline writes the content of a paragraph. The mark describes all of it.
+func (d *ooxml) inline(l *line, n *node, mark string) {
 	for _, k := range n.kids {
 		if l.b.Len() > tools.MaxDocument {
 			return
 		}
 		switch k.name {
-		case "":
 		case "t", "delText":
 			l.write(mark, xmlText(k.words()))
 		case "tab", "ptab":
@@ -428,14 +381,18 @@ func (d *docx) inline(l *line, n *node, mark string) {
 			l.write(mark, "-")
 		case "sym":
 			l.write(mark, fmt.Sprintf("[symbol %s of %s]", k.attr("char"), k.attr("font")))
-		case "r":
-			l.within(runScript(k), func() { d.inline(l, k, d.runMark(k, mark)) })
+		case "r", "fld":
+			to := d.relations[k.kid("rPr", "hlinkClick").relation("id")].target
+			l.within(runScript(k), func() { d.link(l, k, d.runMark(k, mark), to) })
 		case "del", "moveFrom":
 			d.inline(l, k, "deleted")
 		case "hyperlink":
-			d.hyperlink(l, k, mark)
-		case "instrText", "fldSimple":
-			d.field(l, k, mark)
+			d.link(l, k, mark, d.relations[k.relation("id")].target)
+		case "instrText":
+			l.write(mark, fieldLink(k.words()))
+		case "fldSimple":
+			l.write(mark, fieldLink(k.attr("instr")))
+			d.inline(l, k, mark)
 		case "footnoteReference", "endnoteReference", "commentReference":
 			l.within("", func() { l.write(mark, noteLabel(k.name, k.attr("id"))) })
 		case "txbxContent":
@@ -448,24 +405,26 @@ func (d *docx) inline(l *line, n *node, mark string) {
 			if alt := k.attr("descr"); alt != "" {
 				l.write(mark, "["+plainWords(alt)+"]")
 			}
-		case "blip", "imagedata", "chart", "relIds", "OLEObject":
-			d.picture(l, k, mark)
+		case "blip":
+			l.write(mark, mention(d.relations, "picture", pictureID(k)))
+		case "imagedata", "chart", "relIds", "OLEObject":
+			shown := shownParts[k.name]
+			l.write(mark, mention(d.relations, shown[0], k.relation(shown[1])))
 		case "chr": // the sign of a sum or an integral
 			l.write(mark, plainWords(k.attr("val")))
-		case "e", "mr", "num", "den", "deg", "lim", "sub", "sup", "d", "rad": // of an equation, whose text alone would read as another
-			around := map[string][2]string{"e": {"", " "}, "mr": {"[", "]"}, "num": {"(", ")"}, "den": {"/(", ")"}, "deg": {"[", "]"},
-				"lim": {"_(", ")"}, "sub": {"_(", ")"}, "sup": {"^(", ")"}, "d": {"(", ")"}, "rad": {"√(", ")"}}[k.name]
+		case "", "pPr", "rPr", "sdtPr", "instrDel", "delInstrText":
+		default:
+			around := equation[k.name]
 			l.write(mark, around[0])
 			d.inline(l, k, mark)
 			l.write(mark, around[1])
-		case "pPr", "rPr", "sdtPr", "instrDel", "delInstrText":
-		default:
-			d.inline(l, k, mark)
 		}
 	}
 }
 
-func (d *docx) runMark(run *node, mark string) string {
+// runMark describes a run that is not plain text: in a docx by elements, in a pptx
+// by attributes.
+func (d *ooxml) runMark(run *node, mark string) string {
 	p := run.kid("rPr")
 	vanish := p.kid("vanish")
 	switch {
@@ -473,7 +432,7 @@ func (d *docx) runMark(run *node, mark string) string {
 		return mark
 	case vanish.on() || vanish == nil && d.style(p.kid("rStyle").attr("val")).hidden:
 		return "hidden"
-	case p.kid("strike").on() || p.kid("dstrike").on():
+	case p.kid("strike").on() || p.kid("dstrike").on() || !slices.Contains([]string{"", "noStrike"}, p.attr("strike")):
 		return "struck out"
 	}
 	if color := p.kid("highlight").attr("val"); color != "" && color != "none" {
@@ -482,20 +441,24 @@ func (d *docx) runMark(run *node, mark string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(shaded(p), "["), "] ")
 }
 
-// runScript says whether a run is raised or lowered.
+// runScript is "^" for a raised run and "_" for a lowered one.
 func runScript(run *node) string {
-	switch run.kid("rPr", "vertAlign").attr("val") {
-	case "superscript":
+	p := run.kid("rPr")
+	position := p.kid("vertAlign").attr("val")
+	raised, _ := strconv.Atoi(strings.TrimSuffix(p.attr("baseline"), "%"))
+	switch {
+	case position == "superscript" || raised > 0:
 		return "^"
-	case "subscript":
+	case position == "subscript" || raised < 0:
 		return "_"
 	}
 	return ""
 }
 
-func (d *docx) hyperlink(l *line, n *node, mark string) {
-	to := d.relations[n.relation("id")].target
-	if to == "" { // to a place in the document
+// link writes an element as a markdown link. A link without an address leads to a
+// place in the document.
+func (d *ooxml) link(l *line, n *node, mark, to string) {
+	if to == "" {
 		d.inline(l, n, mark)
 		return
 	}
@@ -504,33 +467,12 @@ func (d *docx) hyperlink(l *line, n *node, mark string) {
 	l.write(mark, "]("+plainWords(to)+")")
 }
 
-// field writes the address of a link that is a field, whose text follows; other
+// fieldLink is the address of a link that is a field, whose text follows; other
 // fields show their last result only.
-func (d *docx) field(l *line, n *node, mark string) {
-	code := n.attr("instr")
-	if n.name == "instrText" {
-		code = n.words()
+func fieldLink(code string) string {
+	words := strings.Fields(code)
+	if len(words) < 2 || words[0] != "HYPERLINK" || strings.HasPrefix(words[1], `\`) {
+		return ""
 	}
-	if words := strings.Fields(code); len(words) > 1 && words[0] == "HYPERLINK" && !strings.HasPrefix(words[1], `\`) {
-		l.write(mark, "[link to "+plainWords(strings.Trim(words[1], `"`))+"] ")
-	}
-	if n.name == "fldSimple" {
-		d.inline(l, n, mark)
-	}
-}
-
-// picture names the part that is shown here: it is a member of the file.
-func (d *docx) picture(l *line, n *node, mark string) {
-	switch n.name {
-	case "blip":
-		l.write(mark, mention(d.relations, "picture", pictureID(n)))
-	case "imagedata":
-		l.write(mark, mention(d.relations, "picture", n.relation("id")))
-	case "chart":
-		l.write(mark, mention(d.relations, "chart", n.relation("id")))
-	case "relIds":
-		l.write(mark, mention(d.relations, "diagram", n.relation("dm")))
-	case "OLEObject":
-		l.write(mark, mention(d.relations, "embedded", n.relation("id")))
-	}
+	return "[link to " + plainWords(strings.Trim(words[1], `"`)) + "] "
 }

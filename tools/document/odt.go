@@ -4,21 +4,23 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/gaia-harness/gaia/tools"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gaia-harness/gaia/tools"
 )
 
-// odf is a file of OpenDocument (ISO 26300) on its way to text: a text, a
-// presentation or a spreadsheet.
+// odf converts a file of OpenDocument (ISO 26300) to text: a text, a presentation or
+// a spreadsheet.
 type odf struct {
-	hidden map[string]bool // styles that hide what they are given to
-	struck map[string]bool
-	script map[string]string // styles that raise ("^") or lower ("_")
+	marks  map[string]string // style → "hidden" or "struck out"
+	script map[string]string // style → "^" (raised) or "_" (lowered)
 	masked map[string]bool   // styles of tables and slides that are not shown
 	notes  []string
 	aside  strings.Builder // footnotes, endnotes and comments
-	count  int             // of those
+	count  int             // of comments
 	depth  int             // of lists
 }
 
@@ -41,7 +43,7 @@ func readODF(ctx context.Context, data []byte) (tools.Document, error) {
 	if err != nil {
 		return tools.Document{}, err
 	}
-	d := &odf{hidden: map[string]bool{}, struck: map[string]bool{}, script: map[string]string{}, masked: map[string]bool{}}
+	d := &odf{marks: map[string]string{}, script: map[string]string{}, masked: map[string]bool{}}
 	var outside *node
 	if p.has("styles.xml") {
 		if outside, err = p.tree("styles.xml"); err != nil {
@@ -56,25 +58,30 @@ func readODF(ctx context.Context, data []byte) (tools.Document, error) {
 	var b strings.Builder
 	switch body := root.kid("*", "body"); {
 	case body.kid("presentation") != nil:
-		d.slides(&b, body.kid("presentation").all("page"))
+		d.pages(&b, "slide", body.kid("presentation").all("page"))
 	case body.kid("spreadsheet") != nil:
-		d.sheets(&b, body.kid("spreadsheet").all("table"))
+		b.WriteString("Cells are separated by |. [=…] is a cell's formula; " +
+			"{…} is the stored value where the cell shows it formatted.\n")
+		d.pages(&b, "sheet", body.kid("spreadsheet").all("table"))
 	default:
-		d.deletions(&b, body.kid("text").kid("tracked-changes"))
+		for _, k := range body.kid("text", "tracked-changes").all("deletion") {
+			var text strings.Builder
+			for _, p := range k.kids {
+				if p.name != "change-info" {
+					d.block(&text, p)
+				}
+			}
+			b.WriteString("[deleted: " + strings.TrimSpace(text.String()) + "]\n")
+		}
 		d.blocks(&b, body)
 		section(&b, "notes and comments", d.aside.String())
 		for _, name := range []string{"header", "footer"} {
 			for _, n := range outside.all(name) {
-				var text strings.Builder
-				d.blocks(&text, n)
-				section(&b, name, text.String())
+				section(&b, name, d.textOf(n))
 			}
 		}
 	}
-	if strings.TrimSpace(b.String()) == "" {
-		d.notes = append(d.notes, "without text")
-	}
-	return tools.Document{Kind: p.kind, Notes: d.notes, Text: strings.TrimLeft(strings.ToValidUTF8(b.String(), "\ufffd"), "\n")}, nil
+	return officeDocument(p.kind, d.notes, &b), nil
 }
 
 // odfKind is the usual extension for a media type of OpenDocument, "" for
@@ -84,25 +91,17 @@ func odfKind(mime string) string {
 	if !is {
 		return ""
 	}
-	switch strings.TrimSuffix(kind, "-template") {
-	case "text":
-		return "odt"
-	case "presentation":
-		return "odp"
-	case "spreadsheet":
-		return "ods"
-	}
-	return ""
+	return map[string]string{"text": "odt", "presentation": "odp", "spreadsheet": "ods"}[strings.TrimSuffix(kind, "-template")]
 }
 
 func (d *odf) readStyles(root *node) {
 	for _, s := range root.all("style") {
 		name, text := s.attr("name"), s.kid("text-properties")
-		if text.attr("display") == "none" {
-			d.hidden[name] = true
-		}
 		if line := text.attr("text-line-through-style"); line != "" && line != "none" {
-			d.struck[name] = true
+			d.marks[name] = cmp.Or(d.marks[name], "struck out")
+		}
+		if text.attr("display") == "none" {
+			d.marks[name] = "hidden"
 		}
 		switch position := text.attr("text-position"); {
 		case strings.HasPrefix(position, "sub") || strings.HasPrefix(position, "-"):
@@ -116,61 +115,60 @@ func (d *odf) readStyles(root *node) {
 	}
 }
 
-// blocks writes the paragraphs, lists and tables below n.
+// textOf returns the blocks below n; "" for nil.
+func (d *odf) textOf(n *node) string {
+	var b strings.Builder
+	d.blocks(&b, n)
+	return b.String()
+}
+
+// blocks writes the paragraphs, lists and tables below n, which may be nil.
 func (d *odf) blocks(b *strings.Builder, n *node) {
 	if n == nil {
 		return
 	}
 	for _, k := range n.kids {
-		if b.Len() > tools.MaxDocument {
-			return
+		d.block(b, k)
+	}
+}
+
+func (d *odf) block(b *strings.Builder, k *node) {
+	if b.Len() > tools.MaxDocument {
+		return
+	}
+	switch k.name {
+	case "p":
+		d.paragraph(b, k, "")
+	case "h":
+		level, err := strconv.Atoi(k.attr("outline-level"))
+		if err != nil {
+			level = 1
 		}
-		switch k.name {
-		case "p":
-			d.paragraph(b, k, "")
-		case "h":
-			level, err := strconv.Atoi(k.attr("outline-level"))
-			if err != nil {
-				level = 1
-			}
-			d.paragraph(b, k, strings.Repeat("#", max(1, min(level, 6)))+" ")
-		case "list":
-			d.list(b, k)
-		case "table":
-			d.table(b, k, false)
-		case "frame", "custom-shape", "rect", "ellipse", "g", "line", "annotation":
-			var l line
-			d.inline(&l, &node{kids: []*node{k}}, "")
-			if text := l.String(); text != "" {
-				b.WriteString(text + "\n")
-			}
-		case "", "tracked-changes", "sequence-decls", "forms", "variable-decls", "user-field-decls":
-		default:
-			d.blocks(b, k)
+		d.paragraph(b, k, strings.Repeat("#", max(1, min(level, 6)))+" ")
+	case "list":
+		d.list(b, k)
+	case "table":
+		d.table(b, k, false)
+	case "frame", "custom-shape", "rect", "ellipse", "g", "line", "annotation":
+		var l line
+		d.inline(&l, &node{kids: []*node{k}}, "")
+		if text := l.String(); text != "" {
+			b.WriteString(text + "\n")
 		}
+	case "", "tracked-changes", "sequence-decls", "forms", "variable-decls", "user-field-decls":
+	default:
+		d.blocks(b, k)
 	}
 }
 
 func (d *odf) paragraph(b *strings.Builder, n *node, before string) {
 	var l line
-	d.inline(&l, n, d.markOf(n, ""))
+	d.inline(&l, n, d.marks[n.attr("style-name")])
 	text := strings.TrimRight(l.String(), " \t")
 	if strings.TrimSpace(text) == "" {
 		before = ""
 	}
 	b.WriteString(before + text + "\n")
-}
-
-func (d *odf) markOf(n *node, mark string) string {
-	switch style := n.attr("style-name"); {
-	case mark != "":
-		return mark
-	case d.hidden[style]:
-		return "hidden"
-	case d.struck[style]:
-		return "struck out"
-	}
-	return ""
 }
 
 // list writes the items of a list; whether and how they are numbered is a
@@ -184,85 +182,79 @@ func (d *odf) list(b *strings.Builder, n *node) {
 		}
 		indent := strings.Repeat("  ", d.depth-1) + "- "
 		for _, k := range item.kids {
-			switch k.name {
-			case "p", "h":
-				d.paragraph(b, k, indent)
-			case "list":
-				d.list(b, k)
-			case "":
-			default:
-				d.blocks(b, &node{kids: []*node{k}})
-			}
-			if k.name != "" {
-				indent = strings.Repeat("  ", d.depth)
-			}
-		}
-	}
-}
-
-// deletions writes what tracked changes took out.
-func (d *odf) deletions(b *strings.Builder, n *node) {
-	for _, k := range n.all("deletion") {
-		var text strings.Builder
-		for _, p := range k.kids {
-			if p.name != "change-info" {
-				d.blocks(&text, &node{kids: []*node{p}})
-			}
-		}
-		b.WriteString("[deleted: " + strings.TrimSpace(text.String()) + "]\n")
-	}
-}
-
-func (d *odf) slides(b *strings.Builder, pages []*node) {
-	hidden := 0
-	for i, page := range pages {
-		fmt.Fprintf(b, "\n[slide %d of %d", i+1, len(pages))
-		if d.masked[page.attr("style-name")] {
-			b.WriteString(" (hidden)")
-			hidden++
-		}
-		b.WriteString("]\n")
-		for _, k := range page.kids {
-			var text strings.Builder
-			if k.name == "notes" {
-				for _, f := range k.all("text-box") {
-					d.blocks(&text, f)
-				}
-				section(b, "speaker notes", text.String())
+			if k.name == "" {
 				continue
 			}
-			box := k.kid("text-box")
-			if box == nil {
-				d.blocks(&text, &node{kids: []*node{k}})
+			if k.name == "p" || k.name == "h" {
+				d.paragraph(b, k, indent)
 			} else {
-				d.blocks(&text, box)
+				d.block(b, k)
 			}
-			body := strings.Trim(text.String(), "\n")
-			if body != "" && k.attr("class") == "title" {
-				body = "# " + strings.ReplaceAll(body, "\n", " ")
-			}
-			if body != "" {
-				b.WriteString(body + "\n")
-			}
+			indent = strings.Repeat("  ", d.depth)
+		}
+	}
+}
+
+// pages writes the slides or sheets of a file, then the comments on them.
+func (d *odf) pages(b *strings.Builder, thing string, pages []*node) {
+	hidden := 0
+	for i, page := range pages {
+		title := fmt.Sprintf("%s %d of %d", thing, i+1, len(pages))
+		if thing == "sheet" {
+			title += fmt.Sprintf(": %q", page.attr("name"))
+		}
+		if d.masked[page.attr("style-name")] {
+			title += " (hidden)"
+			hidden++
+		}
+		if thing == "sheet" {
+			b.WriteString("\n" + title + "\n")
+			d.table(b, page, true)
+		} else {
+			b.WriteString("\n[" + title + "]\n")
+			d.slide(b, page)
 		}
 	}
 	section(b, "comments", d.aside.String())
-	d.notes = append([]string{tools.Count(len(pages), "slide")}, d.notes...)
-	if hidden > 0 {
-		d.notes[0] += fmt.Sprintf(" (%d of them hidden)", hidden)
+	d.notes = append([]string{countShown(len(pages), thing, hidden)}, d.notes...)
+}
+
+func (d *odf) slide(b *strings.Builder, page *node) {
+	for _, k := range page.kids {
+		var text strings.Builder
+		if k.name == "notes" {
+			for _, f := range k.all("text-box") {
+				d.blocks(&text, f)
+			}
+			section(b, "speaker notes", text.String())
+			continue
+		}
+		if box := k.kid("text-box"); box != nil {
+			d.blocks(&text, box)
+		} else {
+			d.block(&text, k)
+		}
+		body := strings.Trim(text.String(), "\n")
+		if body != "" && k.attr("class") == "title" {
+			body = "# " + strings.ReplaceAll(body, "\n", " ")
+		}
+		if body != "" {
+			b.WriteString(body + "\n")
+		}
 	}
 }
 
-// inline writes what stands in a paragraph. White space is one space: more of
+// inline writes the content of a paragraph. White space is one space: more of
 // it is written as elements.
 func (d *odf) inline(l *line, n *node, mark string) {
 	for _, k := range n.kids {
 		if l.b.Len() > tools.MaxDocument {
 			return
 		}
+		style := k.attr("style-name")
 		switch k.name {
 		case "":
-			l.write(mark, oneSpace(k.text))
+			l.write(mark, spaces.ReplaceAllString(k.text, " "))
 		case "s":
 			l.write(mark, strings.Repeat(" ", repeated(k, "c", 1000)))
 		case "tab":
@@ -270,8 +262,7 @@ func (d *odf) inline(l *line, n *node, mark string) {
 		case "line-break":
 			l.write(mark, "\n")
 		case "span":
-			script := cmp.Or(d.script[k.attr("style-name")], l.script)
-			l.within(script, func() { d.inline(l, k, d.markOf(k, mark)) })
+			l.within(cmp.Or(d.script[style], l.script), func() { d.inline(l, k, cmp.Or(mark, d.marks[style])) })
 		case "hidden-text", "hidden-paragraph":
 			l.write("hidden", k.attr("string-value")+k.words())
 		case "a":
@@ -279,24 +270,31 @@ func (d *odf) inline(l *line, n *node, mark string) {
 			d.inline(l, k, mark)
 			l.write(mark, "]("+plainWords(k.attr("href"))+")")
 		case "note":
-			l.within("", func() { d.note(l, k, mark) })
+			label := "[" + plainWords(k.attr("note-class")+" "+k.kid("note-citation").words()) + "]"
+			l.within("", func() { l.write(mark, label) })
+			d.beside(label, k.kid("note-body"))
 		case "annotation":
-			d.annotation(l, k, mark)
+			d.count++
+			label := fmt.Sprintf("[comment %d]", d.count)
+			l.write(mark, label)
+			body := &node{}
+			for _, k := range k.kids {
+				if k.name == "p" || k.name == "list" {
+					body.kids = append(body.kids, k)
+				}
+			}
+			d.beside(authored(label, k.kid("creator").words(), k.kid("date").words()), body)
 		case "frame":
 			d.frame(l, k, mark)
 		case "text-box", "custom-shape", "rect", "ellipse", "line":
-			var text strings.Builder
-			d.blocks(&text, k)
-			if body := strings.Trim(text.String(), "\n"); body != "" {
+			if body := strings.Trim(d.textOf(k), "\n"); body != "" {
 				l.write(mark, "[text box: "+body+"]")
 			}
 		case "p", "h":
 			d.inline(l, k, mark)
 			l.write(mark, "\n")
 		case "list", "table":
-			var text strings.Builder
-			d.blocks(&text, &node{kids: []*node{k}})
-			l.write(mark, text.String())
+			l.write(mark, d.textOf(&node{kids: []*node{k}}))
 		case "annotation-end", "bookmark", "tracked-changes", "event-listeners":
 		default:
 			d.inline(l, k, mark)
@@ -304,24 +302,7 @@ func (d *odf) inline(l *line, n *node, mark string) {
 	}
 }
 
-// oneSpace makes every stretch of white space one space.
-func oneSpace(s string) string {
-	fields := strings.Fields(s)
-	if len(fields) == 0 {
-		if s == "" {
-			return ""
-		}
-		return " "
-	}
-	text := strings.Join(fields, " ")
-	if strings.ContainsAny(s[:1], " \t\r\n") {
-		text = " " + text
-	}
-	if strings.ContainsAny(s[len(s)-1:], " \t\r\n") {
-		text += " "
-	}
-	return text
-}
+var spaces = regexp.MustCompile(`[\s\v\x{85}\pZ]+`)
 
 // repeated is how often an element counts, at most limit times.
 func repeated(n *node, attr string, limit int) int {
@@ -332,35 +313,10 @@ func repeated(n *node, attr string, limit int) int {
 	return min(v, limit)
 }
 
-func (d *odf) note(l *line, n *node, mark string) {
-	label := "[" + plainWords(n.attr("note-class")+" "+n.kid("note-citation").words()) + "]"
-	l.write(mark, label)
-	d.beside(label, n.kid("note-body"))
-}
-
-func (d *odf) annotation(l *line, n *node, mark string) {
-	d.count++
-	label := fmt.Sprintf("[comment %d]", d.count)
-	l.write(mark, label)
-	if who := n.kid("creator").words(); who != "" {
-		label += " by " + plainWords(who)
-	}
-	if when := n.kid("date").words(); when != "" {
-		label += ", " + plainWords(when)
-	}
-	body := &node{}
-	for _, k := range n.kids {
-		if k.name == "p" || k.name == "list" {
-			body.kids = append(body.kids, k)
-		}
-	}
-	d.beside(label, body)
-}
-
+// beside adds a note or comment to those that follow the text.
 func (d *odf) beside(label string, body *node) {
-	var text strings.Builder
-	d.blocks(&text, body)
-	d.aside.WriteString(label + ": " + strings.TrimSpace(text.String()) + "\n")
+	text := d.textOf(body)
+	d.aside.WriteString(label + ": " + strings.TrimSpace(text) + "\n")
 }
 
 // frame writes a text box, or names the picture or object that is shown: it is
@@ -395,42 +351,19 @@ func (d *odf) table(b *strings.Builder, n *node, sheet bool) {
 		if b.Len() > tools.MaxDocument {
 			return
 		}
-		var cells []string
-		left := tools.MaxDocument // bytes of this row
-		for _, c := range row.kids {
-			if c.name != "table-cell" && c.name != "covered-table-cell" {
-				continue
-			}
-			text, times := d.cell(c, sheet), repeated(c, "number-columns-repeated", 1<<20)
-			if text != "" && (times > maxCopies || len(text)*times > left) {
-				text += fmt.Sprintf(" (in this and the next %d columns)", times-1)
-				times = 1
-			}
-			left -= len(text) * times
-			if len(cells)+times <= maxCells>>4 && left > 0 {
-				cells = append(cells, make([]string, times)...)
-				for i := range times {
-					cells[len(cells)-1-i] = text
-				}
-			}
-		}
-		for len(cells) > 0 && cells[len(cells)-1] == "" && sheet {
-			cells = cells[:len(cells)-1]
-		}
+		cells := d.row(row, sheet)
 		times := repeated(row, "number-rows-repeated", 1<<30)
 		if len(cells) > 0 {
-			before := ""
 			if sheet {
-				before = fmt.Sprint(number)
+				b.WriteString(strconv.Itoa(number))
 				if times > 1 {
-					before += fmt.Sprintf(" to %d, all alike", number+times-1)
+					fmt.Fprintf(b, " to %d, all alike", number+times-1)
 				}
 				if v := row.attr("visibility"); v == "collapse" || v == "filter" {
-					before += " (hidden)"
+					b.WriteString(" (hidden)")
 				}
-				before += "\t"
+				b.WriteString("\t")
 			}
-			b.WriteString(before)
 			tableRow(b, cells)
 			if !sheet && times > 1 {
 				fmt.Fprintf(b, "(and %d more rows alike)\n", times-1)
@@ -440,10 +373,31 @@ func (d *odf) table(b *strings.Builder, n *node, sheet bool) {
 	}
 }
 
+// row returns the cells of a row; those of a sheet without the empty ones at its end.
+func (d *odf) row(n *node, sheet bool) (cells []string) {
+	left := tools.MaxDocument // bytes of this row
+	for _, c := range n.kids {
+		if c.name != "table-cell" && c.name != "covered-table-cell" {
+			continue
+		}
+		text, times := d.cell(c, sheet), repeated(c, "number-columns-repeated", 1<<20)
+		if text != "" && (times > maxCopies || len(text)*times > left) {
+			text += fmt.Sprintf(" (in this and the next %d columns)", times-1)
+			times = 1
+		}
+		left -= len(text) * times
+		if len(cells)+times <= maxCells>>4 && left > 0 {
+			cells = append(cells, slices.Repeat([]string{text}, times)...)
+		}
+	}
+	for len(cells) > 0 && cells[len(cells)-1] == "" && sheet {
+		cells = cells[:len(cells)-1]
+	}
+	return cells
+}
+
 func (d *odf) cell(n *node, sheet bool) string {
-	var b strings.Builder
-	d.blocks(&b, n)
-	text := strings.TrimSpace(b.String())
+	text := strings.TrimSpace(d.textOf(n))
 	if !sheet {
 		return text
 	}
@@ -457,27 +411,8 @@ func (d *odf) cell(n *node, sheet bool) string {
 		text = strings.TrimLeft(text+" {"+exact+"}", " ")
 	}
 	if formula := n.attr("formula"); formula != "" {
-		_, formula, _ = strings.Cut(formula, "=") // the name of its grammar stands before it
+		_, formula, _ = strings.Cut(formula, "=") // the name of its grammar comes before it
 		text = strings.TrimLeft(text+" [="+formula+"]", " ")
 	}
 	return text
-}
-
-func (d *odf) sheets(b *strings.Builder, tables []*node) {
-	hidden := 0
-	b.WriteString("Cells are separated by |. [=…] is a cell's formula; {…} is the stored value where the cell shows it formatted.\n")
-	for i, t := range tables {
-		fmt.Fprintf(b, "\nsheet %d of %d: %q", i+1, len(tables), t.attr("name"))
-		if d.masked[t.attr("style-name")] {
-			b.WriteString(" (hidden)")
-			hidden++
-		}
-		b.WriteString("\n")
-		d.table(b, t, true)
-	}
-	section(b, "comments", d.aside.String())
-	d.notes = append([]string{tools.Count(len(tables), "sheet")}, d.notes...)
-	if hidden > 0 {
-		d.notes[0] += fmt.Sprintf(" (%d of them hidden)", hidden)
-	}
 }

@@ -2,10 +2,14 @@ package document
 
 import (
 	"archive/zip"
+	"cmp"
 	"errors"
-	"github.com/gaia-harness/gaia/tools"
+	"fmt"
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/gaia-harness/gaia/tools"
 )
 
 // Limits of an office file, which is a zip of XML parts.
@@ -42,7 +46,7 @@ func partName(name string) string {
 
 // a is the kind with its article.
 func (p *parts) a() string {
-	if strings.HasPrefix(p.kind, "o") || strings.HasPrefix(p.kind, "x") {
+	if strings.ContainsAny(p.kind[:1], "ox") {
 		return "an " + p.kind
 	}
 	return "a " + p.kind
@@ -58,7 +62,8 @@ func (p *parts) read(name string) ([]byte, error) {
 	data, err := Unpack(f, min(maxPart, p.left))
 	p.left -= int64(len(data))
 	if errors.Is(err, errUnpacksToMore) {
-		return nil, tools.Unreadablef("it is %s file whose part %q unpacks to too much (the limits are %d MiB a part, %d MiB together)", p.a(), name, maxPart>>20, maxParts>>20)
+		return nil, tools.Unreadablef("it is %s file whose part %q unpacks to too much "+
+			"(the limits are %d MiB a part, %d MiB together)", p.a(), name, maxPart>>20, maxParts>>20)
 	}
 	if err != nil {
 		return nil, tools.Unreadablef("it is %s file whose part %q cannot be unpacked: %v", p.a(), name, err)
@@ -114,23 +119,27 @@ func (p *parts) relations(of string) (byID map[string]relation, ids []string, er
 	return byID, ids, nil
 }
 
-// mainPart is the part the file is about: what its relations say, or else the
-// usual name.
-func (p *parts) mainPart(usual string) string {
-	byID, ids, err := p.relations("")
-	if err == nil {
-		for _, id := range ids {
-			if to := byID[id]; to.kind == "officeDocument" && p.has(to.target) {
-				return to.target
-			}
+// main opens the part that the file is about: what its relations name, or else the
+// usual one.
+func (p *parts) main(usual string) (root *node, byID map[string]relation, ids []string, err error) {
+	name := usual
+	if byID, ids, err := p.relations(""); err == nil {
+		at := slices.IndexFunc(ids, func(id string) bool {
+			return byID[id].kind == "officeDocument" && p.has(byID[id].target)
+		})
+		if at >= 0 {
+			name = byID[ids[at]].target
 		}
 	}
-	return usual
+	if root, err = p.tree(name); err == nil {
+		byID, ids, err = p.relations(name)
+	}
+	return root.kid(), byID, ids, err
 }
 
-// line is a paragraph on its way to text. Stretches that are not simply there
-// stand in brackets with what they are: [hidden: …]. What is raised or lowered
-// stands as ^(…) or _(…): run together, 10 and a raised 3 would be 103.
+// line collects the text of a paragraph. What is not plain text is in brackets with
+// what it is: [hidden: …]. What is raised or lowered is written as ^(…) or _(…): run
+// together, 10 and a raised 3 would be 103.
 type line struct {
 	b      strings.Builder
 	mark   string
@@ -166,7 +175,7 @@ func (l *line) endScript() {
 	l.open = ""
 }
 
-// within has what write writes raised or lowered.
+// within calls write, whose text is raised or lowered.
 func (l *line) within(script string, write func()) {
 	before := l.script
 	l.script = script
@@ -187,6 +196,33 @@ func (l *line) String() string {
 	return l.b.String()
 }
 
+// officeDocument is what b holds as a document.
+func officeDocument(kind string, notes []string, b *strings.Builder) tools.Document {
+	if strings.TrimSpace(b.String()) == "" {
+		notes = append(notes, "without text")
+	}
+	return tools.Document{Kind: kind, Notes: notes, Text: strings.TrimLeft(strings.ToValidUTF8(b.String(), "\ufffd"), "\n")}
+}
+
+// countShown counts the slides or sheets of a file: "3 slides (1 of them hidden)".
+func countShown(n int, thing string, hidden int) string {
+	if hidden > 0 {
+		return tools.Count(n, thing) + fmt.Sprintf(" (%d of them hidden)", hidden)
+	}
+	return tools.Count(n, thing)
+}
+
+// authored adds author and date, where they are known, to the label of a comment.
+func authored(label, author, date string) string {
+	if author != "" {
+		label += " by " + tools.PlainName(author)
+	}
+	if date != "" {
+		label += ", " + tools.PlainName(date)
+	}
+	return label
+}
+
 // tableRow writes the cells of a row on one line.
 func tableRow(b *strings.Builder, cells []string) {
 	b.WriteString("|")
@@ -197,7 +233,8 @@ func tableRow(b *strings.Builder, cells []string) {
 	b.WriteString("\n")
 }
 
-// section writes a heading in brackets and what stands under it, if anything does.
+// section writes a heading in brackets and the body under it; nothing if the body is
+// empty.
 func section(b *strings.Builder, title, body string) {
 	if body = strings.Trim(body, "\n"); body != "" {
 		b.WriteString("\n[" + title + "]\n" + body + "\n")
@@ -208,23 +245,17 @@ func section(b *strings.Builder, title, body string) {
 // references; lines of a document end with \n.
 func xmlText(s string) string { return strings.ReplaceAll(s, "\r", "") }
 
-// mention names what is shown at a place, which is a member of the file or an
-// address; it is empty where nothing is.
+// mention names the member of the file or the address that an element shows; it is
+// empty for an unknown relation.
 func mention(relations map[string]relation, what, id string) string {
-	to := relations[id].target
-	if to == "" {
-		return ""
+	if to := relations[id].target; to != "" {
+		return "[" + what + ": " + plainWords(to) + "]"
 	}
-	return "[" + what + ": " + plainWords(to) + "]"
+	return ""
 }
 
 // plainWords is a text from the file on one line.
 func plainWords(s string) string { return strings.Map(tools.Printable, s) }
 
 // pictureID is the relation of a picture, which is in the file or linked to.
-func pictureID(blip *node) string {
-	if id := blip.relation("embed"); id != "" {
-		return id
-	}
-	return blip.relation("link")
-}
+func pictureID(blip *node) string { return cmp.Or(blip.relation("embed"), blip.relation("link")) }

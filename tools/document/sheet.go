@@ -68,17 +68,14 @@ func readSheets(ctx context.Context, data []byte) (doc tools.Document, err error
 	}
 	w.readFormulas()
 	unmarked := w.readMarks(data)
-	text := w.Text()
+	text := w.text()
 	hidden := 0
 	for _, s := range w.sheets {
 		if !s.visible {
 			hidden++
 		}
 	}
-	notes := []string{tools.Count(len(w.sheets), "sheet")}
-	if hidden > 0 {
-		notes[0] += fmt.Sprintf(" (%d of them hidden)", hidden)
-	}
+	notes := []string{countShown(len(w.sheets), "sheet", hidden)}
 	if unmarked != nil {
 		notes = append(notes, "fills, comments and what is hidden are not all shown: "+tools.Plain(unmarked))
 	}
@@ -173,8 +170,8 @@ func (s *sheet) read(f *excelize.File, budget *int) error {
 	return shown.Error()
 }
 
-// text writes the sheets down.
-func (w *workbook) Text() string {
+// text returns the text of all sheets.
+func (w *workbook) text() string {
 	var b strings.Builder
 	b.WriteString(sheetLegend)
 	for i, s := range w.sheets {
@@ -313,37 +310,21 @@ func (w *workbook) isDate(s *sheet, r *row, c int) bool {
 	return is
 }
 
+var (
+	elapsed     = regexp.MustCompile(`\[(h+|m+|s+)\]`)
+	formatWords = regexp.MustCompile(`(?s)[\\_*].|"[^"]*("|$)|\[[^\]]*(\]|$)`) // literals and colours
+)
+
 // dateFormat knows the built-in formats by number (ECMA-376, 18.8.30) and
 // others by the letters left when literals and colours are taken out. A format
-// of the time that has passed, such as [h]:mm, shows no point of time.
+// of elapsed time, such as [h]:mm, shows no point of time.
 func dateFormat(style *excelize.Style) bool {
 	if style.CustomNumFmt == nil {
 		n := style.NumFmt
 		return n >= 14 && n <= 22 || n >= 27 && n <= 36 || n == 45 || n == 47 || n >= 50 && n <= 58
 	}
 	format := strings.ToLower(*style.CustomNumFmt)
-	if regexp.MustCompile(`\[(h+|m+|s+)\]`).MatchString(format) {
-		return false
-	}
-	bracket, quote, escaped := false, false, false
-	for _, r := range format {
-		switch {
-		case escaped:
-			escaped = false
-		case r == '\\' || r == '_' || r == '*':
-			escaped = true
-		case r == '"':
-			quote = !quote
-		case quote:
-		case r == '[':
-			bracket = true
-		case r == ']':
-			bracket = false
-		case !bracket && strings.ContainsRune("ymdhs", r):
-			return true
-		}
-	}
-	return false
+	return !elapsed.MatchString(format) && strings.ContainsAny(formatWords.ReplaceAllString(format, ""), "ymdhs")
 }
 
 // isoDate writes a spreadsheet's day count as ISO 8601: a date, a time of day

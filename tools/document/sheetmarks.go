@@ -15,26 +15,28 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// unknownFill stands for a fill whose colour cannot be told.
-const unknownFill = "a fill"
-
 // maxMarked bounds the cells of a workbook whose fills are looked at.
 const maxMarked = 500_000
 
 // marks are what a sheet shows besides values: fills, also those of empty
 // cells, merged ranges, what is hidden, and comments.
 type marks struct {
-	fills    []string // by row: "A1:C1=#FF0000, D1=#00FF00"
+	filled   []filledCell
+	cut      bool // there are more fills
 	merged   []string
 	whole    []string // rows and columns that are filled as a whole
-	rows     []string // hidden
+	rows     []int    // hidden
 	columns  []string // hidden
 	comments []string
-	cut      bool // there are more fills
+}
+
+type filledCell struct {
+	row, column int // from 1
+	color       string
 }
 
 // marking reads the marks of a workbook's sheets from their parts: the library
-// tells the fill of a cell that it is asked for only.
+// has no list of the cells with a fill.
 type marking struct {
 	parts  *parts
 	sheets map[string]string // name of a sheet → its part
@@ -47,17 +49,12 @@ func newMarking(data []byte, f *excelize.File) (*marking, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := p.mainPart("xl/workbook.xml")
-	root, err := p.tree(name)
-	if err != nil {
-		return nil, err
-	}
-	relations, ids, err := p.relations(name)
+	root, relations, ids, err := p.main("xl/workbook.xml")
 	if err != nil {
 		return nil, err
 	}
 	m := &marking{p, map[string]string{}, nil, maxMarked}
-	for _, s := range root.kid("*", "sheets").all("sheet") {
+	for _, s := range root.kid("sheets").all("sheet") {
 		m.sheets[s.attr("name")] = relations[s.relation("id")].target
 	}
 	for _, id := range ids {
@@ -78,41 +75,47 @@ func (m *marking) readFills(styles *node, f *excelize.File) {
 	var colors []string
 	for _, fill := range styles.kid("fills").all("fill") {
 		pattern := fill.kid("patternFill")
-		kind := pattern.attr("patternType")
-		c := ""
+		color, kind := fillColor(pattern.kid("fgColor"), f), pattern.attr("patternType")
 		switch {
 		case fill.kid("gradientFill") != nil:
+			color = ""
 			for _, stop := range fill.all("color") {
-				c = strings.TrimPrefix(c+" to "+cmp.Or(fillColor(stop, f), "a colour"), " to ")
+				color = strings.TrimPrefix(color+" to "+cmp.Or(fillColor(stop, f), "a colour"), " to ")
 			}
-		case pattern == nil || kind == "" || kind == "none":
+		case kind == "" || kind == "none":
+			color = ""
 		case kind == "solid":
-			c = cmp.Or(fillColor(pattern.kid("fgColor"), f), unknownFill)
+			color = cmp.Or(color, "a fill")
 		default:
-			c = strings.TrimSpace(fillColor(pattern.kid("fgColor"), f) + " " + plainWords(kind))
+			color = strings.TrimSpace(color + " " + plainWords(kind))
 		}
-		colors = append(colors, c)
+		colors = append(colors, color)
 	}
 	for _, xf := range styles.kid("cellXfs").all("xf") {
-		c := ""
-		if i, err := strconv.Atoi(xf.attr("fillId")); err == nil && i >= 0 && i < len(colors) {
-			c = colors[i]
-		}
-		m.fills = append(m.fills, c)
+		m.fills = append(m.fills, at(colors, xf.attr("fillId")))
 	}
 }
 
-// fillColor writes a colour as #RRGGBB, with the theme and the tint applied.
+// at returns the item whose index is written in a text, "" if there is none.
+func at(list []string, index string) string {
+	if i, err := strconv.Atoi(index); err == nil && i >= 0 && i < len(list) {
+		return list[i]
+	}
+	return ""
+}
+
+// fillColor writes a colour as #RRGGBB, with the theme and the tint applied; "" if it
+// is not known.
 func fillColor(n *node, f *excelize.File) string {
 	if n == nil {
 		return ""
 	}
 	base := n.attr("rgb")
-	index, err := strconv.Atoi(n.attr("indexed"))
-	if err != nil || index < 0 {
-		index = math.MaxInt
-	}
 	if base == "" {
+		index, err := strconv.Atoi(n.attr("indexed"))
+		if err != nil || index < 0 {
+			index = math.MaxInt
+		}
 		if theme, err := strconv.Atoi(n.attr("theme")); err == nil {
 			base = f.GetBaseColor("", math.MaxInt, &theme)
 		} else {
@@ -158,34 +161,28 @@ func (m *marking) of(sheet string) (marks, error) {
 }
 
 func (s *marks) readComments(root *node) {
-	authors := root.all("author")
+	var authors []string
+	for _, a := range root.all("author") {
+		authors = append(authors, plainWords(a.words()))
+	}
 	for _, c := range root.all("comment") {
-		who := ""
-		if i, err := strconv.Atoi(c.attr("authorId")); err == nil && i >= 0 && i < len(authors) {
-			who = plainWords(authors[i].words())
-		}
 		var text strings.Builder
 		for _, t := range c.kid("text").all("t") {
 			text.WriteString(t.words())
 		}
-		about := plainWords(c.attr("ref"))
-		if who != "" {
-			about += " by " + who
-		}
+		about := authored(plainWords(c.attr("ref")), at(authors, c.attr("authorId")), "")
 		s.comments = append(s.comments, about+": "+cellBreaks.Replace(strings.TrimSpace(text.String())))
 	}
 }
 
-// scan goes through a sheet's part as a stream: laid out as a tree a large one
-// would take too much.
+// scan reads a sheet's part as a stream: the tree of a large one would take too much
+// memory.
 func (m *marking) scan(s *marks, data []byte) error {
 	d := newXML(data)
-	row, column, hiddenFrom, hiddenTo := 0, 0, 0, 0
-	var run fillRun
+	row, column := 0, 0
 	for {
 		token, err := d.RawToken()
 		if errors.Is(err, io.EOF) {
-			s.fills = run.end(s.fills)
 			return nil
 		}
 		if err != nil {
@@ -203,23 +200,18 @@ func (m *marking) scan(s *marks, data []byte) error {
 				row = r
 			}
 			if on(n.attr("hidden")) {
-				if len(s.rows) > 0 && row == hiddenTo+1 {
-					s.rows = s.rows[:len(s.rows)-1]
-				} else {
-					hiddenFrom = row
-				}
-				hiddenTo = row
-				s.rows = append(s.rows, stretch(strconv.Itoa(hiddenFrom), strconv.Itoa(row)))
+				s.rows = append(s.rows, row)
 			}
-			if fill := m.fill(n.attr("s")); fill != "" && on(n.attr("customFormat")) {
+			if fill := at(m.fills, n.attr("s")); fill != "" && on(n.attr("customFormat")) {
 				s.whole = append(s.whole, fmt.Sprintf("row %d=%s", row, fill))
 			}
 		case "col":
+			columns := columnRange(n.attr("min"), n.attr("max"))
 			if on(n.attr("hidden")) {
-				s.columns = append(s.columns, columnRange(n.attr("min"), n.attr("max")))
+				s.columns = append(s.columns, columns)
 			}
-			if fill := m.fill(n.attr("style")); fill != "" {
-				s.whole = append(s.whole, "column "+columnRange(n.attr("min"), n.attr("max"))+"="+fill)
+			if fill := at(m.fills, n.attr("style")); fill != "" {
+				s.whole = append(s.whole, "column "+columns+"="+fill)
 			}
 		case "mergeCell":
 			s.merged = append(s.merged, plainWords(n.attr("ref")))
@@ -228,7 +220,7 @@ func (m *marking) scan(s *marks, data []byte) error {
 			if c, r, err := excelize.CellNameToCoordinates(n.attr("r")); err == nil {
 				column, row = c, r
 			}
-			fill := m.fill(n.attr("s"))
+			fill := at(m.fills, n.attr("s"))
 			if fill == "" || row < 1 {
 				continue
 			}
@@ -236,18 +228,9 @@ func (m *marking) scan(s *marks, data []byte) error {
 				s.cut = true
 				continue
 			}
-			s.fills = run.add(s.fills, row, column, fill)
+			s.filled = append(s.filled, filledCell{row, column, fill})
 		}
 	}
-}
-
-// fill is the fill of a style, "" for none.
-func (m *marking) fill(style string) string {
-	i, err := strconv.Atoi(style)
-	if err != nil || i < 0 || i >= len(m.fills) {
-		return ""
-	}
-	return m.fills[i]
 }
 
 func on(v string) bool { return v == "1" || v == "true" }
@@ -268,43 +251,7 @@ func stretch(from, to string) string {
 	return from + ":" + to
 }
 
-// fillRun is a stretch of cells of one fill in a row.
-type fillRun struct {
-	row, from, to int // counted from 1; row 0 for none yet
-	color         string
-	line          []string // stretches of this row that are done
-}
-
-func (r *fillRun) add(fills []string, row, column int, color string) []string {
-	if row == r.row && column == r.to+1 && color == r.color {
-		r.to = column
-		return fills
-	}
-	if row != r.row {
-		fills = r.end(fills)
-	} else {
-		r.line = append(r.line, r.Text())
-	}
-	r.row, r.from, r.to, r.color = row, column, column, color
-	return fills
-}
-
-// end finishes the row.
-func (r *fillRun) end(fills []string) []string {
-	if r.row == 0 {
-		return fills
-	}
-	fills = append(fills, strings.Join(append(r.line, r.Text()), ", "))
-	*r = fillRun{}
-	return fills
-}
-
-func (r *fillRun) Text() string {
-	row := strconv.Itoa(r.row)
-	return stretch(columnName(r.from-1)+row, columnName(r.to-1)+row) + "=" + r.color
-}
-
-// write writes the marks down, below the cells.
+// write writes the marks, below the cells.
 func (s marks) write(b *strings.Builder) {
 	list := func(title string, all []string, between string) {
 		all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
@@ -313,12 +260,41 @@ func (s marks) write(b *strings.Builder) {
 		}
 	}
 	list("merged cells:", s.merged, ", ")
-	list("hidden rows:", s.rows, ", ")
+	var rows []string
+	for i := 0; i < len(s.rows); i++ {
+		from := s.rows[i]
+		for i+1 < len(s.rows) && s.rows[i+1] == s.rows[i]+1 {
+			i++
+		}
+		rows = append(rows, stretch(strconv.Itoa(from), strconv.Itoa(s.rows[i])))
+	}
+	list("hidden rows:", rows, ", ")
 	list("hidden columns:", s.columns, ", ")
 	list("fills of whole rows and columns:", s.whole, ", ")
-	list("fills, by row:", s.fills, "\n")
+	list("fills, by row:", s.fillLines(), "\n")
 	if s.cut {
 		b.WriteString("(more cells are filled than are looked at)\n")
 	}
 	list("comments:", s.comments, "\n")
+}
+
+// fillLines describes the filled cells of each row: "A1:C1=#FF0000, D1=#00FF00".
+func (s marks) fillLines() (lines []string) {
+	var parts []string
+	for i, from := 0, 0; i < len(s.filled); i++ {
+		c, next := s.filled[i], filledCell{}
+		if i+1 < len(s.filled) {
+			next = s.filled[i+1]
+		}
+		if next == (filledCell{c.row, c.column + 1, c.color}) {
+			continue
+		}
+		row := strconv.Itoa(c.row)
+		parts = append(parts, stretch(columnName(s.filled[from].column-1)+row, columnName(c.column-1)+row)+"="+c.color)
+		from = i + 1
+		if next.row != c.row {
+			lines, parts = append(lines, strings.Join(parts, ", ")), nil
+		}
+	}
+	return lines
 }
