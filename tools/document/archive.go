@@ -68,10 +68,7 @@ func readUpTo(r io.Reader, limit int64) ([]byte, error) {
 	if int64(len(data)) > limit {
 		return nil, errUnpacksToMore
 	}
-	if err != nil {
-		return nil, err
-	}
-	return data, nil
+	return data, err
 }
 
 // archiveKind tells what an archive is by its first bytes: zip, gzip, tar or "".
@@ -116,19 +113,11 @@ func zipMembers(data []byte) (all []member, err error) {
 		return nil, err
 	}
 	for _, f := range z.File {
-		m := member{name: memberName(f.Name), size: int64(min(f.UncompressedSize64, 1<<62)), packed: int64(min(f.CompressedSize64, 1<<62))}
-		m.why = unsafeName(m.name)
-		switch {
-		case f.Flags&1 != 0:
+		m := newMember(f.Name, f.Mode())
+		if f.Flags&1 != 0 {
 			m.why = "encrypted"
-		case m.why != "":
-		case f.Mode()&fs.ModeSymlink != 0:
-			m.why = "a link"
-		case strings.HasSuffix(m.name, "/"):
-			m.why = "a directory"
-		case f.Mode()&fs.ModeType != 0 && !f.Mode().IsDir():
-			m.why = "not a regular file"
 		}
+		m.size, m.packed = int64(min(f.UncompressedSize64, 1<<62)), int64(min(f.CompressedSize64, 1<<62))
 		m.open = func(limit int64) ([]byte, error) { return Unpack(f, limit) }
 		all = append(all, m)
 	}
@@ -147,18 +136,16 @@ func tarMembers(data []byte) (all []member, err error) {
 		if len(all) == maxMembers {
 			return nil, tools.Unreadablef("it is a tar with more than %d members", maxMembers)
 		}
-		m := member{name: memberName(h.Name), size: h.Size, packed: -1}
-		m.why = unsafeName(m.name)
-		switch {
-		case m.why != "":
-		case h.Typeflag == tar.TypeDir:
-			m.why = "a directory"
-		case h.Typeflag == tar.TypeSymlink || h.Typeflag == tar.TypeLink:
-			m.why = "a link"
-		case h.Typeflag != tar.TypeReg:
-			m.why = "not a regular file"
+		mode := h.FileInfo().Mode()
+		switch h.Typeflag {
+		case tar.TypeReg, tar.TypeDir, tar.TypeSymlink:
+		case tar.TypeLink:
+			mode |= fs.ModeSymlink
+		default:
+			mode |= fs.ModeIrregular
 		}
-		place := len(all)
+		m, place := newMember(h.Name, mode), len(all)
+		m.size, m.packed = h.Size, -1
 		m.open = func(limit int64) ([]byte, error) {
 			again := tar.NewReader(bytes.NewReader(data))
 			for range place + 1 {
@@ -172,17 +159,27 @@ func tarMembers(data []byte) (all []member, err error) {
 	}
 }
 
-// memberName is a name as it is listed. Zips of old are in the characters of
-// the IBM PC.
-func memberName(name string) string {
-	if !utf8.ValidString(name) {
+// newMember makes a member of its name, which it takes to UTF-8 with slashes, and mode.
+func newMember(name string, mode fs.FileMode) member {
+	if !utf8.ValidString(name) { // as in old zips, in the characters of the IBM PC
 		name, _ = charmap.CodePage437.NewDecoder().String(name) // has a character for every byte
 	}
-	return strings.ReplaceAll(name, `\`, "/")
+	m := member{name: strings.ReplaceAll(name, `\`, "/")}
+	switch m.why = unsafeName(m.name); {
+	case m.why != "":
+	case mode&fs.ModeSymlink != 0:
+		m.why = "a link"
+	case mode.IsDir() || strings.HasSuffix(m.name, "/"):
+		m.why = "a directory"
+	case !mode.IsRegular():
+		m.why = "not a regular file"
+	}
+	return m
 }
 
-// unsafeName says of a name that would lead out of the directory it is unpacked
-// to that it does. Nothing is unpacked here, but such an archive is a trick.
+// unsafeName is the reason not to read a member whose name would lead out of the
+// directory that it is unpacked to; "" for other names. Nothing is unpacked here, but
+// such an archive is a trick.
 func unsafeName(name string) string {
 	name = strings.TrimPrefix(name, "./")
 	drive := len(name) > 1 && name[1] == ':'
@@ -223,7 +220,7 @@ func readArchive(src Source) (tools.Document, error) {
 		b.WriteByte('\n')
 	}
 	notes := []string{tools.Count(len(all), "member")}
-	if src.Base == nil {
+	if src.Base == "" {
 		notes = append(notes, "to read one pass its name as inside")
 	}
 	return tools.Document{Kind: kind, Notes: notes, Text: b.String()}, nil
@@ -231,64 +228,65 @@ func readArchive(src Source) (tools.Document, error) {
 
 // memberOf finds a member by its name in an archive, and in archives inside it by
 // a longer one: inside "b.zip/c.csv" is c.csv of b.zip.
-func memberOf(src Source, inside string) (Source, string, error) {
-	return descend(src, strings.TrimPrefix(strings.ReplaceAll(inside, `\`, "/"), "./"), maxNested)
+func memberOf(data []byte, inside string) (name string, found []byte, note string, err error) {
+	inside = strings.TrimPrefix(strings.ReplaceAll(inside, `\`, "/"), "./")
+	for range maxNested {
+		_, all, err := members(data)
+		if err != nil {
+			return "", nil, "", err
+		}
+		var best *member
+		rest, same := "", 0
+		for i, m := range all {
+			left, below := strings.CutPrefix(inside, m.name+"/")
+			switch {
+			case strings.TrimPrefix(m.name, "./") == inside:
+				if rest != "" || best == nil {
+					same = 0
+				}
+				best, rest, same = &all[i], "", same+1
+			case below && m.why == "" && (best == nil || rest != ""):
+				best, rest = &all[i], left
+			}
+		}
+		if best == nil {
+			return "", nil, "", tools.Unreadablef("there is no member %q; read the file without inside to see what is in it", inside)
+		}
+		if data, err = best.read(); err != nil || rest == "" {
+			if same > 1 {
+				note = fmt.Sprintf("the last of %d members of this name", same)
+			}
+			return path.Base(best.name), data, note, err
+		}
+		inside = rest
+	}
+	return "", nil, "", tools.Unreadablef("inside leads through more than %d archives", maxNested)
 }
 
-func descend(src Source, inside string, deep int) (found Source, note string, err error) {
-	if deep == 0 {
-		return Source{}, "", tools.Unreadablef("inside leads through more than %d archives", maxNested)
-	}
-	_, all, err := members(src.Data)
-	if err != nil {
-		return Source{}, "", err
-	}
-	var best *member
-	rest, same := "", 0
-	for i, m := range all {
-		left, below := strings.CutPrefix(inside, m.name+"/")
-		switch {
-		case strings.TrimPrefix(m.name, "./") == inside:
-			if rest != "" || best == nil {
-				same = 0
-			}
-			best, rest, same = &all[i], "", same+1
-		case below && m.why == "" && (best == nil || rest != ""):
-			best, rest = &all[i], left
-		}
-	}
+// read unpacks a member. Its error is for the model.
+func (m *member) read() ([]byte, error) {
 	switch {
-	case best == nil:
-		return Source{}, "", tools.Unreadablef("there is no member %q; read the file without inside to see what is in it", inside)
-	case best.why == "encrypted":
-		return Source{}, "", tools.Unreadablef("its member %q is encrypted, and cannot be read without its password", best.name)
-	case best.why != "":
-		return Source{}, "", tools.Unreadablef("its member %q is not read: it is %s", best.name, strings.Replace(best.why, "a name", "one with a name", 1))
+	case m.why == "encrypted":
+		return nil, tools.Unreadablef("its member %q is encrypted, and cannot be read without its password", m.name)
+	case m.why != "":
+		return nil, tools.Unreadablef("its member %q is not read: it is %s", m.name, strings.Replace(m.why, "a name", "one with a name", 1))
 	}
-	data, err := best.open(tools.MaxFile)
+	data, err := m.open(tools.MaxFile)
 	if errors.Is(err, errUnpacksToMore) {
-		return Source{}, "", tools.Unreadablef("its member %q unpacks to more than %d MiB", best.name, tools.MaxFile>>20)
+		return nil, tools.Unreadablef("its member %q unpacks to more than %d MiB", m.name, tools.MaxFile>>20)
 	}
 	if err != nil {
-		return Source{}, "", tools.Unreadablef("its member %q cannot be unpacked, so it is cut off or damaged: %v", best.name, err)
+		return nil, tools.Unreadablef("its member %q cannot be unpacked, so it is cut off or damaged: %v", m.name, err)
 	}
-	if same > 1 {
-		note = fmt.Sprintf("the last of %d members of this name", same)
-	}
-	found = Source{Name: path.Base(best.name), Data: data}
-	if rest == "" {
-		return found, note, nil
-	}
-	return descend(found, rest, deep-1)
+	return data, nil
 }
 
 // gunzip unpacks one packed file.
-func gunzip(data []byte) ([]byte, error) {
+func gunzip(data []byte) (text []byte, err error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, tools.Unreadablef("it is a gzip file that is cut off or damaged: %v", err)
+	if err == nil {
+		text, err = readUpTo(r, tools.MaxFile)
 	}
-	text, err := readUpTo(r, tools.MaxFile)
 	if errors.Is(err, errUnpacksToMore) {
 		return nil, tools.Unreadablef("it is a gzip file that unpacks to more than %d MiB", tools.MaxFile>>20)
 	}

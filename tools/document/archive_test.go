@@ -203,7 +203,7 @@ func FuzzArchive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, inside string) {
 		readAny(t, Reader{}, Source{Name: "a.zip", Data: data})
-		if doc, err := (Reader{}).file(t.Context(), Source{Name: "a.zip", Data: data}, inside); err == nil && doc.Kind == "" {
+		if doc, err := (Reader{}).Read(t.Context(), Source{Name: "a.zip", Inside: inside, Data: data}); err == nil && doc.Kind == "" {
 			t.Error("no kind")
 		}
 		_, all, err := members(data)

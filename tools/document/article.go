@@ -24,18 +24,18 @@ const (
 
 // article makes markdown of a page's main text. Where there is none why says
 // so, and the whole page is to be shown instead.
-func (r Reader) article(src Source) (doc tools.Document, why string, err error) {
-	if r.less > 0 {
+func (q request) article() (doc tools.Document, why string, err error) {
+	if q.Less > 0 {
 		return tools.Document{}, "whole, since looking for its main text takes too much", nil
 	}
-	if len(src.Data) > maxArticleBytes {
+	if len(q.Data) > maxArticleBytes {
 		return tools.Document{}, "whole, since it is too large to look for its main text", nil
 	}
-	text, notes, err := decodeText(src.Data, src.ContentType)
-	if err != nil || !src.isPage() && (src.mediaType() != "" || !looksLikeHTML(text)) {
+	text, notes, err := decodeText(q.Data, q.ContentType)
+	if err != nil || !q.isPage() && (q.mediaType() != "" || !looksLikeHTML(text)) {
 		return tools.Document{}, "whole, since it is no web page", nil
 	}
-	doc, err = readArticle(text, src.Base)
+	doc, err = readArticle(text, q.Base)
 	var u *tools.Unreadable
 	if errors.As(err, &u) {
 		return tools.Document{}, "whole, since " + u.Why, nil
@@ -46,7 +46,7 @@ func (r Reader) article(src Source) (doc tools.Document, why string, err error) 
 
 // readArticle looks for the main text of a page. Its error is why the whole is
 // to be shown.
-func readArticle(text string, base *url.URL) (doc tools.Document, err error) {
+func readArticle(text, base string) (doc tools.Document, err error) {
 	notFound := tools.Unreadablef("its main text could not be found")
 	defer func() {
 		if p := recover(); p != nil {
@@ -62,7 +62,11 @@ func readArticle(text string, base *url.URL) (doc tools.Document, err error) {
 	}
 	parser := readability.NewParser()
 	parser.MaxElemsToParse, parser.Logger = maxArticleElements, slog.New(slog.DiscardHandler)
-	article, err := parser.ParseAndMutate(root, base)
+	address, err := url.Parse(base)
+	if err != nil {
+		return tools.Document{}, notFound
+	}
+	article, err := parser.ParseAndMutate(root, address)
 	if err != nil || article.Node == nil {
 		return tools.Document{}, notFound
 	}
@@ -72,7 +76,11 @@ func readArticle(text string, base *url.URL) (doc tools.Document, err error) {
 		return tools.Document{}, notFound
 	}
 	var head strings.Builder
-	for _, line := range [][2]string{{"title", article.Title}, {"byline", article.Byline}, {"date", day(article.PublishedTime)}} {
+	date := ""
+	if article.PublishedTime != nil {
+		date = article.PublishedTime.Format(time.DateOnly)
+	}
+	for _, line := range [][2]string{{"title", article.Title}, {"byline", article.Byline}, {"date", date}} {
 		if value := tools.OneLine(line[1]); value != "" {
 			fmt.Fprintf(&head, "%s: %s\n", line[0], strings.ToValidUTF8(value, "\ufffd"))
 		}
@@ -96,11 +104,4 @@ func work(n *html.Node, depth int) (sum int) {
 		}
 	}
 	return sum
-}
-
-func day(at *time.Time) string {
-	if at == nil {
-		return ""
-	}
-	return at.Format(time.DateOnly)
 }

@@ -11,8 +11,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"mime"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -22,150 +22,169 @@ import (
 )
 
 // readable is what the readers know, for messages.
-const readable = "csv, tsv, xlsx, ods, pdf, docx, odt, pptx, odp, html, xml, json, txt, md, program source and other text, and zip, tar and gz archives"
+const readable = "csv, tsv, xlsx, ods, pdf, docx, odt, pptx, odp, html, xml, json, txt, md, " +
+	"program source and other text, and zip, tar and gz archives"
 
-// source is a file or an HTTP body before it is read.
+// Source is a file or an HTTP body before it is read.
 type Source struct {
-	Name        string   // with its extension, or ""
-	ContentType string   // what the server said, "" for files
-	Base        *url.URL // where it came from, nil for files; web pages become markdown
-	Data        []byte
+	Name        string `json:"name,omitzero"`         // with its extension, or ""
+	ContentType string `json:"content_type,omitzero"` // from the server, "" for files
+	Base        string `json:"base,omitzero"`         // its address, "" for files; web pages become markdown
+	Mode        string `json:"mode,omitzero"`         // of web_fetch: ModePage if it is ""
+	Inside      string `json:"inside,omitzero"`       // the member of an archive to read; "." lists an office file
+	Data        []byte `json:"-"`
 }
 
-// here turns src, or a member of it, into text in this process. It goes by what the
-// bytes are; name and content type only decide between kinds of text. Its error is an
-// *unreadable unless ctx is done or the machinery broke.
-func (r Reader) here(ctx context.Context, src Source, mode, inside string) (tools.Document, error) {
+// answer converts the document in this process. It goes by the bytes; name and content
+// type only decide between kinds of text. Its error is a [tools.Unreadable] unless ctx
+// is done or the machinery broke.
+func (q request) answer(ctx context.Context) (tools.Document, error) {
+	if q.Format == formatPage {
+		return drawPage(ctx, q.Program, q.Data)
+	}
 	note := ""
-	switch inside {
+	switch q.Inside {
 	case "":
 	case ".":
-		return readArchive(src)
+		return readArchive(q.Source)
 	default:
 		var err error
-		if src, note, err = memberOf(src, inside); err != nil {
+		if q.Name, q.Data, note, err = memberOf(q.Data, q.Inside); err != nil {
 			return tools.Document{}, &tools.Unreadable{Why: tools.Plain(err)}
 		}
+		q.ContentType, q.Base = "", ""
 	}
-	doc, err := r.inMode(ctx, src, mode)
+	doc, err := q.inMode(ctx)
 	if err == nil && note != "" {
 		doc.Notes = append(doc.Notes, note)
 	}
 	return doc, err
 }
 
-// whole turns all of src into text.
-func (r Reader) whole(ctx context.Context, src Source) (tools.Document, error) {
-	if len(src.Data) == 0 {
-		return tools.Document{}, tools.Unreadablef("it is empty (0 bytes)")
+// whole converts all of the document.
+func (q request) whole(ctx context.Context) (tools.Document, error) {
+	if len(q.Data) == 0 {
+		return tools.Document{}, errEmpty
 	}
-	doc, err := src.read(ctx, r)
-	if ctx.Err() != nil {
-		return tools.Document{}, ctx.Err()
-	}
+	doc, err := q.read(ctx)
 	var u *tools.Unreadable
 	switch {
-	case errors.Is(err, errExhausted):
-		return tools.Document{}, err
-	case errors.As(err, &u):
+	case ctx.Err() != nil:
+		return tools.Document{}, ctx.Err()
+	case err != nil && !errors.Is(err, errExhausted) && errors.As(err, &u):
 		return tools.Document{}, &tools.Unreadable{Why: tools.Plain(u)}
 	case err != nil:
 		return tools.Document{}, err
 	}
 	doc = doc.Clipped()
-	if src.Base == nil && src.misnamed(doc.Kind) {
+	if q.Base == "" && q.misnamed(doc.Kind) {
 		doc.Notes = append(doc.Notes, "in spite of its name")
 	}
 	return doc, nil
 }
 
-// misnamed reports whether a file's name says that it is something else.
-func (src Source) misnamed(kind string) bool {
-	switch ext := src.extension(); kind {
-	case "pdf":
-		return ext != "" && ext != ".pdf"
-	case "xlsx", "docx", "pptx":
-		return ext != "" && ext != "."+kind && ext != "."+kind[:3]+"m"
-	case "odt", "ods", "odp":
-		return ext != "" && ext != "."+kind
-	default:
-		return slices.Contains([]string{".pdf", ".xlsx", ".xlsm", ".docx", ".docm", ".pptx", ".pptm", ".odt", ".ods", ".odp"}, ext)
-	}
+var errEmpty = tools.Unreadablef("it is empty (0 bytes)")
+
+// kindOf is the kind of document that an extension promises.
+var kindOf = map[string]string{
+	".pdf": "pdf", ".xlsx": "xlsx", ".xlsm": "xlsx", ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".pptm": "pptx",
+	".odt": "odt", ".ods": "ods", ".odp": "odp",
 }
 
-func (src Source) read(ctx context.Context, r Reader) (tools.Document, error) {
-	head := src.Data[:min(len(src.Data), 1024)]
-	detected := mimetype.Detect(src.Data)
+// misnamed reports whether a document is not what its file's name says.
+func (src Source) misnamed(kind string) bool {
+	ext := src.extension()
+	promised, known := kindOf[ext]
+	if slices.Contains(slices.Collect(maps.Values(kindOf)), kind) {
+		return ext != "" && promised != kind
+	}
+	return known
+}
+
+func (q request) read(ctx context.Context) (tools.Document, error) {
+	detected := mimetype.Detect(q.Data)
 	if detected.Is("application/octet-stream") {
-		src.Data = withMark(src.Data)
-		detected = mimetype.Detect(src.Data)
+		q.Data = withMark(q.Data)
+		detected = mimetype.Detect(q.Data)
 	}
 	switch {
-	case isPDF(src.Data):
-		return r.read(ctx, "pdf", src.Data)
-	case archiveKind(src.Data) != "":
-		return src.readPacked(ctx, r)
-	case bytes.HasPrefix(head, []byte("\xd0\xcf\x11\xe0")):
-		return tools.Document{}, tools.Unreadablef("it is an encrypted office file or one of the old binary kind (%s), and cannot be read; readable are %s", detected, readable)
-	case src.Base == nil && tools.IsMedia(src.Data, detected): // of the workspace, where other tools can have a look
-		return tools.AboutMedia(src.Data, detected)
-	case isText(detected) || src.isPage():
-		return r.readText(src)
+	case isPDF(q.Data):
+		return q.byLibrary(ctx, "pdf")
+	case archiveKind(q.Data) != "":
+		return q.readPacked(ctx)
+	case bytes.HasPrefix(q.Data, []byte("\xd0\xcf\x11\xe0")):
+		return tools.Document{}, tools.Unreadablef("it is an encrypted office file or one of the old binary kind (%s), "+
+			"and cannot be read; readable are %s", detected, readable)
+	case q.Base == "" && tools.IsMedia(q.Data, detected): // of the workspace, where other tools can have a look
+		return tools.AboutMedia(q.Data, detected)
+	case isText(detected) || q.isPage():
+		return q.readText()
 	}
 	return tools.Document{}, tools.Unreadablef("it is of type %s, which cannot be read; readable are %s", detected, readable)
 }
 
-// readPacked reads an office file, lists an archive, and looks through gzip.
-func (src Source) readPacked(ctx context.Context, r Reader) (tools.Document, error) {
-	switch archiveKind(src.Data) {
+// byLibrary reads a document with poppler or the library for its format.
+func (q request) byLibrary(ctx context.Context, format string) (tools.Document, error) {
+	if q.Less > 0 {
+		return tools.Document{}, errExhausted
+	}
+	if format == "pdf" && len(q.Program) > 0 {
+		return readByPoppler(ctx, q.Program, q.Data)
+	}
+	read := map[string]func(context.Context, []byte) (tools.Document, error){
+		"pdf": readPDF, "xlsx": readSheets, "docx": readDocx, "pptx": readPptx, "odf": readODF,
+	}[format]
+	return read(ctx, q.Data)
+}
+
+// readPacked reads an office file, lists an archive, and reads what is in a gzip file.
+func (q request) readPacked(ctx context.Context) (tools.Document, error) {
+	switch archiveKind(q.Data) {
 	case "gzip":
-		data, err := gunzip(src.Data)
+		data, err := gunzip(q.Data)
 		if err != nil {
 			return tools.Document{}, err
 		}
-		switch archiveKind(data) {
-		case "gzip":
+		switch kind := archiveKind(data); {
+		case kind == "gzip":
 			return tools.Document{}, tools.Unreadablef("it is a gzip file in a gzip file, which cannot be read")
-		case "tar":
-			return readArchive(src)
-		}
-		if len(data) == 0 {
+		case kind == "tar":
+			return readArchive(q.Source)
+		case len(data) == 0:
 			return tools.Document{}, tools.Unreadablef("it is a gzip file with nothing in it")
 		}
-		src.ContentType, src.Data = "", data
-		doc, err := src.read(ctx, r)
+		q.ContentType, q.Data = "", data
+		doc, err := q.read(ctx)
 		doc.Notes = append(doc.Notes, "unpacked from gzip")
 		return doc, err
 	case "zip":
-		kind, err := zipKind(src.Data)
+		format, err := officeFormat(q.Data)
 		if err != nil {
 			return tools.Document{}, err
 		}
-		if kind != "" {
-			return r.read(ctx, kind, src.Data)
+		if format != "" {
+			return q.byLibrary(ctx, format)
 		}
 	}
-	return readArchive(src)
+	return readArchive(q.Source)
 }
 
-// zipKind tells an office file from other archives by the parts inside: it is
+// officeFormat tells an office file from other archives by the parts inside: it is
 // the name of its reader, "" for an archive.
-func zipKind(data []byte) (string, error) {
+func officeFormat(data []byte) (string, error) {
 	z, err := OpenZip(data)
 	if err != nil {
 		return "", err
 	}
+	formats := map[string]string{"xl/workbook.xml": "xlsx", "word/document.xml": "docx", "ppt/presentation.xml": "pptx"}
 	for _, f := range z.File {
-		switch partName(f.Name) {
-		case "xl/workbook.xml":
-			return "xlsx", nil
-		case "word/document.xml":
-			return "docx", nil
-		case "ppt/presentation.xml":
-			return "pptx", nil
-		case "xl/workbook.bin":
+		name := partName(f.Name)
+		switch {
+		case formats[name] != "":
+			return formats[name], nil
+		case name == "xl/workbook.bin":
 			return "", tools.Unreadablef("it is an xlsb workbook, which cannot be read; saved as xlsx it can")
-		case "mimetype":
+		case name == "mimetype":
 			if mime, err := Unpack(f, 200); err == nil && odfKind(string(mime)) != "" {
 				return "odf", nil
 			}
@@ -174,21 +193,19 @@ func zipKind(data []byte) (string, error) {
 	return "", nil
 }
 
-// isPDF looks for the header, which may stand behind something else; a text
-// that only speaks of one has no end mark.
+// isPDF looks for the header, which may be behind something else; a text
+// that only mentions one has no end mark.
 func isPDF(data []byte) bool {
 	header := []byte("%PDF-")
-	return bytes.HasPrefix(data, header) || bytes.Contains(data[:min(len(data), 1024)], header) && bytes.Contains(data, []byte("startxref"))
+	return bytes.HasPrefix(data, header) ||
+		bytes.Contains(data[:min(len(data), 1024)], header) && bytes.Contains(data, []byte("startxref"))
 }
 
 // isText goes by the detector, which takes every mention of a PDF header for a
 // PDF.
 func isText(m *mimetype.MIME) bool {
-	if m.Is("application/pdf") {
-		return true
-	}
 	for ; m != nil; m = m.Parent() {
-		if m.Is("text/plain") {
+		if m.Is("text/plain") || m.Is("application/pdf") {
 			return true
 		}
 	}
@@ -212,5 +229,5 @@ func (src Source) mediaType() string {
 // isPage reports whether a server calls this a web page.
 func (src Source) isPage() bool {
 	media := src.mediaType()
-	return src.Base != nil && (media == "text/html" || media == "application/xhtml+xml")
+	return src.Base != "" && (media == "text/html" || media == "application/xhtml+xml")
 }

@@ -42,7 +42,7 @@ func TestEncodings(t *testing.T) {
 		data, err := test.encoding.NewEncoder().Bytes([]byte(test.text))
 		must(t, err)
 		for _, name := range []string{"a.txt", "a.csv", "a.xml"} {
-			doc, err := Reader{}.convert(t.Context(), Source{Name: name, Data: data})
+			doc, err := Reader{}.Read(t.Context(), Source{Name: name, Data: data})
 			if err != nil || doc.Text != test.text {
 				t.Errorf("%s: %q, %v, %q", test.note, doc.Text, err, doc.Notes)
 			}
@@ -57,22 +57,22 @@ func TestEncodings(t *testing.T) {
 		"\x1b$B9A\x1b(B, \x1b$B:#F|\x1b(B.\n": "港, 今日.\n",
 		"a \x1b[1mbold\x1b[0m":                "a \x1b[1mbold\x1b[0m",
 	} {
-		if doc, err := (Reader{}).convert(t.Context(), Source{Name: "a.txt", Data: []byte(data)}); err != nil || doc.Text != want {
+		if doc, err := (Reader{}).Read(t.Context(), Source{Name: "a.txt", Data: []byte(data)}); err != nil || doc.Text != want {
 			t.Errorf("%q: %q, %v, %q", data, doc.Text, err, doc.Notes)
 		}
 	}
-	doc, err := (Reader{}).convert(t.Context(), Source{Name: "a.tsv", Data: []byte("5\" disk\t1\n\"open\t2\n7\n")})
+	doc, err := (Reader{}).Read(t.Context(), Source{Name: "a.tsv", Data: []byte("5\" disk\t1\n\"open\t2\n7\n")})
 	if err != nil || !slices.Contains(doc.Notes, "3 rows counting the first") || !slices.Contains(doc.Notes, "1 to 2 columns") {
 		t.Errorf("%v, %q", err, doc.Notes)
 	}
 	long := strings.Repeat("Сегодня ясная погода, паром отходит в полдень.\n", 5000)
 	data, err := charmap.KOI8R.NewEncoder().Bytes([]byte(long))
 	must(t, err)
-	if doc, err := (Reader{}).convert(t.Context(), Source{Data: data}); err != nil || doc.Text != long {
+	if doc, err := (Reader{}).Read(t.Context(), Source{Data: data}); err != nil || doc.Text != long {
 		t.Errorf("long text: %v, %q", err, doc.Notes)
 	}
 	for _, binary := range []string{"\x00\x01\x00\x02\x00\x03\x00\x04", "\x01\x00\x02\x00\x03\x00\x04\x00", "a\x00\x00\x00b\x00\x00\x00"} {
-		if doc, err := (Reader{}).convert(t.Context(), Source{Data: []byte(binary)}); err == nil {
+		if doc, err := (Reader{}).Read(t.Context(), Source{Data: []byte(binary)}); err == nil {
 			t.Errorf("%q is read as %q", binary, doc.Text)
 		}
 	}

@@ -54,7 +54,7 @@ func parent() error {
 		return err
 	}
 	data, before := hostileTexts()[os.Args[2]], peakOf("self")
-	_, err = Reader{Child: []string{executable, "child-convert"}}.convert(context.Background(), Source{Name: os.Args[2], Data: data})
+	_, err = Reader{Child: []string{executable, "child-convert"}}.Read(context.Background(), Source{Name: os.Args[2], Data: data})
 	var why *tools.Unreadable
 	if err != nil && !errors.As(err, &why) {
 		return err
@@ -123,7 +123,7 @@ func parentOfSleep() error {
 	}
 	r := Reader{Child: []string{executable, "child-convert"}}
 	q := request{Format: formatPage, Program: []string{"/bin/sleep", "1000"}}
-	go func() { _, _ = r.attempts(context.Background(), q, nil) }()
+	go func() { _, _ = r.attempts(context.Background(), q) }()
 	reader, program := 0, 0
 	for program == 0 {
 		time.Sleep(10 * time.Millisecond)
@@ -166,8 +166,8 @@ func TestReadOnce(t *testing.T) {
 	r, calls := Reader{Memory: new(Memory)}, 0
 	for range 3 {
 		for _, want := range []error{nil, errExhausted} {
-			q := request{Format: formatFile, Name: fmt.Sprint(want)}
-			doc, err := r.Memory.recall(q, []byte("data"), func() (tools.Document, error) {
+			q := request{Format: formatFile, Source: Source{Name: fmt.Sprint(want), Data: []byte("data")}}
+			doc, err := r.Memory.recall(q, func() (tools.Document, error) {
 				calls++
 				return tools.Document{Kind: "text", Text: "a"}, want
 			})
@@ -180,13 +180,14 @@ func TestReadOnce(t *testing.T) {
 		t.Errorf("read %d times", calls)
 	}
 	for i := range 2 * maxRemembered {
-		_, _ = r.Memory.recall(request{}, fmt.Append(nil, i), func() (tools.Document, error) { return tools.Document{Text: strings.Repeat("a", maxMemory/100)}, nil })
+		_, _ = r.Memory.recall(request{Source: Source{Data: fmt.Append(nil, i)}}, func() (tools.Document, error) { return tools.Document{Text: strings.Repeat("a", maxMemory/100)}, nil })
 	}
 	if len(r.Memory.known) != len(r.Memory.order) || r.Memory.bytes > maxMemory || len(r.Memory.known) > maxRemembered {
 		t.Errorf("%d documents, %d bytes", len(r.Memory.known), r.Memory.bytes)
 	}
-	_, err := r.Memory.recall(request{}, []byte("ends"), func() (tools.Document, error) { return tools.Document{}, context.Canceled })
-	if _, again := r.Memory.recall(request{}, []byte("ends"), func() (tools.Document, error) { return tools.Document{}, nil }); err == nil || again != nil {
+	ends := request{Source: Source{Data: []byte("ends")}}
+	_, err := r.Memory.recall(ends, func() (tools.Document, error) { return tools.Document{}, context.Canceled })
+	if _, again := r.Memory.recall(ends, func() (tools.Document, error) { return tools.Document{}, nil }); err == nil || again != nil {
 		t.Errorf("an end is remembered: %v, %v", err, again)
 	}
 }

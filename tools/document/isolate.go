@@ -6,10 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/child"
-	"github.com/gaia-harness/gaia/tools"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
 	"runtime/debug"
@@ -18,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/child"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/go-json-experiment/json"
 )
 
@@ -33,9 +32,6 @@ type Reader struct {
 	Child   []string
 	Poppler *Poppler
 	Memory  *Memory
-
-	program []string // in the child: the command line of pdftotext
-	less    int      // attempts that ran out before, each of which costs a part of the result
 }
 
 // Limits of reading one document in a child.
@@ -62,19 +58,14 @@ func childLimits() limits { return limits{memory: 2 << 30, cpu: 60} }
 // of the program that it starts it bounds the memory of all.
 var children = make(chan struct{}, maxChildren)
 
-// What goes to the child is a request as one line of JSON and then the document;
-// what comes back is a reply as JSON.
+// request is what goes to the child as one line of JSON, before the document. A
+// reply comes back as JSON.
 type request struct {
-	Format      string   `json:"format"`            // formatFile or formatPage
-	Size        int      `json:"size"`              // of the document, in bytes
-	Program     []string `json:"program,omitempty"` // command line of poppler's program
-	Name        string   `json:"name,omitzero"`     // of the file, see source
-	ContentType string   `json:"content_type,omitzero"`
-	Web         bool     `json:"web,omitzero"`    // it comes from Base
-	Base        string   `json:"base,omitzero"`   // address of a web page
-	Mode        string   `json:"mode,omitzero"`   // of web_fetch
-	Inside      string   `json:"inside,omitzero"` // of an archive
-	Less        int      `json:"less,omitzero"`   // attempts that ran out before
+	Format  string   `json:"format"`            // formatFile or formatPage
+	Size    int      `json:"size"`              // of the document, in bytes
+	Program []string `json:"program,omitempty"` // command line of poppler's program
+	Less    int      `json:"less,omitzero"`     // attempts that ran out before, each of which costs a part of the result
+	Source
 }
 
 // reply has a kind or an error.
@@ -90,60 +81,45 @@ var (
 	errNoAnswer  = &tools.Unreadable{Why: "its reader gave no usable answer"}
 )
 
-// formatFile asks for what [Reader.here] makes of a file or of what came over HTTP.
+// formatFile asks for the text of a file, or of what came over HTTP.
 const formatFile = "file"
 
-// convert reads src as read_file does.
-func (r Reader) convert(ctx context.Context, src Source) (tools.Document, error) {
-	return r.open(ctx, src, "", "")
-}
-
-// convertAs is convert in one of the modes of web_fetch.
-func (r Reader) ConvertAs(ctx context.Context, mode string, src Source) (tools.Document, error) {
-	return r.open(ctx, src, mode, "")
-}
-
-// file reads a file, or a member of it.
-func (r Reader) file(ctx context.Context, src Source, inside string) (tools.Document, error) {
-	return r.open(ctx, src, "", inside)
-}
-
-// open reads src, or a member of it, in one of the modes of web_fetch: in a child
-// unless it is small and simple.
-func (r Reader) open(ctx context.Context, src Source, mode, inside string) (doc tools.Document, err error) {
-	if r.program, err = r.Poppler.textCommand(); err != nil {
+// Read converts a document, or a member of it, to text: in a child unless it is small
+// and simple.
+func (r Reader) Read(ctx context.Context, src Source) (tools.Document, error) {
+	program, err := r.Poppler.textCommand()
+	if err != nil {
 		return tools.Document{}, err
 	}
-	if len(r.Child) == 0 || inside == "" && src.isSmall() {
-		doc, err = r.here(ctx, src, mode, inside)
-	} else {
-		doc, err = r.inChild(ctx, src, mode, inside)
+	q := request{Format: formatFile, Program: program, Source: src}
+	read := q.answer
+	if len(r.Child) > 0 && (src.Inside != "" || !src.isSmall()) {
+		read = func(ctx context.Context) (tools.Document, error) { return r.inChild(ctx, q) }
 	}
+	doc, err := read(ctx)
 	if err == nil && doc.Kind == "pdf" && r.Poppler.draws() && strings.Contains(doc.Text, noText) {
 		doc.Notes = append(slices.Clip(doc.Notes), "describe_image, where it is offered, looks at a page without text")
 	}
 	return doc, err
 }
 
-// inChild is open by a child.
-func (r Reader) inChild(ctx context.Context, src Source, mode, inside string) (tools.Document, error) {
-	q := request{Format: formatFile, Size: len(src.Data), Program: r.program, Mode: mode, Inside: inside,
-		Name: strings.ToValidUTF8(src.Name[max(0, len(src.Name)-maxName):], "\ufffd"), ContentType: strings.ToValidUTF8(src.ContentType[:min(len(src.ContentType), maxName)], "\ufffd")}
-	if len(inside) > maxInside {
-		return tools.Document{}, tools.Unreadablef("there is no member with a name of %d bytes; read the file without inside to see what is in it", len(inside))
+// inChild is Read by a child. What comes from outside is cut to what a request holds.
+func (r Reader) inChild(ctx context.Context, q request) (tools.Document, error) {
+	if len(q.Inside) > maxInside {
+		return tools.Document{}, tools.Unreadablef("there is no member with a name of %d bytes; "+
+			"read the file without inside to see what is in it", len(q.Inside))
 	}
-	if src.Base != nil {
-		q.Web = true
-		if address := src.Base.String(); len(address) <= maxBase {
-			q.Base = address
-		}
+	q.Name = strings.ToValidUTF8(q.Name[max(0, len(q.Name)-maxName):], "\ufffd")
+	q.ContentType = strings.ToValidUTF8(q.ContentType[:min(len(q.ContentType), maxName)], "\ufffd")
+	if len(q.Base) > maxBase {
+		q.Base = tools.Origin(q.Base)
 	}
-	return r.Memory.recall(q, src.Data, func() (tools.Document, error) { return r.attempts(ctx, q, src.Data) })
+	return r.Memory.recall(q, func() (tools.Document, error) { return r.attempts(ctx, q) })
 }
 
 // attempts has a child read a document, and another one less of it where the first ran
 // out of memory or time.
-func (r Reader) attempts(ctx context.Context, q request, data []byte) (tools.Document, error) {
+func (r Reader) attempts(ctx context.Context, q request) (tools.Document, error) {
 	select {
 	case children <- struct{}{}:
 		defer func() { <-children }()
@@ -152,7 +128,7 @@ func (r Reader) attempts(ctx context.Context, q request, data []byte) (tools.Doc
 	}
 	most := 1
 	switch {
-	case q.Format == formatPage || q.Inside == "" && isPDF(data):
+	case q.Format == formatPage || q.Inside == "" && isPDF(q.Data):
 		most = 0
 	case q.Mode == ModeArticle:
 		most = 2
@@ -163,51 +139,12 @@ func (r Reader) attempts(ctx context.Context, q request, data []byte) (tools.Doc
 		if q.Less < most {
 			left /= 2
 		}
-		doc, err := r.ask(ctx, left, q, data)
+		doc, err := r.ask(ctx, left, q)
 		if q.Less == most || !errors.Is(err, errExhausted) {
 			return doc, err
 		}
 		q.Less++
 	}
-}
-
-// answer is what is made of a document, in the process that calls it.
-func (q request) answer(ctx context.Context, data []byte) (tools.Document, error) {
-	if q.Format == formatPage {
-		return drawPage(ctx, q.Program, data)
-	}
-	src := Source{Name: q.Name, ContentType: q.ContentType, Data: data}
-	if q.Web {
-		base, err := url.Parse(q.Base)
-		if err != nil {
-			return tools.Document{}, tools.Unreadablef("its address cannot be parsed: %v", err)
-		}
-		src.Base = base
-	}
-	return Reader{program: q.Program, less: q.Less}.here(ctx, src, q.Mode, q.Inside)
-}
-
-// read reads a document with poppler or the library for its format.
-func (r Reader) read(ctx context.Context, format string, data []byte) (tools.Document, error) {
-	if r.less > 0 {
-		return tools.Document{}, errExhausted
-	}
-	switch format {
-	case "pdf":
-		if len(r.program) > 0 {
-			return readByPoppler(ctx, r.program, data)
-		}
-		return readPDF(ctx, data)
-	case "xlsx":
-		return readSheets(ctx, data)
-	case "docx":
-		return readDocx(ctx, data)
-	case "pptx":
-		return readPptx(ctx, data)
-	case "odf":
-		return readODF(ctx, data)
-	}
-	return tools.Document{}, fmt.Errorf("there is no reader for the format %q", format)
 }
 
 // smallText bounds, in bytes, the text that is read in this process: a child takes
@@ -221,10 +158,10 @@ func (src Source) isSmall() bool {
 		return false
 	}
 	if _, picture := tools.FormatOf(src.Data); picture {
-		return src.Base == nil // its header is read
+		return src.Base == "" // its header is read
 	}
 	ext := src.extension()
-	page := src.Base != nil || ext == ".html" || ext == ".htm" || ext == ".xhtml"
+	page := src.Base != "" || ext == ".html" || ext == ".htm" || ext == ".xhtml"
 	return !page || isSimple(src.Data)
 }
 
@@ -250,7 +187,8 @@ func isSimple(page []byte) bool {
 
 // ask has a child read a document. However the child ends, its error is for the
 // model; only a child that cannot be started is a fault of the machinery.
-func (r Reader) ask(ctx context.Context, timeout time.Duration, q request, data []byte) (tools.Document, error) {
+func (r Reader) ask(ctx context.Context, timeout time.Duration, q request) (tools.Document, error) {
+	q.Size = len(q.Data)
 	head, err := json.Marshal(q)
 	if err != nil {
 		return tools.Document{}, fmt.Errorf("writing the request to the reader: %w", err)
@@ -259,14 +197,14 @@ func (r Reader) ask(ctx context.Context, timeout time.Duration, q request, data 
 	defer cancel()
 	cmd := exec.CommandContext(limited, r.Child[0], r.Child[1:]...)
 	cmd.Env = []string{}
-	cmd.Stdin = io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(data))
+	cmd.Stdin = io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(q.Data))
 	cmd.WaitDelay = 5 * time.Second // for pipes that someone else holds open
 	child.Group(cmd)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return tools.Document{}, fmt.Errorf("starting the reader of documents: %w", err)
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
+	if err != nil {
 		return tools.Document{}, fmt.Errorf("starting the reader of documents: %w", err)
 	}
 	text, _ := io.ReadAll(io.LimitReader(stdout, childReply+1)) // what broke off is no reply
@@ -308,11 +246,11 @@ func convertLimited(in io.Reader, out io.Writer, l limits) error {
 	if err := l.apply(); err != nil {
 		return fmt.Errorf("limiting the reader of documents: %w", err)
 	}
-	r, data, err := readRequest(in)
+	q, err := readRequest(in)
 	if err != nil {
 		return fmt.Errorf("reading a request: %w", err)
 	}
-	doc, err := r.answer(context.Background(), data)
+	doc, err := q.answer(context.Background())
 	answer := reply{Error: tools.Plain(err)}
 	if err == nil {
 		doc = doc.Clipped()
@@ -328,23 +266,21 @@ func convertLimited(in io.Reader, out io.Writer, l limits) error {
 	return nil
 }
 
-func readRequest(in io.Reader) (r request, data []byte, err error) {
+func readRequest(in io.Reader) (q request, err error) {
 	b := bufio.NewReaderSize(in, maxRequest)
 	head, err := b.ReadSlice('\n')
 	if err != nil {
-		return request{}, nil, err
+		return request{}, err
 	}
-	if err := json.Unmarshal(head, &r, json.RejectUnknownMembers(true)); err != nil {
-		return request{}, nil, err
+	if err := json.Unmarshal(head, &q, json.RejectUnknownMembers(true)); err != nil {
+		return request{}, err
 	}
-	if r.Format != formatFile && r.Format != formatPage || r.Size < 0 || r.Size > tools.MaxFile {
-		return request{}, nil, fmt.Errorf("no such format or size: %q, %d", r.Format, r.Size)
+	if q.Format != formatFile && q.Format != formatPage || q.Size < 0 || q.Size > tools.MaxFile {
+		return request{}, fmt.Errorf("no such format or size: %q, %d", q.Format, q.Size)
 	}
-	data = make([]byte, r.Size)
-	if _, err := io.ReadFull(b, data); err != nil {
-		return request{}, nil, err
-	}
-	return r, data, nil
+	q.Data = make([]byte, q.Size)
+	_, err = io.ReadFull(b, q.Data)
+	return q, err
 }
 
 // apply limits this process. The operating system stops the one huge allocation,

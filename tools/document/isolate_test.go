@@ -110,7 +110,7 @@ func TestChildReadsLarge(t *testing.T) {
 		"b.xlsx": b.Bytes(),
 		"a.pdf":  files.OnePage("BT /F1 10 Tf (beside it) Tj ET", "", "<< /Type /Font >>", files.PdfStreamObject("/Subtype /Image", picture)),
 	} {
-		doc, err := childReader(t, "child-convert").convert(t.Context(), Source{Name: name, Data: data})
+		doc, err := childReader(t, "child-convert").Read(t.Context(), Source{Name: name, Data: data})
 		if err != nil {
 			t.Errorf("%s, %d bytes: %v", name, len(data), err)
 		}
@@ -224,7 +224,7 @@ func TestChildFails(t *testing.T) {
 			timeout = 100 * time.Millisecond
 		}
 		data := bytes.Repeat([]byte("x"), 1<<20) // more than a pipe holds: a child need not take it
-		_, err := childReader(t, test.args...).ask(t.Context(), timeout, request{Format: formatFile, Size: len(data)}, data)
+		_, err := childReader(t, test.args...).ask(t.Context(), timeout, request{Format: formatFile, Source: Source{Data: data}})
 		var u *tools.Unreadable
 		if !errors.As(err, &u) || tools.Plain(u) != test.want || !utf8.ValidString(u.Why) {
 			t.Errorf("%q: %v, want %q", test.args, err, test.want)
@@ -236,7 +236,7 @@ func TestChildFails(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	doc, err := childReader(t, "child-environment").ask(t.Context(), time.Minute, request{}, nil)
+	doc, err := childReader(t, "child-environment").ask(t.Context(), time.Minute, request{})
 	if err != nil || doc.Text != "0 variables" {
 		t.Errorf("environment: %q, %v", doc.Text, err)
 	}
@@ -245,7 +245,7 @@ func TestChildFails(t *testing.T) {
 // What is wrong on our side is no fault of the document.
 func TestChildCannotStart(t *testing.T) {
 	var u *tools.Unreadable
-	_, err := Reader{Child: []string{"/nonexistent/reader"}}.convert(t.Context(), Source{Data: files.MakePDF("a")})
+	_, err := Reader{Child: []string{"/nonexistent/reader"}}.Read(t.Context(), Source{Data: files.MakePDF("a")})
 	if err == nil || errors.As(err, &u) {
 		t.Errorf("no such program: %v", err)
 	}
@@ -260,13 +260,13 @@ func TestNothingOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	for _, data := range [][]byte{files.MakeBook(t), files.ZipBomb(t, 128<<20), files.ZipBomb(t, 100), files.MakePDF("a")} {
-		_, _ = Reader{}.convert(t.Context(), Source{Data: data}) // what comes of it is tested elsewhere
+		_, _ = Reader{}.Read(t.Context(), Source{Data: data}) // what comes of it is tested elsewhere
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	if runtime.GOOS == "linux" || runtime.GOOS == "darwin" {
-		doc, err := childReader(t, "child-writes", dir+"/file").ask(t.Context(), time.Minute, request{}, nil)
+		doc, err := childReader(t, "child-writes", dir+"/file").ask(t.Context(), time.Minute, request{})
 		if err != nil || doc.Text != "refused" {
 			t.Errorf("a child that writes: %q, %v", doc.Text, err)
 		}
@@ -278,8 +278,8 @@ func TestNothingOnDisk(t *testing.T) {
 func TestConvertRefuses(t *testing.T) {
 	for _, in := range []string{"", "\n", "{}\n", `{"format":"file","size":3}` + "\nab", `{"format":"doc","size":0}` + "\n", `{"format":"file","size":-1}` + "\n",
 		`{"format":"file","size":99999999999}` + "\n", `{"format":"file","size":0,"size":0}` + "\n", `{"format":"file","size":0,"more":1}` + "\n", strings.Repeat("x", 10_000)} {
-		if r, data, err := readRequest(strings.NewReader(in)); err == nil {
-			t.Errorf("%q: %+v and %d bytes", in, r, len(data))
+		if q, err := readRequest(strings.NewReader(in)); err == nil {
+			t.Errorf("%q: %+v", in, q)
 		}
 	}
 	argv := childReader(t, "child-convert").Child
@@ -308,7 +308,7 @@ func FuzzReply(f *testing.F) {
 func BenchmarkChild(b *testing.B) {
 	c, data := childReader(b, "child-convert"), files.MakePDF("a page")
 	for b.Loop() {
-		if _, err := c.convert(b.Context(), Source{Data: data}); err != nil {
+		if _, err := c.Read(b.Context(), Source{Data: data}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -318,15 +318,15 @@ func BenchmarkChild(b *testing.B) {
 func TestSimplePages(t *testing.T) {
 	absent := Reader{Child: []string{"/nonexistent/reader"}}
 	page := func(body string) Source {
-		return Source{ContentType: "text/html", Base: mustParse(t, "http://a.example/"), Data: []byte("<html><body>" + body)}
+		return Source{ContentType: "text/html", Base: "http://a.example/", Data: []byte("<html><body>" + body)}
 	}
-	if doc, err := absent.convert(t.Context(), page(strings.Repeat("<ul><li>one</ul>", 20))); err != nil || !strings.Contains(doc.Text, "- one") {
+	if doc, err := absent.Read(t.Context(), page(strings.Repeat("<ul><li>one</ul>", 20))); err != nil || !strings.Contains(doc.Text, "- one") {
 		t.Errorf("a plain page: %q, %v", doc.Text, err)
 	}
 	for name, body := range map[string]string{
 		"quotes": strings.Repeat("<blockquote>", 60), "quotes in capitals": strings.Repeat("<BlockQuote x=1>", 60), "lists": strings.Repeat("<ul><li>", 30), "size": strings.Repeat("a ", smallPage),
 	} {
-		if _, err := absent.convert(t.Context(), page(body)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := absent.Read(t.Context(), page(body)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: read here: %v", name, err)
 		}
 	}

@@ -4,8 +4,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/tools"
 	"sync"
+
+	"github.com/gaia-harness/gaia/tools"
 )
 
 // Limits of a [Memory].
@@ -31,11 +32,12 @@ type remembered struct {
 }
 
 // recall returns what is known of a document, or else reads it.
-func (m *Memory) recall(q request, data []byte, read func() (tools.Document, error)) (tools.Document, error) {
+func (m *Memory) recall(q request, read func() (tools.Document, error)) (tools.Document, error) {
 	if m == nil {
 		return read()
 	}
-	sum := sha256.New()
+	sum, data := sha256.New(), q.Data
+	q.Data = nil
 	fmt.Fprintf(sum, "%+v\n", q)
 	sum.Write(data)
 	key := [sha256.Size]byte(sum.Sum(nil))

@@ -154,7 +154,7 @@ func TestOfficeFailures(t *testing.T) {
 			if f.kind != "docx" && (name == "many elements" || name == "bomb") {
 				continue // the parts are read by the same code, and these take long
 			}
-			doc, err := Reader{}.convert(t.Context(), Source{Name: "a." + f.kind, Data: test.data})
+			doc, err := Reader{}.Read(t.Context(), Source{Name: "a." + f.kind, Data: test.data})
 			if err == nil {
 				t.Errorf("%s, %s: no error but %q", f.kind, name, doc.Text)
 				continue
@@ -163,7 +163,7 @@ func TestOfficeFailures(t *testing.T) {
 		}
 	}
 	locked := files.Swap(t, files.MakeODT(t), "META-INF/manifest.xml", `<m:manifest xmlns:m="m"><m:file-entry><m:encryption-data/></m:file-entry></m:manifest>`)
-	_, err := Reader{}.convert(t.Context(), Source{Data: locked})
+	_, err := Reader{}.Read(t.Context(), Source{Data: locked})
 	mustHold(t, "a locked odt", fmt.Sprint(err), "it is an encrypted odt file")
 }
 
@@ -172,7 +172,7 @@ func TestRepeatedCells(t *testing.T) {
 	long.NotRaced(t)
 	cell := `<table:table-cell table:number-columns-repeated="256"><text:p>` + strings.Repeat("x", 10_000) + `</text:p></table:table-cell>`
 	rows := `<table:table-row table:number-rows-repeated="1000000">` + strings.Repeat(cell, 200) + `</table:table-row>`
-	doc, err := Reader{}.convert(t.Context(), Source{Data: files.OdfOf(t, "spreadsheet", "", `<office:spreadsheet><table:table>`+strings.Repeat(rows, 3)+`</table:table></office:spreadsheet>`)})
+	doc, err := Reader{}.Read(t.Context(), Source{Data: files.OdfOf(t, "spreadsheet", "", `<office:spreadsheet><table:table>`+strings.Repeat(rows, 3)+`</table:table></office:spreadsheet>`)})
 	must(t, err)
 	if len(doc.Text) > tools.MaxDocument {
 		t.Errorf("%d bytes", len(doc.Text))

@@ -40,7 +40,7 @@ x) Tj <20 8 0> Tj ET`, ""), "a(b) A café (in) x €\n"},
 		{"nothing but nesting", files.OnePage(strings.Repeat("[", 100000)+strings.Repeat("<<", 100000)+"BT /F1 10 Tf 72 700 Td (deep) Tj ET", ""), "deep\n"},
 	}
 	for _, test := range tests {
-		doc, err := Reader{}.convert(t.Context(), Source{Name: "a.pdf", Data: test.data})
+		doc, err := Reader{}.Read(t.Context(), Source{Name: "a.pdf", Data: test.data})
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -53,7 +53,7 @@ x) Tj <20 8 0> Tj ET`, ""), "a(b) A café (in) x €\n"},
 			t.Errorf("%s: %q, want %q", test.name, doc.Text, want)
 		}
 	}
-	doc, err := Reader{}.convert(t.Context(), Source{Data: files.MakePDF("", "")})
+	doc, err := Reader{}.Read(t.Context(), Source{Data: files.MakePDF("", "")})
 	if err != nil || fmt.Sprint(doc.Notes) != "[2 pages none with text: they are probably pictures]" {
 		t.Errorf("pictures only: %q, %v", doc.Notes, err)
 	}

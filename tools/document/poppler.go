@@ -142,12 +142,12 @@ func (r Reader) page(ctx context.Context, data []byte, page int) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	q := request{Format: formatPage, Size: len(data), Program: program}
+	q := request{Format: formatPage, Program: program, Source: Source{Data: data}}
 	var doc tools.Document
 	if len(r.Child) == 0 {
-		doc, err = q.answer(ctx, data)
+		doc, err = q.answer(ctx)
 	} else {
-		doc, err = r.attempts(ctx, q, data)
+		doc, err = r.attempts(ctx, q)
 	}
 	if err != nil {
 		return nil, err

@@ -53,13 +53,13 @@ func TestPopplerReadsAlike(t *testing.T) {
 		if name == "misnamed" {
 			src.Name = "a.txt"
 		}
-		want, err := Reader{}.convert(t.Context(), src)
+		want, err := Reader{}.Read(t.Context(), src)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for where, with := range readers {
 			with.Poppler.Pages = "" // it would have a note of its own
-			got, err := with.convert(t.Context(), src)
+			got, err := with.Read(t.Context(), src)
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(tools.Document{})); diff != "" || err != nil {
 				t.Errorf("%s, %s: %v, %s", name, where, err, diff)
 			}

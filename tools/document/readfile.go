@@ -3,9 +3,10 @@ package document
 import (
 	"context"
 	"errors"
-	"github.com/gaia-harness/gaia/tools"
 	"path"
 	"path/filepath"
+
+	"github.com/gaia-harness/gaia/tools"
 )
 
 type readFileArgs struct {
@@ -18,14 +19,17 @@ type readFileArgs struct {
 // NewReadFile makes read_file, which reads a file of the workspace.
 func NewReadFile(reader Reader) tools.Tool {
 	return tools.Define(tools.Definition[readFileArgs]{Name: "read_file",
-		Description: "Reads a file of the workspace as text: csv, tsv, xlsx and ods (every sheet, with formulas), pdf, docx and odt (with notes and comments), pptx and odp (with speaker notes), html, xml, json, program source and other text in any encoding. Lists zip, tar and gz archives, and reads what is inside them. Long ones come in pages; find looks inside.",
+		Description: "Reads a file of the workspace as text: csv, tsv, xlsx and ods (every sheet, with formulas), " +
+			"pdf, docx and odt (with notes and comments), pptx and odp (with speaker notes), html, xml, json, " +
+			"program source and other text in any encoding. Lists zip, tar and gz archives, and reads what is inside them. " +
+			"Long ones come in pages; find looks inside.",
 		Run: func(ctx context.Context, env *tools.Env, a readFileArgs) (tools.Output, error) {
 			data, err := env.ReadFile(a.Path)
 			if err != nil {
 				return tools.Failed("cannot read %q: %v", a.Path, err), nil
 			}
 			title := tools.PlainName(a.Path)
-			doc, err := reader.file(ctx, Source{Name: path.Base(filepath.ToSlash(a.Path)), Data: data}, a.Inside)
+			doc, err := reader.Read(ctx, Source{Name: path.Base(filepath.ToSlash(a.Path)), Inside: a.Inside, Data: data})
 			if a.Inside != "" {
 				title += ", inside it " + tools.PlainName(a.Inside)
 			}
@@ -43,7 +47,7 @@ func NewReadFile(reader Reader) tools.Tool {
 // Text returns what read_file makes of a file's bytes; where it makes nothing of
 // them, the bytes as they are. An error means that the machinery broke.
 func (r Reader) Text(ctx context.Context, name string, data []byte) (string, error) {
-	doc, err := r.convert(ctx, Source{Name: name, Data: data})
+	doc, err := r.Read(ctx, Source{Name: name, Data: data})
 	var u *tools.Unreadable
 	if errors.As(err, &u) || doc.Kind == tools.KindPicture || doc.Kind == tools.KindRecording {
 		return string(data), nil
@@ -55,11 +59,10 @@ func (r Reader) Text(ctx context.Context, name string, data []byte) (string, err
 // of a pdf, which is drawn. An *unreadable is for the model.
 func (r Reader) Picture(ctx context.Context, data []byte, inside string, page int) ([]byte, error) {
 	if inside != "" {
-		found, _, err := memberOf(Source{Data: data}, inside)
-		if err != nil {
+		var err error
+		if _, data, _, err = memberOf(data, inside); err != nil {
 			return nil, &tools.Unreadable{Why: tools.Plain(err)}
 		}
-		data = found.Data
 	}
 	switch {
 	case isPDF(data):

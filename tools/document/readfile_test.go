@@ -185,7 +185,7 @@ func TestWrongNames(t *testing.T) {
 	names := []string{"a.docx", "a.pptx", "a.odt", "a.odp", "a.ods", "a.xlsx", "a.pdf"}
 	for _, k := range kinds {
 		for _, name := range names {
-			doc, err := Reader{}.convert(t.Context(), Source{Name: name, Data: k.data})
+			doc, err := Reader{}.Read(t.Context(), Source{Name: name, Data: k.data})
 			if err != nil || doc.Kind != k.kind {
 				t.Errorf("%s as %s: %q, %v", k.kind, name, doc.Kind, err)
 			}
@@ -201,7 +201,7 @@ func TestWrongNames(t *testing.T) {
 			{strings.Repeat("text ", 1000) + "\x00", "holds NUL bytes"},
 			{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + strings.Repeat("\x00", 1000), "it is an encrypted office file or one of the old binary kind"},
 		} {
-			_, err := Reader{}.convert(t.Context(), Source{Name: name, Data: []byte(test.data)})
+			_, err := Reader{}.Read(t.Context(), Source{Name: name, Data: []byte(test.data)})
 			mustHold(t, name, fmt.Sprint(err), test.want)
 		}
 	}

@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 		{"a.odt", odt, []string{"10^(3)H_(2)\n"}},
 		{"a.html", page, []string{"10^(3) H_(2)O [[4]](#n)", "a(1) /(2)x^(2)y_(i)^(3)√(z)(w)^(1/(3))"}},
 	} {
-		doc, err := Reader{}.convert(t.Context(), Source{Name: test.name, Data: test.data})
+		doc, err := Reader{}.Read(t.Context(), Source{Name: test.name, Data: test.data})
 		must(t, err)
 		mustHold(t, test.name, doc.Text, test.want...)
 	}
@@ -66,7 +66,7 @@ func TestShownOtherwise(t *testing.T) {
 		{"a.html", page, []string{"a[hidden: b][hidden: *c*]", "- [hidden: d]", "e[deleted: f][struck out: g]", "1. (number 2) x\n2. (number 1) y\n", "(number 9) v", "(number 10) w",
 			"[option: one]", "[option that is chosen: two]", "[field: three]", "[chosen] five[not chosen] six", "[field: seven]"}},
 	} {
-		doc, err := Reader{}.convert(t.Context(), Source{Name: test.name, Data: test.data})
+		doc, err := Reader{}.Read(t.Context(), Source{Name: test.name, Data: test.data})
 		must(t, err)
 		mustHold(t, test.name, doc.Text, test.want...)
 		if strings.Contains(doc.Text, "four") || strings.Contains(doc.Text, "THE END") || strings.Contains(doc.Text, "(number 3)") {
@@ -74,7 +74,7 @@ func TestShownOtherwise(t *testing.T) {
 		}
 	}
 	form := files.PdfFile("", "<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [3 0 R] >> >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>", "<< /Type /Page /Parent 2 0 R /FT /Tx /V (filled in) >>")
-	doc, err := Reader{}.convert(t.Context(), Source{Name: "a.pdf", Data: form})
+	doc, err := Reader{}.Read(t.Context(), Source{Name: "a.pdf", Data: form})
 	must(t, err)
 	if !slices.Contains(doc.Notes, "it is a form: what is filled in is not shown") {
 		t.Errorf("%q", doc.Notes)

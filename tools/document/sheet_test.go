@@ -58,7 +58,7 @@ func TestOddWorkbooks(t *testing.T) {
 		{"no such cell", files.SheetXML(t, `<row r="1"><c r="ZZZZ1"><v>1</v></c><c r="A0"><v>2</v></c></row>`), []string{"not readable"}},
 	}
 	for _, test := range tests {
-		doc, err := Reader{}.convert(t.Context(), Source{Name: "a.xlsx", Data: test.book})
+		doc, err := Reader{}.Read(t.Context(), Source{Name: "a.xlsx", Data: test.book})
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -132,7 +132,7 @@ func TestSheetPalette(t *testing.T) {
 	parts["xl/styles.xml"] = []byte(styles)
 	parts["xl/_rels/workbook.xml.rels"] = bytes.Replace(parts["xl/_rels/workbook.xml.rels"], []byte("</Relationships>"),
 		[]byte(`<Relationship Id="rId2" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/styles" Target="styles.xml"/></Relationships>`), 1)
-	doc, err := Reader{}.convert(t.Context(), Source{Name: "a.xlsx", Data: files.MakeZip(t, parts)})
+	doc, err := Reader{}.Read(t.Context(), Source{Name: "a.xlsx", Data: files.MakeZip(t, parts)})
 	must(t, err)
 	mustHold(t, "the workbook", doc.Text, "fills, by row:\nA1=#AB12CD, B1=a fill\n")
 }
@@ -154,7 +154,7 @@ func TestSheetDates(t *testing.T) {
 	}
 	var b bytes.Buffer
 	must(t, f.Write(&b))
-	doc, err := Reader{}.convert(t.Context(), Source{Name: "a.xlsx", Data: b.Bytes()})
+	doc, err := Reader{}.Read(t.Context(), Source{Name: "a.xlsx", Data: b.Bytes()})
 	must(t, err)
 	mustHold(t, "the workbook", doc.Text, "\n1\t1900/01/01 {1900-01-01}\n2\t1900/02/28 {1900-02-28}\n3\t1900/02/29\n4\t1900/03/01 {1900-03-01}\n5\t36:00 {1.5}\n6\t720:00 {0.5}\n7\t18:00 {18:00:00}\n8\t09/03/2030 {2030-03-09}\n")
 }

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
+	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -15,18 +16,25 @@ import (
 )
 
 // readText reads everything that is text in some encoding.
-func (r Reader) readText(src Source) (tools.Document, error) {
-	text, notes, err := decodeText(src.Data, src.ContentType)
+func (q request) readText() (tools.Document, error) {
+	text, notes, err := decodeText(q.Data, q.ContentType)
 	if err != nil {
 		return tools.Document{}, err
 	}
-	switch media, ext := src.mediaType(), src.extension(); {
-	case src.isPage() || src.Base != nil && media == "" && looksLikeHTML(text):
-		return r.readHTML(text, src.Base, notes)
-	case src.Base == nil && (ext == ".html" || ext == ".htm" || ext == ".xhtml") && strings.Contains(text, "<"):
-		return r.readHTML(text, new(url.URL), append(notes, "as markdown, without what it does not show")) // links stay as they are
+	media, ext := q.mediaType(), q.extension()
+	file := q.Base == "" && slices.Contains([]string{".html", ".htm", ".xhtml"}, ext) && strings.Contains(text, "<")
+	if file {
+		notes = append(notes, "as markdown, without what it does not show")
+	}
+	switch page := q.isPage() || q.Base != "" && media == "" && looksLikeHTML(text); {
+	case (page || file) && q.Less > 0:
+		notes = append(notes, "the source of a web page, which takes too much to convert")
+	case page || file:
+		doc, err := readHTML(text, q.Base)
+		doc.Notes = append(notes, doc.Notes...)
+		return doc, err
 	case media == "text/tab-separated-values" || ext == ".tsv" || ext == ".tab":
-		return tools.Document{Kind: "tsv", Notes: append(notes, countLines(text)...), Text: text}, nil
+		return tools.Document{Kind: "tsv", Notes: append(notes, countLines(text, '\t')...), Text: text}, nil
 	case media == "text/csv" || ext == ".csv":
 		return tools.Document{Kind: "csv", Notes: append(notes, countRows(text, delimiter(text))...), Text: text}, nil
 	case strings.HasSuffix(media, "json") || strings.HasPrefix(ext, ".json") || ext == ".geojson":
@@ -78,114 +86,42 @@ func delimiter(text string) rune {
 	return best
 }
 
-// countLines describes a table of tab-separated values, which has no quotes: each
-// line is a row.
-func countLines(text string) []string {
-	rows, least, most := 0, 0, 0
+// countLines describes a table without quotes: each line is a row.
+func countLines(text string, comma rune) []string {
+	rows, least, most := 0, math.MaxInt, 0
 	for line := range strings.Lines(text) {
-		if line == "\n" {
-			continue
+		if line != "\n" {
+			columns := strings.Count(line, string(comma)) + 1
+			rows, least, most = rows+1, min(least, columns), max(most, columns)
 		}
-		columns := strings.Count(line, "\t") + 1
-		if rows == 0 || columns < least {
-			least = columns
-		}
-		rows, most = rows+1, max(most, columns)
 	}
-	return sizeOf(rows, least, most, '\t')
+	return sizeOf(rows, least, most, comma)
 }
 
-// countRows describes a table; the text itself is shown as it stands, since
+// maxFields bounds the fields of a table with quotes whose rows are counted: all can be
+// in one row, and each takes 24 bytes while its row is read.
+const maxFields = 4 << 20
+
+// countRows describes a table; the text itself is shown as it is, since
 // nothing is clearer than the original.
 func countRows(text string, comma rune) []string {
-	rows, least, most := csvRows{text: text, comma: string(comma)}, 0, 0
-	for n := 0; ; n++ {
-		fields, err := rows.next()
+	if !strings.Contains(text, `"`) {
+		return countLines(text, comma)
+	}
+	if strings.Count(text, string(comma)) > maxFields {
+		return []string{fmt.Sprintf("with more than %d fields", maxFields)}
+	}
+	r := csv.NewReader(strings.NewReader(text))
+	r.Comma, r.FieldsPerRecord, r.ReuseRecord = comma, -1, true
+	for rows, least, most := 0, math.MaxInt, 0; ; rows++ {
+		fields, err := r.Read()
 		switch {
+		case errors.Is(err, io.EOF):
+			return sizeOf(rows, least, most, comma)
 		case err != nil:
 			return []string{"not well-formed: " + err.Error()}
-		case fields == 0:
-			return sizeOf(n, least, most, comma)
-		case n == 0:
-			least = fields
 		}
-		least, most = min(least, fields), max(most, fields)
-	}
-}
-
-// csvRows counts the fields of rows. It accepts what encoding/csv accepts, with the same
-// errors. That package builds the fields: a row of 16 MiB can take 1.7 GB.
-type csvRows struct {
-	text, comma string
-	number      int // of the last line that was read, from 1
-}
-
-// line reads a line with its end, "" at the end of the text.
-func (c *csvRows) line() (line string) {
-	end := strings.IndexByte(c.text, '\n') + 1
-	if end == 0 {
-		end = len(c.text)
-	}
-	if end > 0 {
-		c.number++
-	}
-	line, c.text = c.text[:end], c.text[end:]
-	return line
-}
-
-// next returns the number of fields of the next row, 0 at the end of the text.
-func (c *csvRows) next() (fields int, err error) {
-	line := c.line()
-	for line == "\n" {
-		line = c.line()
-	}
-	if line == "" {
-		return 0, nil
-	}
-	begin, column := c.number, 1
-	fault := func(why error, column int) error {
-		return &csv.ParseError{StartLine: begin, Line: c.number, Column: column, Err: why}
-	}
-row:
-	for {
-		fields++
-		if !strings.HasPrefix(line, `"`) {
-			field, more, found := strings.Cut(line, c.comma)
-			if i := strings.IndexByte(field, '"'); i >= 0 {
-				return 0, fault(csv.ErrBareQuote, column+i)
-			}
-			if !found {
-				return fields, nil
-			}
-			line, column = more, column+len(field)+1
-			continue
-		}
-		line, column = line[1:], column+1
-		for {
-			i := strings.IndexByte(line, '"')
-			switch {
-			case i < 0 && line == "":
-				return 0, fault(csv.ErrQuote, column)
-			case i < 0:
-				column += len(line)
-				if line = c.line(); line != "" {
-					column = 1
-				}
-				continue
-			}
-			line, column = line[i+1:], column+i+1
-			switch {
-			case strings.HasPrefix(line, `"`):
-				line, column = line[1:], column+1
-			case strings.HasPrefix(line, c.comma):
-				line, column = line[1:], column+1
-				continue row
-			case line == "" || line == "\n":
-				return fields, nil
-			default:
-				return 0, fault(csv.ErrQuote, column-1)
-			}
-		}
+		least, most = min(least, len(fields)), max(most, len(fields))
 	}
 }
 

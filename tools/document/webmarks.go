@@ -27,18 +27,9 @@ func markHidden(n *html.Node) {
 }
 
 func isHidden(n *html.Node) bool {
-	for _, a := range n.Attr {
-		switch a.Key {
-		case "hidden":
-			return true
-		case "style":
-			style := strings.ToLower(strings.Join(strings.Fields(a.Val), ""))
-			if strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden") {
-				return true
-			}
-		}
-	}
-	return false
+	_, hidden := attribute(n, "hidden")
+	style := strings.ToLower(strings.Join(strings.Fields(valueIn(n, "style")), ""))
+	return hidden || strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden")
 }
 
 // bracket puts what an element says into brackets with what it is; rows and lists
@@ -53,11 +44,9 @@ func bracket(n *html.Node, what string) {
 		}
 		return
 	}
-	if strings.TrimSpace(textOf(n, 1)) == "" {
-		return
+	if strings.TrimSpace(textOf(n, 1)) != "" {
+		wrap(n, "["+what+": ", "]")
 	}
-	n.InsertBefore(textNode("["+what+": "), n.FirstChild)
-	n.AppendChild(textNode("]"))
 }
 
 // writeOrdinals writes the numbers of a list that does not count up from its
@@ -77,12 +66,12 @@ func writeOrdinals(list *html.Node) {
 	if start, err := strconv.Atoi(valueIn(list, "start")); err == nil {
 		number = start
 	}
-	told := reversed
+	shown := reversed
 	for _, item := range items {
 		if value, err := strconv.Atoi(valueIn(item, "value")); err == nil {
-			number, told = value, true
+			number, shown = value, true
 		}
-		if told {
+		if shown {
 			item.InsertBefore(textNode(fmt.Sprintf("(number %d) ", number)), item.FirstChild)
 		}
 		number += step
@@ -105,10 +94,21 @@ func writeField(n *html.Node) {
 	case strings.TrimSpace(value) != "":
 		text = "[field: " + value + "]"
 	}
+	toText(n, text)
+}
+
+// toText makes a text of an element.
+func toText(n *html.Node, text string) {
 	for n.FirstChild != nil {
 		n.RemoveChild(n.FirstChild)
 	}
 	n.Type, n.DataAtom, n.Data, n.Attr = html.TextNode, 0, text, nil
+}
+
+// wrap writes texts before and after the content of an element.
+func wrap(n *html.Node, before, after string) {
+	n.InsertBefore(textNode(before), n.FirstChild)
+	n.AppendChild(textNode(after))
 }
 
 func attribute(n *html.Node, key string) (value string, found bool) {
@@ -123,4 +123,60 @@ func attribute(n *html.Node, key string) (value string, found bool) {
 func valueIn(n *html.Node, key string) string {
 	value, _ := attribute(n, key)
 	return strings.TrimSpace(value)
+}
+
+// scripts are the elements of MathML whose parts are raised, lowered or stacked, and
+// what is written before and after each part.
+var scripts = map[string][]string{
+	"mfrac": {"(", ")", "/(", ")"}, "mroot": {"(", ")", "^(1/(", "))"},
+	"msup": {"", "", "^(", ")"}, "mover": {"", "", "^(", ")"}, "msub": {"", "", "_(", ")"}, "munder": {"", "", "_(", ")"},
+	"msubsup": {"", "", "_(", ")", "^(", ")"}, "munderover": {"", "", "_(", ")", "^(", ")"},
+}
+
+// writeScript puts signs around what an element of HTML or MathML raises, lowers
+// or stacks, which text alone would run together: ^(…), _(…), (…)/(…) and √(…).
+func writeScript(n *html.Node) {
+	switch n.Data {
+	case "sup", "sub":
+		text := strings.TrimSpace(textOf(n, 2))
+		if text != "" && !strings.HasPrefix(text, "[") { // a reference has brackets
+			wrap(n, map[string]string{"sup": "^(", "sub": "_("}[n.Data], ")")
+		}
+	case "msqrt":
+		wrap(n, "√(", ")")
+	default:
+		around := scripts[n.Data]
+		if around == nil {
+			return
+		}
+		var parts []*html.Node
+		for c := range n.ChildNodes() {
+			if c.Type == html.ElementNode {
+				parts = append(parts, c)
+			}
+		}
+		if len(parts)*2 != len(around) {
+			return
+		}
+		for i, part := range parts {
+			n.InsertBefore(textNode(around[2*i]), part)
+			n.InsertBefore(textNode(around[2*i+1]), part.NextSibling)
+		}
+	}
+}
+
+func textNode(text string) *html.Node { return &html.Node{Type: html.TextNode, Data: text} }
+
+// textOf is the text below n, which ends after so many bytes and a piece.
+func textOf(n *html.Node, limit int) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+		if b.Len() >= limit && len(strings.TrimSpace(b.String())) >= limit {
+			break
+		}
+	}
+	return b.String()
 }

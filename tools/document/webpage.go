@@ -3,6 +3,10 @@ package document
 import (
 	"bytes"
 	"context"
+	"math"
+	"strconv"
+	"strings"
+
 	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
@@ -11,9 +15,6 @@ import (
 	"github.com/gaia-harness/gaia/tools"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-	"net/url"
-	"strconv"
-	"strings"
 )
 
 // What web_fetch makes of a web page.
@@ -38,19 +39,9 @@ func looksLikeHTML(text string) bool {
 // maxBase bounds the address that the links of a page are relative to, in bytes.
 const maxBase = 16 << 10
 
-// readHTML makes markdown of a page, or shows its source if that took too much.
-func (r Reader) readHTML(text string, base *url.URL, notes []string) (tools.Document, error) {
-	if r.less > 0 {
-		return tools.Document{Kind: "text", Notes: append(notes, "the source of a web page, which takes too much to convert"), Text: text}, nil
-	}
-	doc, err := readHTML(text, base)
-	doc.Notes = append(notes, doc.Notes...)
-	return doc, err
-}
-
 // readHTML makes markdown of the whole page, tables included; links become
 // absolute where base is.
-func readHTML(text string, base *url.URL) (doc tools.Document, err error) {
+func readHTML(text, base string) (doc tools.Document, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			doc, err = tools.Document{}, tools.Unreadablef("it is a web page that could not be converted: %v", p)
@@ -72,16 +63,17 @@ func readHTML(text string, base *url.URL) (doc tools.Document, err error) {
 }
 
 // markdown converts a tree that is prepared; links become absolute.
-func markdown(root *html.Node, from *url.URL) (string, error) {
-	// Without escapes: the reader is a model, and find must see file_name as it stands.
-	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(commonmark.WithListEndComment(false)),
+func markdown(root *html.Node, domain string) (string, error) {
+	// Without escapes: the reader is a model, and find must see file_name as it is.
+	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(
+		base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(commonmark.WithListEndComment(false)),
 		table.NewTablePlugin(table.WithSpanCellBehavior(table.SpanBehaviorMirror), table.WithHeaderPromotion(true),
 			table.WithNewlineBehavior(table.NewlineBehaviorPreserve), table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal))))
 	// A table that markdown cannot hold (one with lists in its cells) is
 	// written cell by cell; without this its cells would run together.
 	conv.Register.TagType("td", converter.TagTypeBlock, converter.PriorityStandard)
 	conv.Register.TagType("th", converter.TagTypeBlock, converter.PriorityStandard)
-	text, err := conv.ConvertNode(root, converter.WithDomain(from.String()))
+	text, err := conv.ConvertNode(root, converter.WithDomain(domain))
 	if err != nil {
 		return "", err
 	}
@@ -103,9 +95,10 @@ func prepare(root *html.Node) (title string) {
 				title = strings.Join(strings.Fields(n.FirstChild.Data), " ")
 			}
 		case n.DataAtom == atom.Img:
-			dropInline(n)
-		case n.Type == html.ElementNode && isScript(n):
-			writeScript(n)
+			if strings.HasPrefix(strings.ToLower(valueIn(n, "src")), "data:") { // it is long and not text
+				alt, _ := attribute(n, "alt")
+				toText(n, alt)
+			}
 		case n.DataAtom == atom.Del:
 			bracket(n, "deleted")
 		case n.DataAtom == atom.S || n.DataAtom == atom.Strike:
@@ -128,26 +121,11 @@ func prepare(root *html.Node) (title string) {
 				continue
 			}
 			cells -= size
+		case n.Type == html.ElementNode:
+			writeScript(n)
 		}
 	}
 	return title
-}
-
-// dropInline replaces a picture that is written into the page itself, which is
-// long and not text, by the words that stand for it.
-func dropInline(img *html.Node) {
-	alt, inline := "", false
-	for _, a := range img.Attr {
-		switch a.Key {
-		case "alt":
-			alt = a.Val
-		case "src":
-			inline = strings.HasPrefix(strings.ToLower(strings.TrimSpace(a.Val)), "data:")
-		}
-	}
-	if inline {
-		img.Type, img.DataAtom, img.Data, img.Attr = html.TextNode, 0, alt, nil
-	}
 }
 
 func inCell(n *html.Node) bool {
@@ -173,7 +151,7 @@ func tableSize(t *html.Node) int {
 			columns = max(columns, width)
 			rows = max(rows, down)
 			if across*down > 1 {
-				spread += across * down * (1 + textLen(n)/64)
+				spread += across * down * (1 + len(textOf(n, math.MaxInt))/64)
 			}
 		}
 		if spread > maxTableCells || rows*columns > maxTableCells {
@@ -183,54 +161,39 @@ func tableSize(t *html.Node) int {
 	return max(spread, rows*columns)
 }
 
-func textLen(n *html.Node) (length int) {
-	for d := range n.Descendants() {
-		if d.Type == html.TextNode {
-			length += len(d.Data)
-		}
-	}
-	return length
-}
-
 func span(cell *html.Node, name string) int {
-	for _, a := range cell.Attr {
-		if a.Key == name {
-			if n, err := strconv.Atoi(strings.TrimSpace(a.Val)); err == nil && n > 1 {
-				return min(n, maxTableCells+1)
-			}
-		}
-	}
-	return 1
+	n, _ := strconv.Atoi(valueIn(cell, name))
+	return max(1, min(n, maxTableCells+1))
 }
 
-// inMode is whole in one of the modes.
-func (r Reader) inMode(ctx context.Context, src Source, mode string) (tools.Document, error) {
-	switch mode {
+// inMode is whole in the mode of web_fetch.
+func (q request) inMode(ctx context.Context) (tools.Document, error) {
+	switch q.Mode {
 	case ModeRaw:
-		return readRaw(src)
+		return q.readRaw()
 	case ModeArticle:
-		doc, why, err := r.article(src)
+		doc, why, err := q.article()
 		if err != nil || why == "" {
 			return doc.Clipped(), err
 		}
-		r.less = max(0, r.less-1)
-		doc, err = r.inMode(ctx, src, ModePage)
+		q.Less, q.Mode = max(0, q.Less-1), ModePage
+		doc, err = q.inMode(ctx)
 		if err == nil {
 			doc.Notes = append(doc.Notes, why)
 		}
 		return doc, err
 	}
-	doc, err := r.whole(ctx, src)
-	if err == nil && doc.Kind == webPage && byScripts(doc.Text, src.Data) {
+	doc, err := q.whole(ctx)
+	if err == nil && doc.Kind == webPage && byScripts(doc.Text, q.Data) {
 		doc.Notes = append(doc.Notes, "almost without text: the page is made by scripts, which are not run; try archived or another source")
 	}
 	return doc, err
 }
 
 // readRaw is the text as the server sent it, decoded.
-func readRaw(src Source) (tools.Document, error) {
+func (src Source) readRaw() (tools.Document, error) {
 	if len(src.Data) == 0 {
-		return tools.Document{}, tools.Unreadablef("it is empty (0 bytes)")
+		return tools.Document{}, errEmpty
 	}
 	if detected := mimetype.Detect(src.Data); isPDF(src.Data) || !isText(detected) && !src.isPage() {
 		return tools.Document{}, tools.Unreadablef("it is of type %s, which is not text; leave mode out", detected)

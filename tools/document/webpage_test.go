@@ -3,7 +3,6 @@ package document
 import (
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/tools"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -29,12 +28,12 @@ func TestHugeTables(t *testing.T) {
 		"many":    strings.Repeat(`<table><tr><td colspan=400000>x</td></tr></table>`, 100) + "last",
 		"nested":  strings.Repeat(`<table><tr><td>`, 100) + "last",
 	} {
-		text, err := Reader{}.convert(t.Context(), Source{ContentType: "text/html", Base: mustParse(t, "http://a.example/"), Data: []byte(page)})
+		text, err := Reader{}.Read(t.Context(), Source{ContentType: "text/html", Base: "http://a.example/", Data: []byte(page)})
 		if err != nil || !strings.Contains(text.Text, "last") || len(text.Text) > 8<<20 {
 			t.Errorf("%s: %v, %d bytes", name, err, len(text.Text))
 		}
 	}
-	_, err := Reader{}.convert(t.Context(), Source{ContentType: "text/html", Base: mustParse(t, "http://a.example/"), Data: []byte(strings.Repeat("<div>", 100_000))})
+	_, err := Reader{}.Read(t.Context(), Source{ContentType: "text/html", Base: "http://a.example/", Data: []byte(strings.Repeat("<div>", 100_000))})
 	if err == nil || !strings.Contains(err.Error(), "could not be parsed") {
 		t.Errorf("deep nesting: %v", err)
 	}
@@ -62,8 +61,8 @@ func TestHostileArticles(t *testing.T) {
 		"spans":  strings.Repeat("<table><tr><td colspan=99999999 rowspan=99999999>word, and more</td></tr></table>", 50),
 		"script": `<script type="application/ld+json">{"@context":"https://schema.org","@type":"Article","datePublished":"` + strings.Repeat("9", 5000) + `"}</script><p>word</p>`,
 	} {
-		src := Source{ContentType: "text/html", Base: mustParse(t, "http://a.example/"), Data: []byte(page)}
-		doc, err := Reader{}.ConvertAs(t.Context(), ModeArticle, src)
+		src := Source{ContentType: "text/html", Base: "http://a.example/", Mode: ModeArticle, Data: []byte(page)}
+		doc, err := Reader{}.Read(t.Context(), src)
 		if whole := name == "many" || name == "large" || name == "deep"; err != nil || !strings.Contains(doc.Text, "word") || len(doc.Text) > tools.MaxDocument || whole != (doc.Kind == webPage) {
 			t.Errorf("%s: %v, %d bytes of %s", name, err, len(doc.Text), doc.Kind)
 		}
@@ -74,13 +73,13 @@ func TestHostileArticles(t *testing.T) {
 // is shown where converting it takes more than the child may.
 func TestPageInChild(t *testing.T) {
 	t.Parallel()
-	base := mustParse(t, "http://a.example/dir/?q=%22")
+	const base = "http://a.example/dir/?q=%22"
 	for _, mode := range []string{ModeArticle, ModePage} {
 		for _, page := range []string{articlePage(), tidesPage, `<p>one <a href="two#%c3">word</a></p>`, "<p>\xff\xe9</p>"} {
-			src := Source{ContentType: "text/html", Base: base, Data: []byte(page)}
-			want, err := Reader{}.ConvertAs(t.Context(), mode, src)
+			src := Source{ContentType: "text/html", Base: base, Mode: mode, Data: []byte(page)}
+			want, err := Reader{}.Read(t.Context(), src)
 			must(t, err)
-			got, err := childReader(t, "child-convert").ConvertAs(t.Context(), mode, src)
+			got, err := childReader(t, "child-convert").Read(t.Context(), src)
 			must(t, err)
 			if got.Text != want.Text || got.Kind != want.Kind || !slices.Equal(got.Notes, want.Notes) {
 				t.Errorf("%s: %q %q %q, want %q %q %q", mode, got.Kind, got.Notes, got.Text, want.Kind, want.Notes, want.Text)
@@ -89,7 +88,7 @@ func TestPageInChild(t *testing.T) {
 	}
 	nested := strings.Repeat("<blockquote>", 250) + strings.Repeat("z<br>\n", 100_000)
 	for _, src := range []Source{{ContentType: "text/html", Base: base, Data: []byte(nested)}, {Name: "a.html", Data: []byte(nested)}} {
-		doc, err := childReader(t, "child-tight").ConvertAs(t.Context(), ModePage, src)
+		doc, err := childReader(t, "child-tight").Read(t.Context(), src)
 		must(t, err)
 		if doc.Kind != "text" || doc.Text != nested || !slices.ContainsFunc(doc.Notes, func(n string) bool { return strings.Contains(n, "takes too much to convert") }) {
 			t.Errorf("%s, %q: %d bytes", doc.Kind, doc.Notes, len(doc.Text))
@@ -101,17 +100,10 @@ func FuzzArticle(f *testing.F) {
 	f.Add([]byte(articlePage()))
 	f.Add([]byte(tidesPage))
 	f.Fuzz(func(t *testing.T, page []byte) {
-		src := Source{ContentType: "text/html", Base: mustParse(t, "http://a.example/"), Data: page}
-		doc, why, err := Reader{}.article(src)
+		src := Source{ContentType: "text/html", Base: "http://a.example/", Data: page}
+		doc, why, err := request{Source: src}.article()
 		if err != nil || (doc.Text == "") == (why == "") {
 			t.Errorf("%q and %q, %v", doc.Text, why, err)
 		}
 	})
-}
-
-func mustParse(t testing.TB, raw string) *url.URL {
-	t.Helper()
-	u, err := url.Parse(raw)
-	must(t, err)
-	return u
 }

@@ -67,15 +67,14 @@ func (w *Web) present(ctx context.Context, r response, a webFetchArgs) (tools.Ou
 	if a.Archived != "" && r.status == http.StatusNotFound && r.header.Get(mementoHeader) == "" {
 		return tools.Failed("the archive holds no copy of %s; try the page itself, or another address of it", a.URL), nil
 	}
-	src := document.Source{Name: r.fileName(), ContentType: r.saidType(), Base: r.final, Data: r.body}
-	title, notes := r.final.String(), []string(nil)
+	src := document.Source{Name: r.fileName(), ContentType: r.saidType(), Base: r.final.String(), Mode: a.Mode, Data: r.body}
+	var notes []string
 	if a.Archived != "" {
 		var captured string
 		src.Base, captured = w.captured(r, a.URL)
-		title = src.Base.String()
 		notes = append(notes, "an archived copy, captured "+captured)
 	}
-	doc, err := w.config.Reader.ConvertAs(ctx, a.Mode, src)
+	doc, err := w.config.Reader.Read(ctx, src)
 	var u *tools.Unreadable
 	if err != nil && !errors.As(err, &u) {
 		return tools.Output{}, err
@@ -89,13 +88,13 @@ func (w *Web) present(ctx context.Context, r response, a webFetchArgs) (tools.Ou
 		return out, nil
 	}
 	if err != nil {
-		return tools.Failed("cannot read %s: %v", title, err), nil
+		return tools.Failed("cannot read %s: %v", src.Base, err), nil
 	}
 	doc.Notes = append(doc.Notes, notes...)
 	if len(r.urls) > 1 && a.Archived == "" {
 		doc.Notes = append(doc.Notes, fmt.Sprintf("redirected from %s", r.urls[0].URL))
 	}
-	return doc.Show(title, a.Page, a.Find), nil
+	return doc.Show(src.Base, a.Page, a.Find), nil
 }
 
 // saidType is the content type, "" where it only says that these are bytes.

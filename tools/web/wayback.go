@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -79,12 +78,12 @@ func (w *Web) insideArchive(allow func(string) error) func(string) error {
 }
 
 // captured returns what a copy is of, and when it was made, in words.
-func (w *Web) captured(r response, asked string) (page *url.URL, when string) {
+func (w *Web) captured(r response, asked string) (page, when string) {
 	stamp, of, _ := w.inner(r.final.String())
-	page, err := ParseURL(of)
-	if err != nil {
-		if page, err = ParseURL(asked); err != nil {
-			page = r.final
+	page = r.final.String()
+	for _, raw := range []string{asked, of} {
+		if u, err := ParseURL(raw); err == nil {
+			page = u.String()
 		}
 	}
 	if at, err := http.ParseTime(r.header.Get(mementoHeader)); err == nil {
