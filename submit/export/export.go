@@ -31,9 +31,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -82,51 +82,60 @@ func epochs(t *rundir.Task) []epoch {
 	return all
 }
 
-// verdicts are the two verdicts on an attempt; nil is unscored, or not judged.
-type verdicts struct{ official, judged *bool }
-
-// verdicts returns what the run says of an attempt at a task. That of a void task
-// is wrong.
-func (s Source) verdicts(t *rundir.Task, a *rundir.Attempt) verdicts {
-	if !s.Run.Scored() {
-		return verdicts{}
-	}
-	v := verdicts{new(bool), new(bool)}
-	if a != nil && a.Judgment != nil && !s.Void[t.Plan.TaskID] {
-		v = verdicts{&a.Judgment.Official, a.Judgment.Judged}
-	}
+// scorers are the names of the verdicts: a run without an LLM judge has one.
+func (s Source) scorers() []string {
 	if s.Run.Manifest.Judge == nil {
-		v.judged = nil
+		return []string{"official"}
 	}
-	return v
+	return []string{"official", "judged"}
 }
 
-// columns are the header of the CSV, in order; judged_correct only of a run with an
-// LLM judge.
-func columns(judged bool) []string {
-	all := []string{"task_id", "level", "outcome", "attempt", "attempts", "official_correct", "judged_correct", "scoring_path",
-		"model_answer", "turns", "tool_calls", "tools_used", "tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning",
-		"cost_microusd", "latency_ms", "rehearsal", "void"}
-	if !judged {
-		return slices.Delete(all, judgedColumn, judgedColumn+1)
+// verdict returns what one of the scorers says of an attempt at a task, nil for unscored, or not judged.
+// That of a void task is wrong.
+func (s Source) verdict(scorer string, t *rundir.Task, a *rundir.Attempt) *bool {
+	switch {
+	case !s.Run.Scored():
+		return nil
+	case a == nil || a.Judgment == nil || s.Void[t.Plan.TaskID]:
+		return new(bool)
+	case scorer == "judged":
+		return a.Judgment.Judged
 	}
-	return all
+	return &a.Judgment.Official
 }
-
-// judgedColumn is the place of judged_correct.
-const judgedColumn = 6
 
 // CSV writes a header and a row a planned task, in plan order. What is not known
 // is an empty cell. Verdicts are those that were recorded: "void" says which of
-// them count wrong all the same.
+// them count wrong all the same. Only a run with an LLM judge has judged_correct.
 func CSV(w io.Writer, s Source) error {
-	out := csv.NewWriter(w)
-	judged := s.Run.Manifest.Judge != nil
-	if err := out.Write(columns(judged)); err != nil {
-		return fmt.Errorf("writing CSV: %w", err)
-	}
+	rows := [][]any{{"task_id", "level", "outcome", "attempt", "attempts", "official_correct", "judged_correct", "scoring_path",
+		"model_answer", "turns", "tool_calls", "tools_used", "tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning",
+		"cost_microusd", "latency_ms", "rehearsal", "void"}}
 	for _, t := range s.Run.Tasks {
-		if err := out.Write(row(s.Run.Result(t), s.Void[t.Plan.TaskID], judged)); err != nil {
+		r := s.Run.Result(t)
+		rows = append(rows, []any{r.TaskID, r.Level, r.Outcome, r.Attempt, r.Attempts, r.OfficialCorrect, r.JudgedCorrect, r.ScoringPath,
+			r.ModelAnswer, r.Turns, r.ToolCalls, strings.Join(r.ToolsUsed, ";"), r.Tokens.In, r.Tokens.Out, r.Tokens.Cached, r.Tokens.Reasoning,
+			r.CostMicroUSD, r.LatencyMs, r.Rehearsal, s.Void[r.TaskID]})
+	}
+	out := csv.NewWriter(w)
+	judged := slices.Index(rows[0], any("judged_correct"))
+	for _, row := range rows {
+		var cells []string
+		for i, value := range row {
+			if i == judged && s.Run.Manifest.Judge == nil {
+				continue
+			}
+			v := reflect.ValueOf(value)
+			if v.Kind() == reflect.Pointer && !v.IsNil() {
+				v = v.Elem()
+			}
+			text := ""
+			if v.Kind() != reflect.Pointer {
+				text = cell(fmt.Sprint(v))
+			}
+			cells = append(cells, text)
+		}
+		if err := out.Write(cells); err != nil {
 			return fmt.Errorf("writing CSV: %w", err)
 		}
 	}
@@ -134,31 +143,6 @@ func CSV(w io.Writer, s Source) error {
 		return fmt.Errorf("writing CSV: %w", out.Error())
 	}
 	return nil
-}
-
-func row(r rundir.Result, void, judged bool) []string {
-	integer := func(n int64) string { return strconv.FormatInt(n, 10) }
-	verdict := func(v *bool) string {
-		if v == nil {
-			return ""
-		}
-		return strconv.FormatBool(*v)
-	}
-	answer, cost := "", ""
-	if r.ModelAnswer != nil {
-		answer = cell(*r.ModelAnswer)
-	}
-	if r.CostMicroUSD != nil {
-		cost = integer(*r.CostMicroUSD)
-	}
-	all := []string{cell(r.TaskID), strconv.Itoa(r.Level), r.Outcome, strconv.Itoa(r.Attempt), strconv.Itoa(r.Attempts),
-		verdict(r.OfficialCorrect), verdict(r.JudgedCorrect), cell(r.ScoringPath), answer, strconv.Itoa(r.Turns), strconv.Itoa(r.ToolCalls),
-		cell(strings.Join(r.ToolsUsed, ";")), integer(r.Tokens.In), integer(r.Tokens.Out), integer(r.Tokens.Cached),
-		integer(r.Tokens.Reasoning), cost, integer(r.LatencyMs), strconv.FormatBool(r.Rehearsal), strconv.FormatBool(void)}
-	if !judged {
-		return slices.Delete(all, judgedColumn, judgedColumn+1)
-	}
-	return all
 }
 
 // cell returns a text as a cell that no spreadsheet runs and no terminal obeys.

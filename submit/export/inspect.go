@@ -3,6 +3,7 @@ package export
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"fmt"
 	"hash/crc32"
@@ -27,16 +28,33 @@ func Inspect(w io.Writer, s Source) error {
 			return fmt.Errorf("the task id %q cannot be part of a file name, which Inspect makes of it", t.Plan.TaskID)
 		}
 	}
-	out, err := newArchive(w)
+	packer, err := flate.NewWriter(io.Discard, flate.DefaultCompression)
 	if err != nil {
 		return err
 	}
+	out := &archive{zip: zip.NewWriter(w), flate: packer}
 	spec := s.spec()
 	plan := evalPlan{Name: "plan", Steps: []struct{}{}, Config: spec.Generate}
 	if err := out.put("_journal/start.json", logStart{logVersion, spec, plan}); err != nil {
 		return err
 	}
-	log := newWalk(s, out)
+	log := &walk{source: s, out: out, epochs: map[string]map[int]epoch{}, open: map[string]*attempt{}, usage: usage{},
+		texts: []string{prompt.System(), prompt.Reminder()}}
+	for _, reason := range prompt.LastTurnReasons() {
+		log.texts = append(log.texts, prompt.LastTurn(reason))
+	}
+	for _, p := range s.Run.Manifest.Prompts {
+		log.texts = append(log.texts, p.Text)
+	}
+	for _, t := range s.Run.Tasks {
+		of := map[int]epoch{}
+		for _, e := range epochs(t) {
+			if e.attempt != nil {
+				of[e.attempt.Number] = e
+			}
+		}
+		log.epochs[t.Plan.TaskID] = of
+	}
 	again, err := rundir.Verify(s.Dir, rundir.Options{Summary: s.Summary, Event: log.add})
 	if err != nil {
 		return err
@@ -44,10 +62,19 @@ func Inspect(w io.Writer, s Source) error {
 	if again.ManifestSHA256 != s.Run.ManifestSHA256 || again.End != s.Run.End || !again.Complete {
 		return trajectory.Faultf(trajectory.JournalFile, "changed while it was read")
 	}
-	if err := log.unattempted(); err != nil {
-		return err
+	for _, t := range s.Run.Tasks {
+		if len(t.Attempts) == 0 {
+			if err := log.put(t, epoch{number: 1}, nil); err != nil {
+				return err
+			}
+		}
 	}
-	if err := out.put("summaries.json", log.sorted()); err != nil {
+	slices.SortFunc(log.summaries, func(a, b placed) int { return cmp.Or(a.index-b.index, a.Epoch-b.Epoch) })
+	summaries := make([]sampleSummary, len(log.summaries))
+	for i, s := range log.summaries {
+		summaries[i] = s.sampleSummary
+	}
+	if err := out.put("summaries.json", summaries); err != nil {
 		return err
 	}
 	if s.votes() {
@@ -55,12 +82,17 @@ func Inspect(w io.Writer, s Source) error {
 			return err
 		}
 	}
-	header := logHeader{Version: logVersion, Status: "success", Eval: spec, Plan: plan, Results: s.results(log.summaries), Stats: log.stats(),
-		Tags: spec.Tags, Metadata: spec.Metadata}
+	told := s.Run.Summary()
+	header := logHeader{Version: logVersion, Status: "success", Eval: spec, Plan: plan, Results: s.results(summaries),
+		Stats: evalStats{Started: told.Started, Completed: told.Completed, Usage: log.usage.models()},
+		Tags:  spec.Tags, Metadata: spec.Metadata}
 	if err := out.put("header.json", header); err != nil {
 		return err
 	}
-	return out.close()
+	if err := out.zip.Close(); err != nil {
+		return fmt.Errorf("writing the log: %w", err)
+	}
+	return nil
 }
 
 // strange reports whether a task id could lead out of the folder that its file
@@ -86,27 +118,6 @@ type placed struct {
 	sampleSummary
 }
 
-func newWalk(s Source, out *archive) *walk {
-	w := &walk{source: s, out: out, epochs: map[string]map[int]epoch{}, open: map[string]*attempt{}, usage: usage{},
-		texts: []string{prompt.System(), prompt.Reminder()}}
-	for _, reason := range prompt.LastTurnReasons() {
-		w.texts = append(w.texts, prompt.LastTurn(reason))
-	}
-	for _, p := range s.Run.Manifest.Prompts {
-		w.texts = append(w.texts, p.Text)
-	}
-	for _, t := range s.Run.Tasks {
-		of := map[int]epoch{}
-		for _, e := range epochs(t) {
-			if e.attempt != nil {
-				of[e.attempt.Number] = e
-			}
-		}
-		w.epochs[t.Plan.TaskID] = of
-	}
-	return w
-}
-
 // add takes the next event of the journal.
 func (w *walk) add(e trajectory.Event) error {
 	if p, judged := e.Payload.(trajectory.Judgment); judged && p.Model != "" {
@@ -118,7 +129,9 @@ func (w *walk) add(e trajectory.Event) error {
 	}
 	if _, begins := e.Payload.(trajectory.TaskStarted); begins {
 		m := w.source.Run.Manifest
-		w.open[e.TaskID] = newAttempt(fmt.Sprintf("%s-%d-%d", m.RunID, w.source.Run.Task(e.TaskID).Index, e.Attempt), w.texts, bodies{w.source.Dir}, e.Time())
+		w.open[e.TaskID] = &attempt{prefix: fmt.Sprintf("%s-%d-%d", m.RunID, w.source.Run.Task(e.TaskID).Index, e.Attempt),
+			bodies: bodies{w.source.Dir}, first: e.Time(), last: e.Time(), output: modelOutput{Choices: []choice{}}, usage: usage{},
+			texts: slices.Clone(w.texts), replies: map[string]int{}, tools: map[string]string{}, results: map[string]*chatMessage{}}
 	}
 	did := w.open[e.TaskID]
 	if did == nil { // judged after its end
@@ -131,7 +144,9 @@ func (w *walk) add(e trajectory.Event) error {
 		return nil
 	}
 	delete(w.open, e.TaskID)
-	w.usage.addAll(did.usage)
+	for model, more := range did.usage {
+		w.usage.add(model, more)
+	}
 	of, has := w.epochs[e.TaskID][e.Attempt]
 	if !has {
 		return nil
@@ -139,43 +154,24 @@ func (w *walk) add(e trajectory.Event) error {
 	return w.put(w.source.Run.Task(e.TaskID), of, did)
 }
 
-// put writes a sample.
+// put writes a sample, and keeps what the log's list of samples says of it.
 func (w *walk) put(t *rundir.Task, e epoch, did *attempt) error {
 	made := w.source.sample(t, e, did)
-	w.summaries = append(w.summaries, placed{t.Index, made.summary()})
+	summary := sampleSummary{sampleBase: made.sampleBase, Finished: true, MessageCount: len(made.Messages), Retries: len(made.Retries)}
+	summary.Input, _ = shorten(made.Input, maxShort)
+	if made.Error != nil {
+		summary.Error = made.Error.Message
+	}
+	summary.Scores = map[string]score{}
+	for name, given := range made.Scores {
+		if given.Answer != nil {
+			short, _ := shorten(*given.Answer, maxShort)
+			given.Answer = &short
+		}
+		summary.Scores[name] = given
+	}
+	w.summaries = append(w.summaries, placed{t.Index, summary})
 	return w.out.put(fmt.Sprintf("samples/%s_epoch_%d.json", t.Plan.TaskID, e.number), made)
-}
-
-// unattempted writes the samples of the tasks that have no attempt.
-func (w *walk) unattempted() error {
-	for _, t := range w.source.Run.Tasks {
-		if len(t.Attempts) == 0 {
-			if err := w.put(t, epoch{number: 1}, nil); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// sorted returns the summaries in plan order.
-func (w *walk) sorted() []sampleSummary {
-	slices.SortFunc(w.summaries, func(a, b placed) int {
-		if a.index != b.index {
-			return a.index - b.index
-		}
-		return a.Epoch - b.Epoch
-	})
-	all := make([]sampleSummary, len(w.summaries))
-	for i, s := range w.summaries {
-		all[i] = s.sampleSummary
-	}
-	return all
-}
-
-func (w *walk) stats() evalStats {
-	s := w.source.Run.Summary()
-	return evalStats{Started: s.Started, Completed: s.Completed, Usage: w.usage.models()}
 }
 
 // maxShort is how much of a text stands where only its gist is wanted, in bytes:
@@ -209,7 +205,13 @@ func (s Source) sample(t *rundir.Task, e epoch, did *attempt) sample {
 	if did.file != "" {
 		out.Files = []string{did.file}
 	}
-	out.Messages, out.Output, out.Events = did.messages(did.rest), did.output, did.events
+	for _, at := range did.request {
+		out.Messages = append(out.Messages, did.pool[at])
+	}
+	if did.reply != nil { // and what its calls gave, which no request showed any more
+		out.Messages = append(append(out.Messages, did.reply), did.rest...)
+	}
+	out.Output, out.Events = did.output, did.events
 	if len(did.pool) > 0 {
 		out.Pool.Messages = did.pool
 	}
@@ -219,26 +221,20 @@ func (s Source) sample(t *rundir.Task, e epoch, did *attempt) sample {
 			out.Events = append(out.Events, scoreEvent{eventBase: base, Score: given, Scorer: name})
 		}
 	}
-	if cut := did.cutTexts(); cut > 0 {
-		out.Metadata["cut_texts"] = cut
-	}
-	return out
-}
-
-// summary returns what the log's list of samples says of one.
-func (s sample) summary() sampleSummary {
-	out := sampleSummary{sampleBase: s.sampleBase, Finished: true, MessageCount: len(s.Messages), Retries: len(s.Retries)}
-	out.Input, _ = shorten(out.Input, maxShort)
-	if s.Error != nil {
-		out.Error = s.Error.Message
-	}
-	out.Scores = map[string]score{}
-	for name, given := range s.Scores {
-		if given.Answer != nil {
-			short, _ := shorten(*given.Answer, maxShort)
-			given.Answer = &short
+	cut := 0 // texts of which the log has not all
+	for _, m := range did.pool {
+		cut += len(m.Metadata.CutArguments)
+		if m.Metadata.Cut {
+			cut++
 		}
-		out.Scores[name] = given
+	}
+	for _, e := range did.events {
+		if result, is := e.(toolEvent); is && result.Metadata.Cut {
+			cut++
+		}
+	}
+	if cut > 0 {
+		out.Metadata["cut_texts"] = cut
 	}
 	return out
 }
@@ -263,28 +259,11 @@ func (s Source) about(t *rundir.Task, e epoch) map[string]any {
 	return about
 }
 
-// scorers are the names of the verdicts: a run without an LLM judge has one.
-func (s Source) scorers() []string {
-	if s.Run.Manifest.Judge == nil {
-		return []string{"official"}
-	}
-	return []string{"official", "judged"}
-}
-
-// by returns the verdict of a scorer.
-func (v verdicts) by(name string) *bool {
-	if name == "judged" {
-		return v.judged
-	}
-	return v.official
-}
-
 // scores returns the verdicts on an attempt that were given.
 func (s Source) scores(t *rundir.Task, a *rundir.Attempt) map[string]score {
 	given := map[string]score{}
-	verdicts := s.verdicts(t, a)
 	for _, name := range s.scorers() {
-		verdict := verdicts.by(name)
+		verdict := s.verdict(name, t, a)
 		if verdict == nil {
 			continue
 		}
@@ -317,23 +296,6 @@ func failure(a *rundir.Attempt) evalError {
 		message = "the attempt ended as an error"
 	}
 	return evalError{Message: message}
-}
-
-// cutTexts counts the texts of which the log has not all.
-func (a *attempt) cutTexts() int {
-	n := 0
-	for _, m := range a.pool {
-		if m.Metadata.Cut {
-			n++
-		}
-		n += len(m.Metadata.CutArguments)
-	}
-	for _, e := range a.events {
-		if result, is := e.(toolEvent); is && result.Metadata.Cut {
-			n++
-		}
-	}
-	return n
 }
 
 // spec returns what was planned.
@@ -395,12 +357,9 @@ func (s Source) aboutRun() map[string]any {
 
 func (s Source) votes() bool { return s.Run.Manifest.Voting.Rule == plan.VoteMajority }
 
-// counted returns the verdicts on the answer of a task that counts.
-func (s Source) counted(t *rundir.Task) verdicts { return s.verdicts(t, t.Counted()) }
-
 // results returns the scores over the planned tasks: those of the answers that
 // count, void tasks wrong.
-func (s Source) results(samples []placed) evalResults {
+func (s Source) results(samples []sampleSummary) evalResults {
 	m := s.Run.Manifest
 	out := evalResults{Total: len(m.Tasks) * m.Voting.Attempts, Scores: []evalScore{}}
 	for _, one := range samples {
@@ -418,14 +377,14 @@ func (s Source) results(samples []placed) evalResults {
 		}
 		correct := 0
 		for _, t := range s.Run.Tasks {
-			switch verdict := s.counted(t).by(name); {
-			case verdict == nil:
+			verdict := s.verdict(name, t, t.Counted())
+			if verdict == nil {
 				of.Unscored++
-			case *verdict:
+				continue
+			}
+			of.Scored++
+			if *verdict {
 				correct++
-				of.Scored++
-			default:
-				of.Scored++
 			}
 		}
 		of.Metrics = map[string]evalMetric{"accuracy": {Name: "accuracy", Value: float64(correct) / float64(len(m.Tasks))}}
@@ -443,7 +402,7 @@ func (s Source) reductions() []reduction {
 	for _, name := range s.scorers() {
 		of := reduction{Scorer: name, Reducer: s.Run.Manifest.Voting.Rule, Samples: []reducedScore{}}
 		for _, t := range s.Run.Tasks {
-			verdict := s.counted(t).by(name)
+			verdict := s.verdict(name, t, t.Counted())
 			if verdict == nil {
 				continue
 			}
@@ -467,11 +426,6 @@ type archive struct {
 	zip    *zip.Writer
 	packed bytes.Buffer
 	flate  *flate.Writer
-}
-
-func newArchive(w io.Writer) (*archive, error) {
-	f, err := flate.NewWriter(io.Discard, flate.DefaultCompression)
-	return &archive{zip: zip.NewWriter(w), flate: f}, err
 }
 
 // How a member of the archive says that its name is UTF-8, which features it needs,
@@ -506,13 +460,6 @@ func (a *archive) put(name string, v any) error {
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return nil
-}
-
-func (a *archive) close() error {
-	if err := a.zip.Close(); err != nil {
-		return fmt.Errorf("writing the log: %w", err)
 	}
 	return nil
 }

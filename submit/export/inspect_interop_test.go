@@ -164,8 +164,8 @@ func compareSamples(t *testing.T, s Source, all map[string][]byte, read readLog)
 				if a.Answer != nil {
 					answer = &a.Answer.Answer
 				}
-				for name, verdict := range map[string]*bool{"official": s.verdicts(planned, a).official, "judged": s.verdicts(planned, a).judged} {
-					if verdict != nil {
+				for _, name := range s.scorers() {
+					if verdict := s.verdict(name, planned, a); verdict != nil {
 						want.Scores[name] = [2]*string{new(map[bool]string{true: "C", false: "I"}[*verdict]), answer}
 					}
 				}
