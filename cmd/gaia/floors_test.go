@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"audit/render": 6, "internal/doctor": 6, "internal/evaluator": 6, "internal/grading": 6, "internal/progress": 6,
 	"internal/prune": 6, "internal/witnessfile": 8, "submit": 6, "tools/document": 6,
 	"internal/approve": 7, "internal/run": 7, "internal/verify": 7, "tools/web": 7,
+	"internal/ledger":   8,
 	"tools/mcp":         8,
 	"internal/settings": 9,
 	"cmd/gaia":          10,
@@ -47,7 +48,7 @@ var apart = []string{"fixtures", "internal/testkit/gen", "internal/testkit/long"
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
-var pure = []string{"internal/exit", "internal/prune", "internal/canonical", "internal/plan", "internal/history", "internal/parquetfile", "internal/stats", "audit", "audit/probe", "audit/render", "trajectory", "trajectory/witness", "judge", "judgecache", "internal/calc", "internal/rundir", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "internal/runview", "submit/export"}
+var pure = []string{"internal/regular", "internal/exit", "internal/prune", "internal/canonical", "internal/plan", "internal/history", "internal/parquetfile", "internal/stats", "audit", "audit/probe", "audit/render", "trajectory", "trajectory/witness", "judge", "judgecache", "internal/calc", "internal/rundir", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "internal/runview", "submit/export"}
 
 type goPackage struct {
 	ImportPath string

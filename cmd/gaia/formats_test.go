@@ -1,11 +1,12 @@
 package main
 
 import (
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/internal/rundir"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/history"

@@ -2,18 +2,17 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
+	"github.com/gaia-harness/gaia/internal/evaluator"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
-	"github.com/gaia-harness/gaia/internal/rundir"
-	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/view"
-	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
@@ -47,25 +46,18 @@ code is 4.`,
 	return cmd
 }
 
-// ledgerQuery is which events a command reads, by its flags.
+// ledgerQuery holds the flags of a command that reads events.
 type ledgerQuery struct {
-	runs         []string
-	noImported   bool
-	verify       bool
-	live         bool // leave out runs that were pruned
+	ledger.Selection
 	asJSON       bool
-	task, id     string // the start of a task's id, of an event's
 	since, until string
-	last         int // events; 0: all
-
-	from, to time.Time // zero: no bound
 }
 
 // addFrom registers the flags for where events are read from.
 func (q *ledgerQuery) addFrom(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&q.runs, "runs", nil, "run directory, package, archive or folder of runs to read (default: runs, if it is there)")
-	f.BoolVar(&q.noImported, "no-imported", false, "leave imported events out")
+	f.StringArrayVar(&q.Paths, "runs", nil, "run directory, package, archive or folder of runs to read (default: runs, if it is there)")
+	f.BoolVar(&q.NoImported, "no-imported", false, "leave imported events out")
 	completeDirs(cmd, "runs")
 }
 
@@ -73,17 +65,17 @@ func (q *ledgerQuery) addFrom(cmd *cobra.Command) {
 func (q *ledgerQuery) add(cmd *cobra.Command) {
 	q.addFrom(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&q.verify, "verify", false, "verify all runs, also those that were verified before")
+	f.BoolVar(&q.Verify, "verify", false, "verify all runs, also those that were verified before")
 	f.BoolVar(&q.asJSON, "json", false, "print the result as JSON")
 }
 
 // addFilters registers the flags that choose among events.
 func (q *ledgerQuery) addFilters(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&q.task, "task", "", "only attempts at tasks whose id is this, or starts with it")
+	f.StringVar(&q.Task, "task", "", "only attempts at tasks whose id is this, or starts with it")
 	f.StringVar(&q.since, "since", "", "only attempts that ended at this time or later: 2026-01-02 or 2026-01-02T15:04:05Z")
 	f.StringVar(&q.until, "until", "", "only attempts that ended before this time; a date is its first second, in UTC")
-	f.IntVar(&q.last, "last", 0, "only this many attempts: those that ended last, in the order of their end")
+	f.IntVar(&q.Last, "last", 0, "only this many attempts: those that ended last, in the order of their end")
 	for _, name := range []string{"task", "since", "until", "last"} {
 		completeFixed(cmd, name)
 	}
@@ -97,163 +89,27 @@ func (q *ledgerQuery) check(cmd *cobra.Command) (err error) {
 	names := []string{"runs"}
 	if cmd.Flags().Lookup("since") != nil {
 		names = append(names, "task", "since", "until")
-		if cmd.Flags().Changed("last") && (q.last < 1 || q.last > maxLast) {
-			return usage(fmt.Sprintf("give a number from 1 to %d", maxLast), "--last is %d", q.last)
+		if cmd.Flags().Changed("last") && (q.Last < 1 || q.Last > maxLast) {
+			return usage(fmt.Sprintf("give a number from 1 to %d", maxLast), "--last is %d", q.Last)
 		}
 	}
 	if err := notEmpty(cmd, names...); err != nil {
 		return err
 	}
-	if slices.Contains(q.runs, "") {
+	if slices.Contains(q.Paths, "") {
 		return emptyFlag("runs")
 	}
-	if q.from, err = parseMoment("since", q.since); err != nil {
+	if q.From, err = parseMoment("since", q.since); err != nil {
 		return err
 	}
-	if q.to, err = parseMoment("until", q.until); err != nil {
+	if q.To, err = parseMoment("until", q.until); err != nil {
 		return err
 	}
-	if !q.from.IsZero() && !q.to.IsZero() && !q.from.Before(q.to) {
+	if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
 		return usage("--until is not part of the range", "--until is not later than --since")
 	}
 	return nil
 }
-
-// takes reports whether an event is among those that were asked for.
-func (q *ledgerQuery) takes(e rundir.RunEvent) bool {
-	return strings.HasPrefix(e.TaskID, q.task) && strings.HasPrefix(e.ID, q.id) &&
-		(q.from.IsZero() || e.Timestamp >= q.from.Format(trajectory.TimeFormat)) && (q.to.IsZero() || e.Timestamp < q.to.Format(trajectory.TimeFormat))
-}
-
-// shownEvent is an event with what a reader has to know of its run.
-type shownEvent struct {
-	rundir.RunEvent
-	Imported        bool `json:"imported,omitzero"`
-	GuidanceChanged bool `json:"guidance_changed,omitzero"` // since the event listed before it
-	PolicyChanged   bool `json:"policy_changed,omitzero"`   // likewise: the policy or its mode
-	Pruned          bool `json:"pruned,omitzero"`           // its run was removed
-
-	unrecorded string // why its run went on without evidence; "" if it did not
-}
-
-// ledgerRead is the result of reading events.
-type ledgerRead struct {
-	Runs      int  `json:"runs"`     // that were read, but for those of Outside
-	Imported  int  `json:"imported"` // imported events that were taken
-	Rehearsal bool `json:"rehearsal,omitzero"`
-	Skipped   int  `json:"skipped"`          // imported events of runs that were read
-	Outside   int  `json:"outside,omitzero"` // runs of which no event was asked for
-	history.Shortfall
-
-	read history.Read
-}
-
-// eachEvent gives the events that were asked for: those of a run together, then the imported ones in the order of their
-// times; with --last all in that order. ended, if not nil, is called after each run and at the end.
-func (a *app) eachEvent(q *ledgerQuery, give func(shownEvent) error, ended func()) (read ledgerRead, err error) {
-	r, err := a.runReader()
-	if err != nil {
-		return ledgerRead{}, err
-	}
-	imported := history.Imported{}
-	if !q.noImported {
-		if imported, err = a.imported(); err != nil {
-			return ledgerRead{}, err
-		}
-	}
-	if ended == nil {
-		ended = func() {}
-	}
-	var last []shownEvent
-	taken := 0
-	take := func(e shownEvent) error {
-		if !q.takes(e.RunEvent) {
-			return nil
-		}
-		taken++
-		read.Rehearsal = read.Rehearsal || e.Rehearsal
-		if q.last == 0 {
-			return give(e)
-		}
-		if last = append(last, e); len(last) >= 2*q.last {
-			last = newest(last, q.last)
-		}
-		return nil
-	}
-	paths := q.runs
-	if len(paths) == 0 && thereIs(defaultRuns) {
-		paths = []string{defaultRuns}
-	}
-	here := map[string]bool{}
-	var unrecorded []string
-	read.read, err = r.Each(paths, history.Query{Verify: q.verify, Empty: len(q.runs) == 0, Live: q.live}, func(run history.Run) error {
-		here[run.RunID] = true
-		before := taken
-		for _, e := range run.Events {
-			if err := take(shownEvent{RunEvent: e, Pruned: run.Pruned, unrecorded: run.RecordingFailed}); err != nil {
-				return err
-			}
-		}
-		switch {
-		case taken == before && len(run.Events) > 0:
-			read.Outside++
-		case run.RecordingFailed != "":
-			unrecorded = append(unrecorded, run.RunID)
-		}
-		ended()
-		return nil
-	})
-	if err != nil {
-		return ledgerRead{}, err
-	}
-	read.Shortfall, read.Runs = read.read.Shortfall, read.read.Runs-read.Outside
-	fromRuns := taken
-	for e, err := range imported.Each() {
-		switch {
-		case err != nil:
-			return read, err
-		case here[e.RunID]:
-			read.Skipped++
-		default:
-			if err := take(shownEvent{RunEvent: e, Imported: true}); err != nil {
-				return read, err
-			}
-		}
-	}
-	read.Imported = taken - fromRuns
-	last = newest(last, q.last)
-	for _, e := range last {
-		if err := give(e); err != nil {
-			return read, err
-		}
-	}
-	ended()
-	if q.last > 0 {
-		unrecorded = slices.DeleteFunc(unrecorded, func(id string) bool {
-			return !slices.ContainsFunc(last, func(e shownEvent) bool { return e.RunID == id })
-		})
-	}
-	read.RecordingFailed = unrecorded
-	if read.Skipped > 0 {
-		fmt.Fprintf(a.stderr, "gaia: left out: %s of runs that are read\n", view.Count(read.Skipped, "imported event"))
-	}
-	switch {
-	case taken > 0 || q.task == "" && q.id == "":
-		return read, nil
-	case read.read.FailedErr != nil:
-		return read, read.read.FailedErr // which may have it
-	}
-	return read, usage("'gaia ledger list' lists all", "there is no event whose task or id starts with %q", cmp.Or(q.task, q.id))
-}
-
-// newest returns the n last events, in order.
-func newest(events []shownEvent, n int) []shownEvent {
-	slices.SortFunc(events, func(a, b shownEvent) int { return strings.Compare(a.ID, b.ID) })
-	return slices.Delete(events, 0, max(0, len(events)-n))
-}
-
-// defaultRuns is the folder of runs if none is named.
-const defaultRuns = "runs"
 
 func (a *app) ledgerListCommand() *cobra.Command {
 	q := &ledgerQuery{}
@@ -297,59 +153,42 @@ and lines reworked.`,
 }
 
 func (a *app) list(q *ledgerQuery) error {
-	l := a.eventLister(q.asJSON)
-	read, err := a.eachEvent(q, l.addEvent, nil)
+	r, err := a.runReader()
 	if err != nil {
 		return err
 	}
-	if err := l.end(read); err != nil {
+	l := ledger.NewList(a.stdout, q.asJSON, false)
+	read, err := r.Events(q.Selection, func(e ledger.Event) error { return l.Add(e, nil) }, nil)
+	if err != nil {
 		return err
 	}
-	return read.read.End(nil)
+	return cmp.Or(l.End(read, read), read.Read.End(nil))
 }
 
 func (a *app) countMetrics(q *ledgerQuery) error {
-	var meter history.Meter
-	read, err := a.eachEvent(q, func(e shownEvent) error {
-		meter.Add(e.RunEvent)
-		return nil
-	}, meter.EndRun)
+	r, err := a.runReader()
 	if err != nil {
 		return err
 	}
-	all, guidances := meter.Metrics()
-	if q.asJSON {
-		err = view.JSON(a.stdout, struct {
-			All       history.Metrics           `json:"all"`
-			Guidances []history.GuidanceMetrics `json:"guidances"`
-			ledgerRead
-		}{all, guidances, read})
-	} else {
-		err = a.printCounted(metricsTable(all, guidances), read)
-	}
+	all, guidances, read, err := r.Metrics(q.Selection)
 	if err != nil {
 		return err
 	}
-	return read.read.End(nil)
+	return a.printCounted(q, read, ledger.MetricsTable(all, guidances), struct {
+		All       history.Metrics           `json:"all"`
+		Guidances []history.GuidanceMetrics `json:"guidances"`
+		ledger.EventsRead
+	}{all, guidances, read})
 }
 
-func metricsTable(all history.Metrics, guidances []history.GuidanceMetrics) string {
-	rate := func(format string, f *float32, scale float32) string {
-		if f == nil {
-			return history.NoNumber
-		}
-		return fmt.Sprintf(format, *f*scale)
+// printCounted prints what was counted of events, and of what.
+func (a *app) printCounted(q *ledgerQuery, read ledger.EventsRead, table string, asJSON any) (err error) {
+	if q.asJSON {
+		err = view.JSON(a.stdout, asJSON)
+	} else {
+		_, err = io.WriteString(a.stdout, ledger.Counted(table, read))
 	}
-	t := view.NewTable("guidance", "policy", "first used", "tasks", "attempts", "violations", "per 10 tasks", "self-corrected", "rework lines")
-	add := func(name, policy, first string, m history.Metrics) {
-		t.Row(name, policy, first, m.Tasks, m.Attempts, m.Violations, rate("%.2f", m.ViolationsPer10Tasks, 1), rate("%.1f %%", m.SelfCorrectionRate, 100), m.ReworkLines)
-	}
-	for _, g := range guidances {
-		add(g.GuidanceHash, g.PolicyHash+" "+g.Mode, g.First, g.Metrics)
-	}
-	t.Separator()
-	add("all", "", "", all)
-	return t.String()
+	return cmp.Or(err, read.Read.End(nil))
 }
 
 func (a *app) ledgerRankCommand() *cobra.Command {
@@ -378,49 +217,18 @@ lower id.`,
 }
 
 func (a *app) rankRules(q *ledgerQuery) error {
-	var ranking history.Ranking
-	read, err := a.eachEvent(q, func(e shownEvent) error {
-		ranking.Add(e.RunEvent)
-		return nil
-	}, nil)
+	r, err := a.runReader()
 	if err != nil {
 		return err
 	}
-	rules := ranking.Rules()
-	if q.asJSON {
-		err = view.JSON(a.stdout, struct {
-			Rules []history.RankedRule `json:"rules"`
-			ledgerRead
-		}{rules, read})
-	} else {
-		t := view.NewTable("rule", "severity", "frequency", "attempts", "mean rework", "score")
-		for _, r := range rules {
-			t.Row(r.RuleID, r.Severity, r.Frequency, r.Attempts, fmt.Sprintf("%.2f", r.MeanRework), fmt.Sprintf("%.2f", r.Score))
-		}
-		shown := t.String()
-		if len(rules) == 0 {
-			shown = "no rule was broken"
-		}
-		err = a.printCounted(shown, read)
-	}
+	rules, read, err := r.Rank(q.Selection)
 	if err != nil {
 		return err
 	}
-	return read.read.End(nil)
-}
-
-// printCounted prints what was counted, and of what.
-func (a *app) printCounted(shown string, read ledgerRead) error {
-	rehearsal, outside := "", ""
-	if read.Rehearsal {
-		rehearsal = "rehearsal: " + runview.RehearsalNote + "\n\n"
-	}
-	if read.Outside > 0 {
-		outside = fmt.Sprintf(", %s without such an attempt", view.Count(read.Outside, "run"))
-	}
-	_, err := fmt.Fprintf(a.stdout, "%s%s\n\nof %s and %s%s%s\n%s", rehearsal, shown, view.Count(read.Runs, "run"), view.Count(read.Imported, "imported event"),
-		outside, read.Unread(), read.Unrecorded())
-	return err
+	return a.printCounted(q, read, ledger.RankTable(rules), struct {
+		Rules []history.RankedRule `json:"rules"`
+		ledger.EventsRead
+	}{rules, read})
 }
 
 func (a *app) ledgerShowCommand() *cobra.Command {
@@ -434,7 +242,7 @@ func (a *app) ledgerShowCommand() *cobra.Command {
 		Args:              oneArg("the id of an event"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if q.id = strings.ToUpper(args[0]); q.id == "" {
+			if q.ID = strings.ToUpper(args[0]); q.ID == "" {
 				return usage("'gaia ledger list' lists them", "the id is empty")
 			}
 			if err := q.check(cmd); err != nil {
@@ -448,9 +256,13 @@ func (a *app) ledgerShowCommand() *cobra.Command {
 }
 
 func (a *app) showEvent(q *ledgerQuery) error {
-	var found []shownEvent
+	var found []ledger.Event
 	n := 0
-	read, err := a.eachEvent(q, func(e shownEvent) error {
+	r, err := a.runReader()
+	if err != nil {
+		return err
+	}
+	read, err := r.Events(q.Selection, func(e ledger.Event) error {
 		if n++; len(found) < maxHinted {
 			found = append(found, e)
 		}
@@ -460,7 +272,7 @@ func (a *app) showEvent(q *ledgerQuery) error {
 		return err
 	}
 	if n > 1 {
-		f := &failure{Code: exit.Usage, Err: fmt.Errorf("%q is the start of the ids of %s", q.id, view.Count(n, "event")), Hints: []string{"give more of the id"}}
+		f := &failure{Code: exit.Usage, Err: fmt.Errorf("%q is the start of the ids of %s", q.ID, view.Count(n, "event")), Hints: []string{"give more of the id"}}
 		for _, e := range found {
 			f.Reasons = append(f.Reasons, e.ID)
 		}
@@ -471,52 +283,132 @@ func (a *app) showEvent(q *ledgerQuery) error {
 	}
 	if q.asJSON {
 		err = view.JSON(a.stdout, struct {
-			shownEvent
-			history.Shortfall
+			ledger.Event
+			ledger.Shortfall
 		}{found[0], read.Shortfall})
 	} else {
-		err = view.Rows(a.stdout, eventRows(found[0]))
+		err = view.Rows(a.stdout, ledger.Rows(found[0]))
 	}
 	if err != nil {
 		return err
 	}
-	return read.read.End(nil)
+	return read.Read.End(nil)
 }
 
-// eventRows are all members of an event for a person.
-func eventRows(e shownEvent) [][2]string {
-	list := func(all []string) string { return cmp.Or(strings.Join(all, ", "), "none") }
-	counts := "not the task's result: another attempt is counted"
-	if e.Counted {
-		counts = "the task's result"
+func (a *app) ledgerEvaluateCommand() *cobra.Command {
+	q := &ledgerQuery{}
+	limits := history.DefaultLimits()
+	var own bool
+	var settings string
+	cmd := &cobra.Command{
+		Use:   "evaluate",
+		Short: "Run the evaluators on run events",
+		Long: `Evaluate puts five evaluators to each attempt, in this order, and counts what they
+say. Exit code 3 if one fails:
+
+  tests-pass            a check of the answer ran, and none failed
+  forbidden-command     no violation of R004
+  forbidden-dependency  no violation of R005
+  violation-rate        at most --max-violations rules broken
+  diff-quality          lines reworked ÷ lines added and removed at most --max-rework-ratio
+
+With --evaluators it also runs the commands that gaia.yaml names below evaluators,
+once for each attempt, and prints them first. Each gets the run event as a line of
+JSON, no variable but PATH and HOME, and 10 seconds if its timeout says nothing
+else; it prints {"pass": true, "score": 0.5, "details": "why"}. One that fails in
+any way is a failed evaluation.`,
+		Example: `  gaia ledger evaluate
+  gaia ledger evaluate --evaluators
+  gaia ledger evaluate --max-violations 1 --max-rework-ratio 0.5 --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := q.check(cmd); err != nil {
+				return err
+			}
+			if limits.Violations < 0 {
+				return usage("0 lets none pass", "--max-violations is %d, which is below 0", limits.Violations)
+			}
+			if err := notEmpty(cmd, "settings"); err != nil {
+				return err
+			}
+			if settings != "" && !own {
+				return usage("gaia ledger evaluate --evaluators --settings FILE", "--settings is for --evaluators")
+			}
+			ctx, release := untilStopped(cmd.Context())
+			defer release()
+			by := history.Evaluators(limits)
+			if own {
+				commands, err := a.ownEvaluators(ctx, settings)
+				if err != nil {
+					return err
+				}
+				by = append(by, commands...)
+			}
+			return a.evaluate(ctx, q, by)
+		},
 	}
-	rows := [][2]string{{"event", e.ID}, {"ended", e.Timestamp}, {"run", e.RunID}, {"task", e.TaskID}, {"level", strconv.Itoa(e.Level)},
-		{"attempt", strconv.Itoa(e.Attempt) + ", " + counts}, {"intent", e.Intent}, {"outcome", outcomeOf(e.RunEvent)},
-		{"checks", fmt.Sprintf("%d ran: %d passed, %d failed; %d skipped", e.TestResults.Ran, e.TestResults.Passed, e.TestResults.Failed, e.TestResults.Skipped)},
-		{"model", e.Model}, {"tools", list(e.ToolsUsed)}, {"calls", fmt.Sprintf("%s, %s retried", view.Count(e.ToolCalls, "tool call"), view.Count(e.Retries, "model call"))},
-		{"tokens", strconv.FormatInt(e.Tokens, 10)}, {"cost", view.Dollars(e.CostMicroUSD)}, {"duration", milliseconds(e.DurationMs)}, {"files", list(e.FilesTouched)},
-		{"diff", fmt.Sprintf("%s, %s added, %d removed", view.Count(e.DiffSummary.Files, "file"), view.Count(e.DiffSummary.LinesAdded, "line"), e.DiffSummary.LinesRemoved)},
-		{"rework", view.Count(e.ReworkLines, "line")}, {"rollbacks", strconv.Itoa(e.Rollbacks)}, {"rules", list(e.RetrievedRuleIDs)}, {"triggered", list(e.TriggeredRuleIDs)}}
-	for _, v := range e.Violations {
-		corrected := "not corrected"
-		if v.AutoCorrected {
-			corrected = "corrected"
+	q.add(cmd)
+	q.addFilters(cmd)
+	f := cmd.Flags()
+	f.IntVar(&limits.Violations, "max-violations", limits.Violations, "rules that an attempt may break")
+	f.Var((*fraction)(&limits.ReworkRatio), "max-rework-ratio", "lines reworked ÷ lines added and removed that an attempt may have")
+	f.BoolVar(&own, "evaluators", false, "run the commands of gaia.yaml as evaluators, too")
+	f.StringVar(&settings, "settings", "", "file of settings that names them (default: gaia.yaml)")
+	completeFixed(cmd, "max-violations")
+	completeFixed(cmd, "max-rework-ratio")
+	return cmd
+}
+
+// ownEvaluators returns the evaluators of the settings file, after saying what they run.
+func (a *app) ownEvaluators(ctx context.Context, settings string) ([]history.Evaluator, error) {
+	file, err := openSettings(settings)
+	if err != nil {
+		return nil, err
+	}
+	if file == nil || len(file.Evaluators) == 0 {
+		return nil, usage("docs/ledger.md has an example", "%q names no evaluators", cmp.Or(settings, "gaia.yaml"))
+	}
+	var environ []string
+	for _, name := range []string{"HOME", "PATH"} {
+		if value := a.getenv(name); value != "" {
+			environ = append(environ, name+"="+value)
 		}
-		rows = append(rows, [2]string{"violation", fmt.Sprintf("%s, %s, %s, %s: %s", cmp.Or(v.RuleID, v.Class), v.Severity, v.Location, corrected, v.Description)})
 	}
-	if len(e.Violations) == 0 {
-		rows = append(rows, [2]string{"violations", "none"})
+	var all []history.Evaluator
+	for _, e := range file.Evaluators {
+		if slices.ContainsFunc(history.Evaluators(history.Limits{}), func(o history.Evaluator) bool { return o.Name() == e.Name }) {
+			return nil, usage("give it another name", "gaia has an evaluator %q", e.Name)
+		}
+		words := make([]string, len(e.Command))
+		for i, word := range e.Command {
+			words[i] = view.Quote(word)
+		}
+		fmt.Fprintf(a.stderr, "gaia: the evaluator %s runs for each event, for %s at most: %s\n", e.Name, e.Timeout, view.Line(strings.Join(words, " ")))
+		all = append(all, evaluator.Command{Context: ctx, Label: e.Name, Args: e.Command, Timeout: e.Timeout, Environ: environ})
 	}
-	rows = append(rows, [][2]string{{"refused", view.Count(e.PersonRefusals, "call") + " by a person"}, {"guidance", e.GuidanceHash}, {"policy", policyOf(e.RunEvent)},
-		{"session", e.Session}, {"manifest", e.ManifestSHA256}, {"signed by", e.SignedBy}, {"schema", e.Schema}}...)
-	if e.Imported {
-		rows = append(rows, [2]string{"imported", "yes: this is what its exporter says"})
+	return all, nil
+}
+
+func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []history.Evaluator) error {
+	r, err := a.runReader()
+	if err != nil {
+		return err
 	}
-	if e.unrecorded != "" {
-		rows = slices.Insert(rows, 0, [2]string{"recording failed", e.unrecorded})
+	l := ledger.NewList(a.stdout, q.asJSON, true)
+	counts, read, err := r.Evaluate(ctx, q.Selection, by, l.Add)
+	if err != nil {
+		return err
 	}
-	if e.Rehearsal {
-		rows = slices.Insert(rows, 0, [2]string{"rehearsal", runview.RehearsalNote})
+	if err := l.EndEvaluated(counts, read); err != nil {
+		return err
 	}
-	return rows
+	failed := 0
+	for _, c := range counts {
+		failed += c.Failed
+	}
+	if failed > 0 {
+		err = fail(exit.Findings, fmt.Errorf("%s failed", view.Count(failed, "evaluation")), "gaia ledger show ID says what an attempt did")
+	}
+	return read.Read.End(err)
 }

@@ -13,30 +13,31 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 )
 
 // listedEvents prints events as the list does.
-func listedEvents(t *testing.T, asJSON bool, events ...shownEvent) string {
+func listedEvents(t *testing.T, asJSON bool, events ...ledger.Event) string {
 	t.Helper()
 	var out bytes.Buffer
-	l := (&app{stdout: &out}).eventLister(asJSON)
+	l := ledger.NewList(&out, asJSON, false)
 	for _, e := range events {
-		must(t, l.addEvent(e))
+		must(t, l.Add(e, nil))
 	}
-	must(t, l.end(ledgerRead{Runs: 1}))
+	must(t, l.End(ledger.EventsRead{Runs: 1}, ledger.EventsRead{Runs: 1}))
 	return out.String()
 }
 
 // someEvents are events under guidance that changes after every third, and a policy
 // that changes after every fifth.
-func someEvents(n int) (events []shownEvent) {
+func someEvents(n int) (events []ledger.Event) {
 	for i := range n {
 		e := benchStats(0, 1).Events[0]
 		e.ID, e.GuidanceHash = fmt.Sprintf("01J%023d", i), fmt.Sprintf("%016d", i/3)
 		e.PolicyHash, e.Mode = fmt.Sprintf("p%04d", i/5), "approved"
-		events = append(events, shownEvent{RunEvent: e})
+		events = append(events, ledger.Event{RunEvent: e})
 	}
 	return events
 }
@@ -113,11 +114,11 @@ func TestEventLine(t *testing.T) {
 	if lines[1] != `guidance \u001b` || lines[2] != `policy \u001b approved` {
 		t.Errorf("the guidance and the policy are %q", lines[1:3])
 	}
-	want := e.ID + "  " + strings.Repeat(" ", 19) + "  " + runShort(e.RunID) + `  evil\u001b[2J r…  字字字字字字字字字…   answered, not scored           1       0     12.345s  rehearsal, imported`
+	want := e.ID + "  " + strings.Repeat(" ", 19) + "  " + e.RunID[len(e.RunID)-8:] + `  evil\u001b[2J r…  字字字字字字字字字…   answered, not scored           1       0     12.345s  rehearsal, imported`
 	if lines[3] != want {
 		t.Errorf("\n%s\nnot\n%s", lines[3], want)
 	}
-	for _, row := range eventRows(e) {
+	for _, row := range ledger.Rows(e) {
 		if row[0] == "rehearsal" && row[1] == runview.RehearsalNote {
 			return
 		}
@@ -127,14 +128,14 @@ func TestEventLine(t *testing.T) {
 
 // TestShowsAll: what show prints tells of every member of an event.
 func TestShowsAll(t *testing.T) {
-	e := shownEvent{RunEvent: rundir.RunEvent{Attempt: 1001, CostMicroUSD: new(int64(1002)), DiffSummary: rundir.DiffSummary{Files: 1003, LinesAdded: 1004, LinesRemoved: 1005},
+	e := ledger.Event{RunEvent: rundir.RunEvent{Attempt: 1001, CostMicroUSD: new(int64(1002)), DiffSummary: rundir.DiffSummary{Files: 1003, LinesAdded: 1004, LinesRemoved: 1005},
 		DurationMs: 1006, FilesTouched: []string{"m1007"}, GuidanceHash: "m1008", ID: "m1009", Intent: "m1010", Level: 1011, ManifestSHA256: "m1012", Model: "m1013",
 		Outcome: "m1014", RetrievedRuleIDs: []string{"m1015"}, Retries: 1016, ReworkLines: 1017, Rollbacks: 1018, RunID: "m1019", Schema: "m1020", Session: "m1021",
 		SignedBy: "m1022", TaskID: "m1023", TestResults: rundir.TestCounts{Failed: 1024, Passed: 1025, Ran: 1026, Skipped: 1027}, Timestamp: "m1028", Tokens: 1029,
 		ToolCalls: 1030, ToolsUsed: []string{"m1031"}, Violations: []rundir.Violation{{Description: "m1032", Location: "m1033", RuleID: "m1034", Severity: "m1035"}},
 		Mode: "m1036", PolicyHash: "m1037", TriggeredRuleIDs: []string{"m1038"}}}
-	shown := fmt.Sprint(eventRows(e))
-	if one := fmt.Sprint(eventRows(shownEvent{RunEvent: rundir.RunEvent{ToolCalls: 1, Retries: 1, DiffSummary: rundir.DiffSummary{LinesAdded: 1}}})); !strings.Contains(one, "1 tool call, 1 model call retried") || !strings.Contains(one, ", 1 line added, 0 removed") {
+	shown := fmt.Sprint(ledger.Rows(e))
+	if one := fmt.Sprint(ledger.Rows(ledger.Event{RunEvent: rundir.RunEvent{ToolCalls: 1, Retries: 1, DiffSummary: rundir.DiffSummary{LinesAdded: 1}}})); !strings.Contains(one, "1 tool call, 1 model call retried") || !strings.Contains(one, ", 1 line added, 0 removed") {
 		t.Errorf("of one it says %s", one)
 	}
 	for n := 1001; n <= 1038; n++ {
@@ -150,7 +151,7 @@ func TestShowsAll(t *testing.T) {
 	accepted := false
 	other.Counted, other.OutcomeAccepted, other.Violations = true, &accepted, []rundir.Violation{{AutoCorrected: true}}
 	for _, want := range []string{"the task's result", "not accepted", " corrected"} {
-		if now := fmt.Sprint(eventRows(other)); !strings.Contains(now, want) {
+		if now := fmt.Sprint(ledger.Rows(other)); !strings.Contains(now, want) {
 			t.Errorf("%q is not shown: %s", want, now)
 		}
 	}
@@ -193,11 +194,11 @@ func TestLedgerTimes(t *testing.T) {
 	} {
 		q := &ledgerQuery{since: c.since, until: c.until}
 		var err error
-		q.from, err = parseMoment("since", c.since)
+		q.From, err = parseMoment("since", c.since)
 		must(t, err)
-		q.to, err = parseMoment("until", c.until)
+		q.To, err = parseMoment("until", c.until)
 		must(t, err)
-		if got := q.takes(rundir.RunEvent{Timestamp: c.at}); got != c.want {
+		if got := q.Takes(rundir.RunEvent{Timestamp: c.at}); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
@@ -238,14 +239,14 @@ func TestOwnEvaluators(t *testing.T) {
 	write("gaia.yaml", blocks[0][2])
 	write("few-tokens.sh", blocks[1][2]+"touch ran\n")
 	p.want(exit.OK, "ledger", "evaluate")
-	if thereIs(filepath.Join(p.dir, "ran")) {
+	if exists(filepath.Join(p.dir, "ran")) {
 		t.Fatal("the command ran without --evaluators")
 	}
 	out := p.want(exit.OK, "ledger", "evaluate", "--evaluators")
 	if first, _, _ := strings.Cut(out, "\n"); first != "gaia: the evaluator few-tokens runs for each event, for 5s at most: sh few-tokens.sh" {
 		t.Errorf("it begins with %q", first)
 	}
-	if !regexp.MustCompile(`(?m)^ few-tokens +2 +0 *$`).MatchString(out) || !thereIs(filepath.Join(p.dir, "ran")) {
+	if !regexp.MustCompile(`(?m)^ few-tokens +2 +0 *$`).MatchString(out) || !exists(filepath.Join(p.dir, "ran")) {
 		t.Errorf("evaluate says:\n%s", out)
 	}
 	write("few-tokens.sh", strings.Replace(blocks[1][2], "20000", "1", 1))

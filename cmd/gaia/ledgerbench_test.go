@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
@@ -75,7 +76,7 @@ func keepBench(b *testing.B) (a *app, folder string) {
 		s := benchStats(i, benchTasks)
 		dir := filepath.Join(folder, s.RunID)
 		must(b, os.MkdirAll(dir, 0o755))
-		names, err := filesRead(dir)
+		names, err := ledger.Files(dir)
 		must(b, err)
 		for _, name := range names {
 			write(b, filepath.Join(dir, name), "{}")
@@ -95,10 +96,12 @@ func keepBench(b *testing.B) (a *app, folder string) {
 // query was asked.
 func BenchmarkLedger(b *testing.B) {
 	a, folder := keepBench(b)
-	query := func() *ledgerQuery { return &ledgerQuery{runs: []string{folder}} }
-	asJSON := func() *ledgerQuery { return &ledgerQuery{runs: []string{folder}, asJSON: true} }
+	query := func() *ledgerQuery { return &ledgerQuery{Selection: ledger.Selection{Paths: []string{folder}}} }
+	asJSON := func() *ledgerQuery {
+		return &ledgerQuery{Selection: ledger.Selection{Paths: []string{folder}}, asJSON: true}
+	}
 	between := func(q *ledgerQuery) *ledgerQuery { // the later half
-		q.from = time.Date(2026, 1, 1, benchRuns/2, 0, 0, 0, time.UTC)
+		q.From = time.Date(2026, 1, 1, benchRuns/2, 0, 0, 0, time.UTC)
 		return q
 	}
 	for _, c := range []struct {
@@ -115,17 +118,17 @@ func BenchmarkLedger(b *testing.B) {
 		{"since", func() error { return a.list(between(asJSON())) }},
 		{"task", func() error {
 			q := asJSON()
-			q.task = benchStats(0, 1).Events[0].TaskID
+			q.Task = benchStats(0, 1).Events[0].TaskID
 			return a.list(q)
 		}},
 		{"last", func() error {
 			q := asJSON()
-			q.last = 1000
+			q.Last = 1000
 			return a.list(q)
 		}},
 		{"show", func() error {
 			q := query()
-			q.id = benchStats(50, 1).Events[0].ID
+			q.ID = benchStats(50, 1).Events[0].ID
 			return a.showEvent(q)
 		}},
 	} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/view"
 
 	"github.com/gaia-harness/gaia/internal/history"
@@ -45,10 +46,10 @@ pruned, and what 'gaia ledger' and 'gaia trend' count of it.`,
 	for _, k := range []pruneKind{
 		{"runs", "Remove run directories", `Each PATH is a run directory, or a folder that holds some (default: runs). A run
 that does not verify, or that holds files that no run makes, is left and named.`,
-			"  gaia prune runs --older-than 90d\n  gaia prune runs runs/01J… --keep 0 --force --yes", defaultRuns, (*prune.Finder).Runs},
+			"  gaia prune runs --older-than 90d\n  gaia prune runs runs/01J… --keep 0 --force --yes", ledger.DefaultRuns, (*prune.Finder).Runs},
 		{"bodies", "Remove the whole bodies that runs keep", `Each PATH is a run directory, or a folder that holds some (default: runs). The runs
 stay, and still verify: their journals have the heads and digests of the bodies.`,
-			"  gaia prune bodies --older-than 30d\n  gaia prune bodies runs/01J… --keep 0 --yes", defaultRuns, (*prune.Finder).Bodies},
+			"  gaia prune bodies --older-than 30d\n  gaia prune bodies runs/01J… --keep 0 --yes", ledger.DefaultRuns, (*prune.Finder).Bodies},
 		{"packages", "Remove submission packages, folders and archives", `Each PATH is a package, its archive, or a folder that holds some (default: this
 one). A package counts as made on the date that its statement says.`,
 			"  gaia prune packages --keep 3 --dry-run\n  gaia prune packages submission-2026-01-02-5XK9QZ7M --keep 0", ".", (*prune.Finder).Packages},
@@ -86,7 +87,7 @@ func (a *app) pruneKindCommand(k pruneKind) *cobra.Command {
 			_, err := llm.NewPlayer(path)
 			return err == nil
 		},
-		Verify: verifiedStats, Check: func(dir string) (*rundir.Run, error) {
+		Verify: ledger.Stats, Check: func(dir string) (*rundir.Run, error) {
 			found, _, err := verify.Run(os.DirFS(dir))
 			return found, err
 		}, Package: verifiedPackage, Foreign: run.Foreign, Hold: run.Hold, Busy: run.ErrBusy}}
@@ -245,7 +246,7 @@ func verifiedPackage(path string) (of prune.Package, err error) {
 			return of, err
 		}
 		said = found.Statement.Predicate
-		stats, _, err := verifiedStats(path)
+		stats, _, err := ledger.Stats(path)
 		if err != nil {
 			return of, err
 		}

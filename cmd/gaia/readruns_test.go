@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -23,7 +24,7 @@ import (
 type reading struct {
 	*testing.T
 	program
-	*history.Reader
+	*ledger.Reader
 	app    *app
 	stderr *bytes.Buffer
 }
@@ -43,12 +44,12 @@ func newReading(t *testing.T, runs int) reading {
 }
 
 // all reads the runs at paths, which are in the program's directory.
-func (r reading) all(q history.Query, paths ...string) (runs []history.Run, failed error) {
+func (r reading) all(q ledger.Query, paths ...string) (runs []ledger.Run, failed error) {
 	r.Helper()
 	for i := range paths {
 		paths[i] = filepath.Join(r.dir, paths[i])
 	}
-	read, err := r.Each(paths, q, func(s history.Run) error {
+	read, err := r.Runs(paths, q, func(s ledger.Run) error {
 		runs = append(runs, s)
 		return nil
 	})
@@ -59,9 +60,9 @@ func (r reading) all(q history.Query, paths ...string) (runs []history.Run, fail
 }
 
 // mark makes the record of a run say what no run does, so that it shows whether it is used.
-func (r reading) mark(s history.Run) {
+func (r reading) mark(s ledger.Run) {
 	r.Helper()
-	names, err := r.Files(s.Path)
+	names, err := ledger.Files(s.Path)
 	must(r.T, err)
 	path, err := history.RealPath(s.Path)
 	must(r.T, err)
@@ -77,7 +78,7 @@ func (r reading) mark(s history.Run) {
 // TestRunsKept: what was kept of a run is used while nothing has changed that the run was verified by.
 func TestRunsKept(t *testing.T) {
 	r := newReading(t, 1)
-	first, failed := r.all(history.Query{}, "runs")
+	first, failed := r.all(ledger.Query{}, "runs")
 	if len(first) != 1 || failed != nil || len(first[0].Events) != 2 {
 		t.Fatalf("%+v, %v", first, failed)
 	}
@@ -88,17 +89,17 @@ func TestRunsKept(t *testing.T) {
 	parquet := filepath.Join(r.Store.Dir, strings.TrimPrefix(first[0].ManifestSHA256, "sha256:")+".parquet")
 	for name, c := range map[string]struct {
 		change func()
-		query  history.Query
+		query  ledger.Query
 		used   bool
 	}{
-		"nothing":            {func() {}, history.Query{}, true},
-		"all verified":       {func() {}, history.Query{Verify: true}, false},
-		"a file was changed": {func() { touch(t, filepath.Join(run, trajectory.JournalFile)) }, history.Query{}, false},
-		"a file came":        {func() { write(t, filepath.Join(run, rundir.MarkerFile), "open\n") }, history.Query{}, false},
-		"another program":    {func() { r.Program = "another" }, history.Query{}, false},
-		"no program":         {func() { r.Program = "" }, history.Query{}, false},
-		"a byte was changed": {func() { change(t, parquet, -20) }, history.Query{}, false},
-		"cut":                {func() { must(t, os.Truncate(parquet, 0)) }, history.Query{}, false},
+		"nothing":            {func() {}, ledger.Query{}, true},
+		"all verified":       {func() {}, ledger.Query{Verify: true}, false},
+		"a file was changed": {func() { touch(t, filepath.Join(run, trajectory.JournalFile)) }, ledger.Query{}, false},
+		"a file came":        {func() { write(t, filepath.Join(run, rundir.MarkerFile), "open\n") }, ledger.Query{}, false},
+		"another program":    {func() { r.Program = "another" }, ledger.Query{}, false},
+		"no program":         {func() { r.Program = "" }, ledger.Query{}, false},
+		"a byte was changed": {func() { change(t, parquet, -20) }, ledger.Query{}, false},
+		"cut":                {func() { must(t, os.Truncate(parquet, 0)) }, ledger.Query{}, false},
 	} {
 		r.mark(first[0])
 		program := r.Program
@@ -111,8 +112,8 @@ func TestRunsKept(t *testing.T) {
 		must(t, os.RemoveAll(filepath.Join(run, rundir.MarkerFile)), os.RemoveAll(r.Store.Dir))
 	}
 	r.Now = time.Now // files that were changed a moment ago are not kept: a second change would not show
-	if runs, failed := r.all(history.Query{}, "runs"); len(runs) != 1 || failed != nil || thereIs(r.Store.Dir) {
-		t.Errorf("%+v, %v, kept %v", runs, failed, thereIs(r.Store.Dir))
+	if runs, failed := r.all(ledger.Query{}, "runs"); len(runs) != 1 || failed != nil || exists(r.Store.Dir) {
+		t.Errorf("%+v, %v, kept %v", runs, failed, exists(r.Store.Dir))
 	}
 }
 
@@ -125,8 +126,8 @@ func TestRunsOrder(t *testing.T) {
 		t.Fatalf("%q, %v", names, err)
 	}
 	for range 2 {
-		runs, failed := r.all(history.Query{}, "runs/"+filepath.Base(names[2]), "runs")
-		if failed != nil || len(runs) != 3 || !slices.IsSortedFunc(runs, func(a, b history.Run) int { return strings.Compare(a.Started, b.Started) }) {
+		runs, failed := r.all(ledger.Query{}, "runs/"+filepath.Base(names[2]), "runs")
+		if failed != nil || len(runs) != 3 || !slices.IsSortedFunc(runs, func(a, b ledger.Run) int { return strings.Compare(a.Started, b.Started) }) {
 			t.Errorf("%v, %v", runs, failed)
 		}
 	}
@@ -138,7 +139,7 @@ func TestRunsOrder(t *testing.T) {
 	change(t, filepath.Join(names[0], rundir.ResultsFile), 40)
 	unfinish(t, names[1])
 	must(t, os.Rename(names[2], filepath.Join(r.dir, "runs", ".new-"+filepath.Base(names[2]))))
-	runs, failed := r.all(history.Query{}, "runs")
+	runs, failed := r.all(ledger.Query{}, "runs")
 	f := (*failure)(nil)
 	if len(runs) > 0 || !errors.As(failed, &f) || f.Code != exit.Evidence || len(f.Reasons) != 1 || !strings.Contains(f.Reasons[0], "results.jsonl: line 1: is not what the journal gives") {
 		t.Errorf("%v, %+v", runs, f)
@@ -146,10 +147,10 @@ func TestRunsOrder(t *testing.T) {
 	if said := r.stderr.String(); !strings.Contains(said, "gaia: left out: "+names[1]+": the run is not complete: ") {
 		t.Errorf("said: %s", said)
 	}
-	if _, failed = r.all(history.Query{}, "runs/"+filepath.Base(names[1])); !errors.As(failed, &f) || f.Code != exit.Incomplete {
+	if _, failed = r.all(ledger.Query{}, "runs/"+filepath.Base(names[1])); !errors.As(failed, &f) || f.Code != exit.Incomplete {
 		t.Errorf("an unfinished run that is named: %v", failed)
 	}
-	if _, failed = r.all(history.Query{}, "runs", "runs/"+filepath.Base(names[1])); !errors.As(failed, &f) || f.Code != exit.Evidence || len(f.Reasons) != 2 {
+	if _, failed = r.all(ledger.Query{}, "runs", "runs/"+filepath.Base(names[1])); !errors.As(failed, &f) || f.Code != exit.Evidence || len(f.Reasons) != 2 {
 		t.Errorf("both: %+v", failed)
 	}
 }
@@ -158,14 +159,14 @@ func TestRunsOrder(t *testing.T) {
 // copy is left out.
 func TestRunsRivals(t *testing.T) {
 	r := newReading(t, 2)
-	runs, failed := r.all(history.Query{}, "runs")
+	runs, failed := r.all(ledger.Query{}, "runs")
 	if len(runs) != 2 || failed != nil {
 		t.Fatalf("%d runs, %v", len(runs), failed)
 	}
 	path := runs[0].Path
 	other := filepath.Join(r.dir, "again", filepath.Base(path))
 	must(t, os.CopyFS(other, os.DirFS(path)))
-	if copied, failed := r.all(history.Query{}, "again", "runs"); failed != nil || len(copied) != 2 {
+	if copied, failed := r.all(ledger.Query{}, "again", "runs"); failed != nil || len(copied) != 2 {
 		t.Errorf("with a copy: %d runs, %v", len(copied), failed)
 	}
 	if said := r.stderr.String(); strings.Count(said, "gaia: left out: ") != 1 || !strings.Contains(said, "was read from ") {
@@ -187,7 +188,7 @@ func TestRunsRivals(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			for _, paths := range [][]string{{"runs", "again"}, {"again", "runs", "runs"}} {
-				left, failed := r.all(history.Query{Verify: true}, paths...)
+				left, failed := r.all(ledger.Query{Verify: true}, paths...)
 				if len(left) != 1 || left[0].Path != runs[1].Path {
 					t.Errorf("%q: %d runs are given", paths, len(left))
 				}
@@ -220,7 +221,7 @@ func TestRunsPassedOver(t *testing.T) {
 	write(t, filepath.Join(folder, "damaged.tar.gz"), "no\x8b")
 	write(t, filepath.Join(folder, "empty.tar.gz"), "")
 	write(t, filepath.Join(folder, "notes.txt"), "")
-	runs, failed := r.all(history.Query{}, "folder", "runs")
+	runs, failed := r.all(ledger.Query{}, "folder", "runs")
 	f := (*failure)(nil)
 	if len(runs) != 1 || !errors.As(failed, &f) || f.Code != exit.Evidence || len(f.Reasons) != 2 ||
 		!strings.HasSuffix(f.Reasons[0], "/damaged.tar.gz: damaged.tar.gz: is named as an archive and does not begin as one") {
@@ -230,7 +231,7 @@ func TestRunsPassedOver(t *testing.T) {
 	if said := r.stderr.String(); said != want {
 		t.Errorf("said %q, not %q", said, want)
 	}
-	if _, failed := r.all(history.Query{}, "folder/damaged.tar.gz"); classify(failed).Code != exit.Evidence {
+	if _, failed := r.all(ledger.Query{}, "folder/damaged.tar.gz"); classify(failed).Code != exit.Evidence {
 		t.Errorf("one that is named: %v", failed)
 	}
 }
@@ -238,7 +239,7 @@ func TestRunsPassedOver(t *testing.T) {
 // TestExportVerifies: what is signed is read from the runs, whatever was kept of them; a query takes what was kept.
 func TestExportVerifies(t *testing.T) {
 	r := newReading(t, 1)
-	runs, failed := r.all(history.Query{}, "runs")
+	runs, failed := r.all(ledger.Query{}, "runs")
 	must(t, failed)
 	must(t, os.Chtimes(filepath.Join(runs[0].Path, rundir.ResultsFile), time.Time{}, time.Now()))
 	runs[0].Events = slices.Clone(runs[0].Events)
@@ -247,7 +248,9 @@ func TestExportVerifies(t *testing.T) {
 	r.mark(runs[0])
 	var out bytes.Buffer
 	r.app.stdout = &out
-	q := func() *ledgerQuery { return &ledgerQuery{runs: []string{filepath.Join(r.dir, "runs")}, asJSON: true} }
+	q := func() *ledgerQuery {
+		return &ledgerQuery{Selection: ledger.Selection{Paths: []string{filepath.Join(r.dir, "runs")}}, asJSON: true}
+	}
 	must(t, r.app.list(q()))
 	if !strings.Contains(out.String(), `"model":"kept"`) {
 		t.Errorf("the list does not take what was kept: %s", out.String())
@@ -267,7 +270,7 @@ func TestImportRefuses(t *testing.T) {
 	key, err := a.signingKey("")
 	must(t, err)
 	r := newReading(t, 1)
-	runs, failed := r.all(history.Query{}, "runs")
+	runs, failed := r.all(ledger.Query{}, "runs")
 	must(t, failed)
 	good, _, err := history.SealExport(runs[0].Events, key)
 	must(t, err)
@@ -286,7 +289,9 @@ func TestImportRefuses(t *testing.T) {
 		if err := a.importEvents(t.Context(), []string{path}, importing{}); classify(err).Code != exit.Evidence {
 			t.Errorf("%s: %v", name, err)
 		}
-		if m, err := a.imported(); err != nil || m.Events > 0 {
+		reader, err := a.runReader()
+		must(t, err)
+		if m, err := reader.Imported(); err != nil || m.Events > 0 {
 			t.Errorf("%s: imported all the same: %v", name, err)
 		}
 	}

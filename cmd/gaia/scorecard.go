@@ -7,10 +7,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
@@ -140,7 +140,11 @@ func (a *app) scorecard(paths []string, s scoring) error {
 // readRuns verifies runs and counts their tasks. Nothing is counted where one of them
 // does not verify, or is not finished though the user named it.
 func (a *app) readRuns(found *scored, paths []string) error {
-	read, err := a.eachRun(paths, history.Query{Verify: true, Live: true}, func(s history.Run) error {
+	r, err := a.runReader()
+	if err != nil {
+		return err
+	}
+	read, err := r.Runs(paths, ledger.Query{Verify: true, Live: true}, func(s ledger.Run) error {
 		found.runs++
 		found.Rehearsal = found.Rehearsal || s.Rehearsal
 		found.unscored = found.unscored || slices.ContainsFunc(s.Tasks, func(t rundir.TaskStats) bool { return t.Outcome == trajectory.Unscored })
@@ -152,7 +156,7 @@ func (a *app) readRuns(found *scored, paths []string) error {
 		}
 		return nil
 	})
-	if f := (*failure)(nil); history.IsPathError(err) && errors.As(err, &f) {
+	if f := (*failure)(nil); ledger.IsPathError(err) && errors.As(err, &f) {
 		return fail(f.Code, f.Err, witnessfile.WantScored)
 	}
 	found.untrusted = read.UntrustedErr
@@ -250,7 +254,7 @@ func (a *app) printCard(found *scored, r scorecardResult) error {
 		[2]string{"denials", denials},
 		[2]string{"rollbacks", rollbacks},
 		[2]string{"cost", fmt.Sprintf("%s, %s per solved task", view.Dollars(c.TotalCostMicroUSD), perSolve)},
-		[2]string{"latency", fmt.Sprintf("median %s, 95th percentile %s", milliseconds(c.MedianLatencyMs), milliseconds(c.P95LatencyMs))},
+		[2]string{"latency", fmt.Sprintf("median %s, 95th percentile %s", ledger.Milliseconds(c.MedianLatencyMs), ledger.Milliseconds(c.P95LatencyMs))},
 		[2]string{"tokens", strconv.FormatInt(c.TotalTokens, 10)},
 		[2]string{"retries", strconv.Itoa(c.TotalRetries)},
 		[2]string{"evidence", evidence})
@@ -288,8 +292,6 @@ func held(c rundir.Criterion) string {
 
 // share prints a fraction.
 func share(f float32) string { return view.Percent(int64(math.Round(float64(f) * 1e6))) }
-
-func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
 func (a *app) compareCommand() *cobra.Command {
 	var asJSON, differentPlans bool
@@ -485,7 +487,7 @@ reads all anew. Runs that do not verify are named and left out, exit code 4.`,
 			if by != history.ByDay && by != history.ByWeek {
 				return usage("give day or week", "--by is %q", by)
 			}
-			return a.trend(args, by, history.Query{Verify: anew}, asJSON)
+			return a.trend(args, by, ledger.Query{Verify: anew}, asJSON)
 		},
 	}
 	f := cmd.Flags()
@@ -500,14 +502,18 @@ reads all anew. Runs that do not verify are named and left out, exit code 4.`,
 type trendResult struct {
 	Buckets []history.TrendBucket `json:"buckets"` // by time
 	By      string                `json:"by"`
-	history.Shortfall
+	ledger.Shortfall
 	Rehearsal bool `json:"rehearsal,omitzero"` // some of them are
 	Runs      int  `json:"runs"`
 }
 
-func (a *app) trend(paths []string, by string, q history.Query, asJSON bool) error {
+func (a *app) trend(paths []string, by string, q ledger.Query, asJSON bool) error {
 	all := history.Trend{By: by}
-	read, err := a.eachRun(paths, q, func(s history.Run) error { return all.Add(s.RunStats) })
+	r, err := a.runReader()
+	if err != nil {
+		return err
+	}
+	read, err := r.Runs(paths, q, func(s ledger.Run) error { return all.Add(s.RunStats) })
 	if err != nil {
 		return err
 	}

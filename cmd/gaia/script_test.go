@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -15,7 +16,7 @@ import (
 // TestMain also is the reader of documents and of exports that commands start which run in this
 // process: started with its name, it must not be the tests once more.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && (os.Args[1] == convertName || os.Args[1] == convertAttemptsName) {
+	if len(os.Args) == 2 && (os.Args[1] == convertName || os.Args[1] == ledger.ConvertCommand) {
 		main()
 		return
 	}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stats"
 

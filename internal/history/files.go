@@ -3,9 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -42,21 +40,17 @@ func Stamp(path string, names []string, by string, now time.Time) (stamp string,
 	return canonical.Digest([]byte(text)), keep
 }
 
-// readFile reads a regular file of at most limit bytes. It waits for no pipe.
-func readFile(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+// RemovalPrefix begins the name of a folder that is being removed.
+const RemovalPrefix = ".pruning-"
+
+// RealPath returns the absolute path that a path leads to.
+func RealPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
-	case info.Size() > limit:
-		return nil, fmt.Errorf("it is larger than %d bytes", limit)
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real, nil
 	}
-	return io.ReadAll(io.LimitReader(f, limit))
+	return abs, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -39,7 +40,7 @@ func (m Imported) attempts() string {
 // whose events do not count.
 func OpenImported(dir string, trusts func(sign.PublicKey) error) (Imported, error) {
 	m := Imported{Dir: dir}
-	envelope, err := readFile(m.Path(), MaxEnvelope)
+	envelope, err := regular.ReadUpTo(m.Path(), MaxEnvelope)
 	if dir == "" || errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -54,7 +55,7 @@ func OpenImported(dir string, trusts func(sign.PublicKey) error) (Imported, erro
 		return m, err
 	}
 	path := m.attempts()
-	if m.data, err = readFile(path, MaxExport); err != nil {
+	if m.data, err = regular.ReadUpTo(path, MaxExport); err != nil {
 		return m, err
 	}
 	return m, m.Check(path, m.data)

@@ -3,10 +3,11 @@ package history
 import (
 	"bytes"
 	"errors"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/internal/rundir"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"

@@ -2,10 +2,11 @@ package history
 
 import (
 	"cmp"
-	"github.com/gaia-harness/gaia/internal/rundir"
-	"github.com/gaia-harness/gaia/internal/stats"
 	"maps"
 	"slices"
+
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 )
 
 // Metrics say of attempts how often they broke rules, and what became of that.

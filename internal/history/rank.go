@@ -2,9 +2,10 @@ package history
 
 import (
 	"cmp"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"math/big"
 	"slices"
+
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // RankedRule says of a rule how often it was broken, and how much work was done again

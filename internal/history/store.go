@@ -14,6 +14,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -152,7 +153,7 @@ func (s *Store) Keep(r Record, stats *rundir.RunStats) error {
 // keepAttempts writes the Parquet file of a record. It never replaces one that a record of a removed run is of.
 func (s *Store) keepAttempts(r Record, data []byte) error {
 	path := s.attempts(r)
-	there, err := readFile(path, MaxExport)
+	there, err := regular.ReadUpTo(path, MaxExport)
 	if err == nil && bytes.Equal(there, data) {
 		return nil
 	}
@@ -227,7 +228,7 @@ func (s *Store) Removed(counts func(Record) bool) ([]Removed, error) {
 
 // record reads an envelope that one of keys has signed. What is wrong with it is a *trajectory.Fault.
 func (s *Store) record(path string, keys []sign.PublicKey) (Record, error) {
-	data, err := readFile(path, MaxEnvelope)
+	data, err := regular.ReadUpTo(path, MaxEnvelope)
 	if err != nil {
 		return Record{}, fmt.Errorf("reading the history %q: %w", path, err)
 	}
@@ -260,7 +261,7 @@ func (s *Store) stats(r Record) (*rundir.RunStats, error) {
 		return nil, nil
 	}
 	path := s.attempts(r)
-	data, err := readFile(path, MaxExport)
+	data, err := regular.ReadUpTo(path, MaxExport)
 	if err == nil && canonical.Digest(data) != r.Attempts {
 		err = errors.New("is not the file that its record is of")
 	}

@@ -18,6 +18,9 @@ import (
 // than U+0020, and what a program may ignore by Unicode, as variation selectors,
 // fillers and tags.
 func Hidden(r rune) bool {
+	if r >= ' ' && r <= '~' { // most text
+		return false
+	}
 	return !unicode.IsPrint(r) || r == 0x2800 || // the Braille pattern without a dot
 		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
 		r >= 0x17b4 && r <= 0x17b5 || r == 0x180f || r == 0x16fe4 || r == 0x1d159 || r >= 0xe0000 && r <= 0xe0fff

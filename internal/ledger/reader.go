@@ -1,11 +1,16 @@
-package history
+// Package ledger reads what is counted of many runs: the runs in folders, packages and archives that a user names, and
+// the run events that were imported.
+//
+// A run is verified before it is counted, unless its record in package history is good and none of its files has changed
+// (TestRunsKept). Runs that do not verify, and different runs of the same id, are named and left out; the others are
+// given in the order in which they began. [Reader.Events] selects among run events, and [List] prints them.
+package ledger
 
 import (
 	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"io/fs"
 	"maps"
@@ -16,27 +21,28 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 )
 
 // Reader reads the finished runs in folders, with what it kept of those that it verified before.
 type Reader struct {
-	Store   *Store // nil: nothing is kept or was removed
-	Program string // the build of this program, whose records count; "" for none
-	Now     func() time.Time
-	AtOnce  int       // runs that are read at once, each of which is held
-	Log     io.Writer // is told what is left out
-
-	Kind          func(path string) string                                // KindRun or KindPackage, also of what is damaged; "" for anything else
-	ArchiveSuffix string                                                  // of the names of archives
-	Files         func(path string) ([]string, error)                     // names of the files that Verify reads; "." is path itself
-	Begun         func(path string) (runID, started string, err error)    // as FirstEvent; an exit.Usage error for a run that is not to be read
-	Verify        func(path string) (rundir.RunStats, *rundir.Run, error) // what is counted, if the run is complete
-	Incomplete    func(path string, run *rundir.Run) error                // the error that a run is not complete
-	Trusts        func(keyID string) error                                // an error if the user does not trust the key
-	Conflict      func(a, b rundir.Signed, paths [2]string) error         // evidence that one key signed two histories of a run; nil if the keys differ
+	Store      *history.Store // without a folder nothing is kept or was removed
+	Trust      keyring.Trust
+	Program    string // the build of this program, whose records count; "" for none
+	Now        func() time.Time
+	AtOnce     int                                                     // runs that are read at once, each of which is held
+	Log        io.Writer                                               // gets a line for each run that is left out
+	Verify     func(path string) (rundir.RunStats, *rundir.Run, error) // Stats, but in tests
+	Incomplete func(path string, run *rundir.Run) error                // the error that a run is not complete
 }
 
 // Query says which runs are read, and how. Its zero value takes what was kept of runs that were verified before.
@@ -104,9 +110,6 @@ type place struct {
 	removed        *rundir.RunStats // of a run that was removed; nil: it is there
 }
 
-// RemovalPrefix begins the name of a folder that is being removed.
-const RemovalPrefix = ".pruning-"
-
 const wantRuns = "give run directories, packages, their archives, or folders that hold some, such as runs/"
 
 // IsPathError reports whether an error is that a path is none that runs are read from.
@@ -115,12 +118,12 @@ func IsPathError(err error) bool {
 	return errors.As(err, &e) && slices.Equal(e.Hints, []string{wantRuns})
 }
 
-// Each gives the finished runs at paths, in the order in which they began, one at a time. Each path is a run
+// Runs gives the finished runs at paths, in the order in which they began, one at a time. Each path is a run
 // directory, a full package, its archive, or a folder that holds some; links in folders are not followed.
 // Runs that were removed from there are given in their place. Runs that do not verify, different ones of the same
 // id, and unfinished ones that the user named are errors of Read; the others are given. The error is that
 // nothing could be read, or give's.
-func (r *Reader) Each(paths []string, q Query, give func(Run) error) (Read, error) {
+func (r *Reader) Runs(paths []string, q Query, give func(Run) error) (Read, error) {
 	found, err := r.find(paths, q)
 	if err != nil {
 		return Read{}, err
@@ -149,9 +152,7 @@ func (r *Reader) Each(paths []string, q Query, give func(Run) error) (Read, erro
 			begin(next)
 		}
 	}
-	if r.Store != nil {
-		r.Store.Evict()
-	}
+	r.Store.Evict()
 	var untrusted []error
 	for _, id := range slices.Sorted(maps.Keys(g.signers)) {
 		untrusted = append(untrusted, g.signers[id])
@@ -165,7 +166,7 @@ func (r *Reader) Each(paths []string, q Query, give func(Run) error) (Read, erro
 func (r *Reader) find(paths []string, q Query) ([]place, error) {
 	var places []string
 	for _, path := range paths {
-		real, err := RealPath(path)
+		real, err := history.RealPath(path)
 		if err != nil {
 			return nil, err
 		}
@@ -173,10 +174,11 @@ func (r *Reader) find(paths []string, q Query) ([]place, error) {
 	}
 	var found []place
 	gone := map[string]bool{}
-	if r.Store != nil && !q.Live {
-		removed, err := r.Store.Removed(func(of Record) bool {
+	if !q.Live {
+		removed, err := r.Store.Removed(func(of history.Record) bool {
 			_, err := os.Stat(of.Path)
-			return of.Attempts != "" && errors.Is(err, fs.ErrNotExist) && (slices.Contains(places, of.Path) || slices.Contains(places, filepath.Dir(of.Path)))
+			return of.Attempts != "" && errors.Is(err, fs.ErrNotExist) &&
+				(slices.Contains(places, of.Path) || slices.Contains(places, filepath.Dir(of.Path)))
 		})
 		if err != nil {
 			e := *exit.Of(err)
@@ -205,15 +207,24 @@ func (r *Reader) find(paths []string, q Query) ([]place, error) {
 		found = append(found, at...)
 	}
 	slices.SortStableFunc(found, func(a, b place) int {
-		there := func(p place) int { // a run that is there counts, not what was kept of its package
-			if p.removed == nil {
-				return 0
-			}
-			return 1
+		order := cmp.Or(strings.Compare(a.started, b.started), strings.Compare(a.runID, b.runID))
+		if order == 0 && (a.removed == nil) != (b.removed == nil) { // a run that is there counts, not what was kept of its package
+			order = map[bool]int{true: -1, false: 1}[a.removed == nil]
 		}
-		return cmp.Or(strings.Compare(a.started, b.started), strings.Compare(a.runID, b.runID), cmp.Compare(there(a), there(b)), strings.Compare(a.path, b.path))
+		return cmp.Or(order, strings.Compare(a.path, b.path))
 	})
 	return found, nil
+}
+
+// Kind returns history.KindRun or history.KindPackage, also of what is damaged; "" for anything else.
+func Kind(path string) string {
+	switch {
+	case verify.IsPackage(path): // or an archive
+		return history.KindPackage
+	case verify.IsRun(path) == nil:
+		return history.KindRun
+	}
+	return ""
 }
 
 // runsAt returns the run that a path names, or those in the folder there.
@@ -221,10 +232,10 @@ func (r *Reader) runsAt(path string, q Query) ([]place, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("reading %q: %w", path, withoutPath(err))
+		return nil, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
 	case err != nil:
-		return nil, exit.Usagef(wantRuns, "reading %q: %v", path, withoutPath(err))
-	case r.Kind(path) != "" || info.Mode().IsRegular() && strings.HasSuffix(path, r.ArchiveSuffix):
+		return nil, exit.Usagef(wantRuns, "reading %q: %v", path, regular.Cause(err))
+	case Kind(path) != "" || info.Mode().IsRegular() && strings.HasSuffix(path, submit.ArchiveSuffix):
 		at, err := r.begun(place{path: path, named: true}, q)
 		return []place{at}, err
 	case !info.IsDir():
@@ -232,21 +243,21 @@ func (r *Reader) runsAt(path string, q Query) ([]place, error) {
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading %q: %w", path, withoutPath(err))
+		return nil, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
 	}
 	var found []place
 	for _, e := range entries {
 		in := filepath.Join(path, e.Name())
-		archive := strings.HasSuffix(e.Name(), r.ArchiveSuffix)
+		archive := strings.HasSuffix(e.Name(), submit.ArchiveSuffix)
 		switch {
-		case strings.HasPrefix(e.Name(), ".new-"), strings.HasPrefix(e.Name(), RemovalPrefix): // not yet a run, or no longer
+		case strings.HasPrefix(e.Name(), ".new-"), strings.HasPrefix(e.Name(), history.RemovalPrefix): // not yet a run, or no longer
 			continue
 		case e.Type() == fs.ModeSymlink:
-			if archive || r.Kind(in) != "" {
+			if archive || Kind(in) != "" {
 				fmt.Fprintf(r.Log, "gaia: left out: %s is a link\n", view.Line(view.Quote(in)))
 			}
 			continue
-		case e.IsDir() && r.Kind(in) != "", e.Type().IsRegular() && archive:
+		case e.IsDir() && Kind(in) != "", e.Type().IsRegular() && archive:
 		default:
 			continue
 		}
@@ -263,30 +274,36 @@ func (r *Reader) runsAt(path string, q Query) ([]place, error) {
 	return found, nil
 }
 
-// begun adds to a place which run is there and when it began, as far as that can be known; what is wrong with it shows
-// when it is verified.
+// open opens a run directory, package or archive. A file that is named as an archive and is none is damaged.
+func open(path string) (*verify.Evidence, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().IsRegular() && strings.HasSuffix(path, submit.ArchiveSuffix) && !verify.IsArchive(path) {
+		return nil, trajectory.Faultf(filepath.Base(path), "is named as an archive and does not begin as one")
+	}
+	return verify.OpenJournal(path)
+}
+
+// begun adds to a place which run is there and when it began, as far as the first line of its journal says that; it is
+// verified later.
 func (r *Reader) begun(at place, q Query) (place, error) {
-	if strings.HasSuffix(at.path, r.ArchiveSuffix) && !q.Verify { // it would be unpacked for its first line
+	if strings.HasSuffix(at.path, submit.ArchiveSuffix) && !q.Verify { // it would be unpacked for its first line
 		if stats, _, found := r.recall(at.path); found {
 			at.runID, at.started = stats.RunID, stats.Started
 			return at, nil
 		}
 	}
-	var err error
-	at.runID, at.started, err = r.Begun(at.path)
+	given, err := open(at.path)
 	if errors.As(err, new(*trajectory.Fault)) {
-		err = nil
+		return at, nil
 	}
-	return at, err
-}
-
-// FirstEvent returns what the first line of a journal says of its run, which is not verified; "" where there is no such
-// line.
-func FirstEvent(files fs.FS) (runID, started string) {
-	const most = 1 << 16 // bytes; run_started has some 600
-	f, _, err := rundir.OpenFile(files, trajectory.JournalFile, rundir.MaxFile)
 	if err != nil {
-		return "", ""
+		return at, err
+	}
+	defer given.Close()
+	const most = 1 << 16 // bytes; run_started has some 600
+	f, _, err := rundir.OpenFile(given.Files, trajectory.JournalFile, rundir.MaxFile)
+	if err != nil {
+		return at, nil
 	}
 	defer f.Close()
 	line, err := bufio.NewReader(io.LimitReader(f, most)).ReadBytes('\n')
@@ -294,10 +311,29 @@ func FirstEvent(files fs.FS) (runID, started string) {
 		RunID     string `json:"run_id"`
 		Timestamp string `json:"timestamp"`
 	}
-	if err != nil || json.Unmarshal(line, &first) != nil {
-		return "", ""
+	if err == nil && json.Unmarshal(line, &first) == nil {
+		at.runID, at.started = first.RunID, first.Timestamp
 	}
-	return first.RunID, first.Timestamp
+	return at, nil
+}
+
+// Stats verifies a run directory, package or archive and returns what is counted of it; the zero value if the run is not
+// complete.
+func Stats(path string) (stats rundir.RunStats, run *rundir.Run, err error) {
+	given, err := open(path)
+	if err != nil {
+		return rundir.RunStats{}, nil, err
+	}
+	defer given.Close()
+	run, err = given.Shown(func(summary string) (run *rundir.Run, err error) {
+		stats, run, err = rundir.ReadStats(given.Files, summary)
+		return run, err
+	})
+	if err != nil || !run.Complete {
+		return rundir.RunStats{}, run, err
+	}
+	stats.RecordingFailed = run.Marked
+	return stats, run, nil
 }
 
 // result is what came of reading a run.
@@ -329,8 +365,8 @@ func (r *Reader) read(at place, verify bool) result {
 	}
 	if path, after, settled := r.stamp(at.path); settled && after == before && r.Store.Key != nil {
 		// Where it cannot be kept, it is verified again the next time.
-		_ = r.Store.Keep(Record{Created: run.Manifest.Created, Files: after, Kind: r.Kind(at.path), ManifestSHA256: stats.ManifestSHA256, Path: path,
-			Rehearsal: stats.Rehearsal, RunID: stats.RunID, SignedBy: stats.SignedBy}, &stats)
+		_ = r.Store.Keep(history.Record{Created: run.Manifest.Created, Files: after, Kind: Kind(at.path), ManifestSHA256: stats.ManifestSHA256,
+			Path: path, Rehearsal: stats.Rehearsal, RunID: stats.RunID, SignedBy: stats.SignedBy}, &stats)
 	}
 	return result{stats: stats}
 }
@@ -347,38 +383,40 @@ func (r *Reader) recall(path string) (stats rundir.RunStats, files string, found
 
 // stamp returns where the run at path is, and the stamp of its files. settled is false where nothing is kept of them.
 func (r *Reader) stamp(path string) (real, files string, settled bool) {
-	if r.Store == nil || r.Store.Dir == "" || r.Program == "" {
+	if r.Store.Dir == "" || r.Program == "" {
 		return "", "", false
 	}
-	real, err := RealPath(path)
+	real, err := history.RealPath(path)
 	if err != nil {
 		return "", "", false
 	}
-	names, err := r.Files(real)
+	names, err := Files(real)
 	if err != nil {
 		return "", "", false
 	}
-	files, settled = Stamp(real, names, r.Program, r.Now())
+	files, settled = history.Stamp(real, names, r.Program, r.Now())
 	return real, files, settled
 }
 
-// RealPath returns the absolute path that a path leads to.
-func RealPath(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
+// Files names the files that verification reads of a run directory, a package (which has to have
+// exactly its files) or an archive; "." is path itself.
+func Files(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return []string{"."}, nil
+	case !verify.IsPackage(path):
+		return []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.JournalFile, rundir.TrajectoriesFile,
+			rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile, rundir.MarkerFile}, nil
 	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		return real, nil
+	entries, err := os.ReadDir(path)
+	names := []string{"."}
+	for _, e := range entries {
+		names = append(names, e.Name())
 	}
-	return abs, nil
-}
-
-func withoutPath(err error) error {
-	if e := (*fs.PathError)(nil); errors.As(err, &e) {
-		return e.Err
-	}
-	return err
+	return names, err
 }
 
 // rival is one of several different runs with the same id.
@@ -428,7 +466,7 @@ type gathering struct {
 	*Reader
 	rivals     map[string][]rival
 	at         map[string]string // where each run that was given is, by its id
-	signers    map[string]error  // of the runs that are given, by key id: what Trusts returned
+	signers    map[string]error  // of the runs that are given, by key id: nil if the user trusts it
 	failures   []*exit.Error
 	unrecorded []string // ids of runs that are given and went on without evidence
 }
@@ -440,8 +478,9 @@ func (g *gathering) takes(at place, got result) bool {
 		if got.err != nil || !differ(of.signed, signed) {
 			continue
 		}
-		if got.err = g.Conflict(signed, of.signed, [2]string{at.path, of.path}); got.err == nil { // the keys differ
-			got.err = exit.New(exit.Evidence, fmt.Errorf("has the id %s, as the run at %s has, and another manifest", signed.RunID, view.Quote(of.path)),
+		if got.err = verify.Equivocation(signed, of.signed, [2]string{at.path, of.path}); got.err == nil { // the keys differ
+			got.err = exit.New(exit.Evidence,
+				fmt.Errorf("has the id %s, as the run at %s has, and another manifest", signed.RunID, view.Quote(of.path)),
 				"'gaia verify' shows who signed which; leave out the one that you do not know")
 		}
 	}
@@ -469,7 +508,7 @@ func (g *gathering) takes(at place, got result) bool {
 
 func (g *gathering) checkKey(id string) {
 	if _, checked := g.signers[id]; !checked {
-		g.signers[id] = g.Trusts(id)
+		g.signers[id] = g.Trust.OfID(id)
 	}
 }
 
