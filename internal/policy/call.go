@@ -176,7 +176,8 @@ func (c *Call) says(name, text string) {
 			if word == text || strings.HasPrefix(strings.ToLower(word), "file:") {
 				c.Paths = append(c.Paths, word)
 			}
-		case word == text && strings.ContainsAny(word, `/\.`), likePath(word):
+		case word == text && strings.ContainsAny(word, `/\.`), strings.ContainsAny(word[:1], "/~.") || strings.ContainsAny(word, `/\`),
+			len(word) > 1 && word[1] == ':' && word[0]|0x20 >= 'a' && word[0]|0x20 <= 'z': // a drive
 			c.Paths = append(c.Paths, word)
 		}
 	}
@@ -184,10 +185,3 @@ func (c *Call) says(name, text string) {
 
 // betweenWords reports whether a character ends a word that may be a path or an address.
 func betweenWords(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`,;()[]{}<>|=", r) }
-
-// likePath reports whether a word looks like a path: it is rooted, hidden or on a drive, or has a slash in
-// it.
-func likePath(word string) bool {
-	drive := len(word) > 1 && word[1] == ':' && (word[0]|0x20 >= 'a' && word[0]|0x20 <= 'z')
-	return drive || strings.ContainsAny(word[:1], "/~.") || strings.ContainsAny(word, `/\`)
-}

@@ -50,14 +50,28 @@ func (r *reading) code(code string, within int) {
 	if within > maxWithin {
 		return
 	}
-	all, deep := lex(code)
-	r.tangled = r.tangled || deep
+	// To the interpreter, a carriage return ends a line, a comment too.
+	l := &scanner{source: strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(code, "\ufeff"))}
+	l.run(false)
+	all := append(append(l.out, lexeme{end, ""}), l.inner...)
+	r.tangled = r.tangled || l.deep
 	if r.tangled {
 		return
 	}
 	p := &piece{all: all, assigned: map[string][]span{}, meant: map[string]target{}, run: map[int]bool{}, within: within}
 	p.partner, p.inside = brackets(all)
-	p.names()
+	// What the code gives to names counts anywhere: a function can be called above where what it uses is bound.
+	for i := 0; i < len(all); i++ {
+		switch x := all[i]; {
+		case x.is("=") && i > 0 && !all[i+1].is("="):
+			p.assigns(i)
+		case x.kind != identifier:
+		case x.text == "from" || x.text == "import":
+			i = p.binds(i)
+		case x.text == "for":
+			p.loops(i)
+		}
+	}
 	endless := false
 	for i := 0; i < len(all); i++ {
 		switch x := all[i]; x.kind {
@@ -305,22 +319,6 @@ func (t target) loader() bool {
 	return t.name == "__import__" || t.name == "import_module" || t.name == "run_module"
 }
 
-// names notes what the code gives to names, anywhere: a function can be called above where what it
-// uses is bound.
-func (p *piece) names() {
-	for i := 0; i < len(p.all); i++ {
-		switch x := p.all[i]; {
-		case x.is("=") && i > 0 && !p.all[i+1].is("="):
-			p.assigns(i)
-		case x.kind != identifier:
-		case x.text == "from" || x.text == "import":
-			i = p.binds(i)
-		case x.text == "for":
-			p.loops(i)
-		}
-	}
-}
-
 // means notes what a name stands for. A name that once stood for something whose calls are read keeps it.
 func (p *piece) means(name string, t target) {
 	before := p.meant[name]
@@ -480,7 +478,17 @@ func (p *piece) starts(r *reading, args []argument) {
 		switch a.key {
 		case "":
 			if at := a.from + 2; at < a.to && p.all[a.from].is("*") && p.all[at].is("{") && p.partner[at] > 0 { // **{'args': …}
-				p.starts(r, p.items(at))
+				items := p.arguments(at)
+				for i, item := range items { // the members of the dict
+					if key := p.text(item.span); key != "" {
+						colon := item.from
+						for colon < item.to && !p.all[colon].is(":") {
+							colon++
+						}
+						items[i] = argument{key, span{from: min(colon+1, item.to), to: item.to}}
+					}
+				}
+				p.starts(r, items)
 				continue
 			}
 			found = found || p.program(r, a.span)
@@ -488,21 +496,6 @@ func (p *piece) starts(r *reading, args []argument) {
 			p.program(r, a.span)
 		}
 	}
-}
-
-// items returns the members of a dict, whose bracket is at place open, as arguments.
-func (p *piece) items(open int) []argument {
-	items := p.arguments(open)
-	for i, a := range items {
-		if key := p.text(a.span); key != "" {
-			colon := a.from
-			for colon < a.to && !p.all[colon].is(":") {
-				colon++
-			}
-			items[i] = argument{key, span{from: min(colon+1, a.to), to: a.to}}
-		}
-	}
-	return items
 }
 
 // program records a program given as a line or as a list of words, here or where a name in its place

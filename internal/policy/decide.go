@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Call is a tool call as the model requested it, with all it would touch, known before it runs.
@@ -151,17 +152,30 @@ func broken(p Policy, c Call) []finding {
 	} else if how := seeks(c); how != "" {
 		fired = append(fired, finding{AnswerSources, "answer sources: " + how})
 	}
-	if name := graderSurface(c); name != "" {
-		fired = append(fired, finding{GraderSurfaces, fmt.Sprintf("grader surfaces: this names the run's own records or verdicts (%s)", name)})
+	acts := func(name string) bool { // on the host
+		return slices.Contains(data().Lists.Commands, name) || strings.HasPrefix(name, "mkfs.") ||
+			slices.ContainsFunc(p.Commands, func(own string) bool { return strings.EqualFold(own, name) })
 	}
-	if name := secret(c, read); name != "" {
-		fired = append(fired, finding{Secrets, fmt.Sprintf("secrets: this names key material or credentials (%s)", name)})
+	brings := func(name string) bool { // the benchmark or another harness
+		return slices.Contains(data().Lists.Packages, name) ||
+			slices.ContainsFunc(p.Packages, func(own string) bool { return distribution(own) == name })
 	}
-	if name := cmp.Or(command(p, read), hook(c, read)); name != "" {
-		fired = append(fired, finding{Commands, fmt.Sprintf("commands: this would act on the host or the network from code (%s)", name)})
-	}
-	if name := forbiddenPackage(p, read); name != "" {
-		fired = append(fired, finding{Packages, fmt.Sprintf("packages: this loads what brings the benchmark or another harness (%s)", name)})
+	command := first(read, func(r reading) string {
+		if r.tangled {
+			return "brackets in more than 200 others"
+		}
+		return find(r.commands, acts)
+	})
+	for _, rule := range []struct{ id, format, name string }{
+		{GraderSurfaces, "grader surfaces: this names the run's own records or verdicts (%s)", graderSurface(c)},
+		{Secrets, "secrets: this names key material or credentials (%s)", secret(c, read)},
+		{Commands, "commands: this would act on the host or the network from code (%s)", cmp.Or(command, hook(c, read))},
+		{Packages, "packages: this loads what brings the benchmark or another harness (%s)",
+			first(read, func(r reading) string { return find(r.packages, brings) })},
+	} {
+		if rule.name != "" {
+			fired = append(fired, finding{rule.id, fmt.Sprintf(rule.format, rule.name)})
+		}
 	}
 	return fired
 }

@@ -114,13 +114,9 @@ func percentDecode(s string) string {
 }
 
 func hexDigit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
+	i := strings.IndexByte("0123456789abcdefABCDEF", c)
+	if i > 15 {
+		i -= 6
 	}
-	return -1
+	return i
 }

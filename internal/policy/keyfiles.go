@@ -47,8 +47,16 @@ func namesKey(path string) bool {
 		return false
 	}
 	folder, base := splitPath(path)
-	for _, form := range []string{base, uncounted(base)} {
-		if ok, _ := data().Review.KeyFiles.match(form); ok {
+	files := &data().Review.KeyFiles
+	all := words(base)
+	for i, word := range all { // without numbers at the ends, as in answers1.json and answers.v2.json; endings keep theirs
+		bare := strings.TrimRight(word, "0123456789")
+		if bare != "" && !slices.Contains(files.Endings, word) && !slices.Contains(files.Packed, word) {
+			all[i] = bare
+		}
+	}
+	for _, form := range []string{base, strings.Join(all, ".")} {
+		if ok, _ := files.match(form); ok {
 			return true
 		}
 	}
@@ -56,18 +64,4 @@ func namesKey(path string) bool {
 	_, split := splitPath(folder)
 	ok, _ := metadata.match(base)
 	return ok && (split == "validation" || split == "val" || split == "dev" || split == "test")
-}
-
-// uncounted is the name of a file without the numbers at the ends of its words: answers1.json and
-// answers.v2.json. Endings keep theirs.
-func uncounted(base string) string {
-	files := &data().Review.KeyFiles
-	all := words(base)
-	for i, word := range all {
-		bare := strings.TrimRight(word, "0123456789")
-		if bare != "" && !slices.Contains(files.Endings, word) && !slices.Contains(files.Packed, word) {
-			all[i] = bare
-		}
-	}
-	return strings.Join(all, ".")
 }

@@ -34,11 +34,6 @@ func find(list []string, meant func(name string) bool) string {
 	return ""
 }
 
-// literals is first over all strings of the code.
-func literals(read []reading, f func(string) string) string {
-	return first(read, func(r reading) string { return first(r.literals, f) })
-}
-
 // fileURL returns the path of a file: address in lower case, or "".
 func fileURL(url string) string {
 	path, found := strings.CutPrefix(strings.ToLower(url), "file:")
@@ -61,15 +56,31 @@ func answerSource(p Policy, c Call, read []reading) string {
 		first(c.URLs, func(url string) string { return sourceOf(p, list, url) }),
 		first(c.Paths, func(path string) string { return list.source(path, true) }),
 		first(c.Strings, inText),
-		literals(read, inText))
+		first(read, func(r reading) string { return first(r.literals, inText) }))
 }
 
+// sourceOf is answerSource for a URL. The policy names a source by its host, or one above it, and its path.
 func sourceOf(p Policy, list denylist, url string) string {
 	if id := list.source(url, false); id != "" || len(p.AnswerSources) == 0 {
 		return id
 	}
 	return first(views(url), func(parts []string) string {
-		return find(p.AnswerSources, func(source string) bool { return within(source, parts) })
+		return find(p.AnswerSources, func(source string) bool {
+			want, _ := cut(source)
+			for i, host := range parts {
+				if len(want) == 0 || host != want[0] && !strings.HasSuffix(host, "."+want[0]) {
+					continue
+				}
+				rest := parts[i+1:]
+				if len(want) > 1 && len(rest) > 0 && want[1] != rest[0] && strings.Trim(rest[0], "0123456789") == "" { // a port
+					rest = rest[1:]
+				}
+				if len(rest) >= len(want)-1 && slices.Equal(want[1:], rest[:len(want)-1]) {
+					return true
+				}
+			}
+			return false
+		})
 	})
 }
 
@@ -96,27 +107,6 @@ func sourceInText(p Policy, list denylist, text string) string {
 			return ""
 		})
 	})
-}
-
-// within reports whether parts of a URL name a source: its host or one below it, then its path.
-func within(source string, parts []string) bool {
-	want, _ := cut(source)
-	if len(want) == 0 {
-		return false
-	}
-	for i, host := range parts {
-		if host != want[0] && !strings.HasSuffix(host, "."+want[0]) {
-			continue
-		}
-		rest := parts[i+1:]
-		if len(want) > 1 && len(rest) > 0 && want[1] != rest[0] && strings.Trim(rest[0], "0123456789") == "" { // a port
-			rest = rest[1:]
-		}
-		if len(rest) >= len(want)-1 && slices.Equal(want[1:], rest[:len(want)-1]) {
-			return true
-		}
-	}
-	return false
 }
 
 // graderSurface returns the name of the first record of the run that the call names, or "".
@@ -255,19 +245,6 @@ func metadataAddress(url string) string {
 	})
 }
 
-// command returns what the code would run that acts on the host, or "".
-func command(p Policy, read []reading) string {
-	return first(read, func(r reading) string {
-		if r.tangled {
-			return "brackets in more than 200 others"
-		}
-		return find(r.commands, func(c string) bool {
-			return slices.Contains(data().Lists.Commands, c) || strings.HasPrefix(c, "mkfs.") ||
-				slices.ContainsFunc(p.Commands, func(own string) bool { return strings.EqualFold(own, c) })
-		})
-	})
-}
-
 // Hook returns the variable that a loader reads, or the module that an interpreter looks for, by which
 // a call would have programs load code by themselves; "" if it names none. It is a part of R004.
 func Hook(c Call) string { return hook(c, readings(c)) }
@@ -323,14 +300,4 @@ func (r reading) pathFile() string {
 func splitPath(path string) (folder, base string) {
 	i := strings.LastIndexByte(path, '/')
 	return path[:max(i, 0)], path[i+1:]
-}
-
-// forbiddenPackage returns the first package of the code that brings the benchmark or another harness,
-// or "".
-func forbiddenPackage(p Policy, read []reading) string {
-	return first(read, func(r reading) string {
-		return find(r.packages, func(name string) bool {
-			return slices.Contains(data().Lists.Packages, name) || slices.ContainsFunc(p.Packages, func(own string) bool { return distribution(own) == name })
-		})
-	})
 }

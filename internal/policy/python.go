@@ -44,14 +44,6 @@ type scanner struct {
 	deep   bool     // deeper than maxNested
 }
 
-// lex returns the lexemes of code, those of expressions in f-strings last, and whether it is nested
-// deeper than any interpreter takes. To the interpreter, a carriage return ends a line, a comment too.
-func lex(code string) ([]lexeme, bool) {
-	l := &scanner{source: strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(code, "\ufeff"))}
-	l.run(false)
-	return append(append(l.out, lexeme{end, ""}), l.inner...), l.deep
-}
-
 // run reads to the end, or to the brace that closes the expression of an f-string.
 func (l *scanner) run(expression bool) {
 	open := 0
@@ -70,11 +62,25 @@ func (l *scanner) run(expression bool) {
 		case c <= ' ':
 			l.at++
 		case (c == '!' || c == '%') && !expression && (len(l.out) == 0 || l.out[len(l.out)-1].kind == end):
-			l.shellLine()
+			// What a notebook gives to a shell is the call that it stands for: a line, or all the rest after %%bash.
+			line := l.skipLine()
+			if strings.HasPrefix(line, "%%") {
+				line, l.at = l.source[l.at:], len(l.source)
+			}
+			l.out = append(l.out, lexeme{identifier, "system"}, lexeme{mark, "("}, lexeme{literal, strings.TrimLeft(line, "!%")}, lexeme{mark, ")"}, lexeme{end, ""})
 		case c == '\'' || c == '"':
 			l.text("")
 		case c >= '0' && c <= '9':
-			l.numeral()
+			from := l.at
+			for l.at < len(l.source) {
+				c := l.source[l.at]
+				point := c == '.' && l.at+1 < len(l.source) && l.source[l.at+1] >= '0' && l.source[l.at+1] <= '9'
+				if !point && c != '_' && (c >= 0x80 || !unicode.IsLetter(rune(c)) && !unicode.IsDigit(rune(c))) {
+					break
+				}
+				l.at++
+			}
+			l.emit(numeral, l.source[from:l.at])
 		case c == '_' || c >= 0x80 || unicode.IsLetter(rune(c)):
 			l.word()
 		case expression && open == 0 && c == '}':
@@ -99,29 +105,6 @@ func (l *scanner) skipLine() string {
 	line, _, _ := strings.Cut(l.source[l.at:], "\n")
 	l.at += len(line)
 	return line
-}
-
-// shellLine reads what a notebook gives to a shell, as the call that it stands for: a line that begins
-// with ! or %, or all the rest after %%bash.
-func (l *scanner) shellLine() {
-	line := l.skipLine()
-	if strings.HasPrefix(line, "%%") {
-		line, l.at = l.source[l.at:], len(l.source)
-	}
-	l.out = append(l.out, lexeme{identifier, "system"}, lexeme{mark, "("}, lexeme{literal, strings.TrimLeft(line, "!%")}, lexeme{mark, ")"}, lexeme{end, ""})
-}
-
-func (l *scanner) numeral() {
-	from := l.at
-	for l.at < len(l.source) {
-		c := l.source[l.at]
-		point := c == '.' && l.at+1 < len(l.source) && l.source[l.at+1] >= '0' && l.source[l.at+1] <= '9'
-		if !point && c != '_' && (c >= 0x80 || !unicode.IsLetter(rune(c)) && !unicode.IsDigit(rune(c))) {
-			break
-		}
-		l.at++
-	}
-	l.emit(numeral, l.source[from:l.at])
 }
 
 // word reads a name in the form in which the interpreter compares it, or a string with its prefix.
@@ -171,7 +154,14 @@ func (l *scanner) text(prefix string) {
 			l.at += 2
 		case filled && c == '{':
 			l.at++
-			l.fill()
+			outer := l.out
+			l.out = nil
+			l.depth++
+			l.run(true)
+			l.depth--
+			l.at = min(l.at+1, len(l.source))
+			l.inner = append(append(l.inner, l.out...), lexeme{end, ""})
+			l.out = outer
 			value = append(value, "{}"...)
 		default:
 			value = append(value, c)
@@ -179,18 +169,6 @@ func (l *scanner) text(prefix string) {
 		}
 	}
 	l.emit(literal, string(value))
-}
-
-// fill reads an expression of an f-string.
-func (l *scanner) fill() {
-	outer := l.out
-	l.out = nil
-	l.depth++
-	l.run(true)
-	l.depth--
-	l.at = min(l.at+1, len(l.source))
-	l.inner = append(append(l.inner, l.out...), lexeme{end, ""})
-	l.out = outer
 }
 
 // escape undoes the escape that is next.

@@ -318,7 +318,8 @@ func (p *piece) walks(r *reading, i int) {
 		if strings.HasSuffix(t.name, "walk") {
 			return everything(s)
 		}
-		return deepPattern(s) && everything(s[:strings.LastIndexByte(s[:strings.IndexAny(s, "*?[")], '/')+1])
+		deep := strings.Contains(s, "**") || strings.Count(s, "/*") > 2 // it goes through folders of folders
+		return deep && everything(s[:strings.LastIndexByte(s[:strings.IndexAny(s, "*?[")], '/')+1])
 	}) {
 		keep(&r.reach.Walks, t.name)
 		return
@@ -335,11 +336,6 @@ func (p *piece) walks(r *reading, i int) {
 	if slices.ContainsFunc(of, everything) {
 		keep(&r.reach.Walks, t.name)
 	}
-}
-
-// deepPattern reports whether the pattern of a glob goes through folders of folders.
-func deepPattern(s string) bool {
-	return strings.Contains(s, "**") || strings.Count(s, "/*") > 2
 }
 
 // values returns the strings that an expression may be: its own, and those that its names were given. It reads the

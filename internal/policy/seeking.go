@@ -78,35 +78,30 @@ func Seeks(text string) bool {
 
 // seeks reports whether one form of a text looks for the answers.
 func (s *seekingWords) seeks(form string) bool {
-	all := s.words(form)
-	for i := range all {
-		from, to := max(0, i-seekingWindow), min(len(all), i+seekingWindow+1)
-		if all[i] == "gaia" && s.sought(all[from:to], i-from) || all[i] == "general" && s.named(all[i:]) && s.soughtByName(all[from:to]) {
-			return true
-		}
-	}
-	return false
-}
-
-// words returns the words of a text; gaia that is written together with another word is separate.
-func (s *seekingWords) words(text string) []string {
 	var all []string
-	for _, word := range words(text) {
-		if rest, found := strings.CutPrefix(word, "gaia"); found && slices.Contains(s.Joined, rest) {
-			all = append(all, "gaia", rest)
-			continue
+	for _, word := range words(form) {
+		if rest, found := strings.CutPrefix(word, "gaia"); found && slices.Contains(s.Joined, rest) { // written together
+			all = append(all, "gaia")
+			word = rest
 		}
 		all = append(all, word)
 	}
-	return all
-}
-
-// named reports whether words begin with another name of the benchmark.
-func (s *seekingWords) named(all []string) bool {
-	return slices.ContainsFunc(s.Names, func(name string) bool {
-		want := strings.Fields(name)
-		return len(want) <= len(all) && slices.Equal(want, all[:len(want)])
-	})
+	for i := range all {
+		from, to := max(0, i-seekingWindow), min(len(all), i+seekingWindow+1)
+		if all[i] == "gaia" && s.sought(all[from:to], i-from) {
+			return true
+		}
+		named := func(name string) bool { // another name of the benchmark begins here
+			want := strings.Fields(name)
+			return len(want) <= len(all)-i && slices.Equal(want, all[i:i+len(want)])
+		}
+		if all[i] == "general" && slices.ContainsFunc(s.Names, named) { // its words may be words like others
+			if count := phrasesIn(all[from:to]); count(s.Answers) > 0 && count(s.Benchmark)+count(s.Splits)+count(s.Weak) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // phrasesIn returns a function that counts which of some phrases are among words.
@@ -120,13 +115,6 @@ func phrasesIn(words []string) func(phrases []string) int {
 		}
 		return n
 	}
-}
-
-// soughtByName reports whether words around another name of the benchmark, which may be words like others, look for
-// its answers.
-func (s *seekingWords) soughtByName(around []string) bool {
-	count := phrasesIn(around)
-	return count(s.Answers) > 0 && count(s.Benchmark)+count(s.Splits)+count(s.Weak) > 0
 }
 
 // sought reports whether words around gaia, which is at place at, look for the benchmark's answers.
