@@ -285,10 +285,10 @@ func checkSelfTests(e *evidence, n *notes) {
 		names = append(names, item.Name)
 	}
 	for _, b := range e.Batteries {
-		unknown := slices.ContainsFunc(slices.Concat(b.Event.Paid, b.Event.Refused, b.Event.Unreadable), func(name string) bool { return !slices.Contains(names, name) })
-		whole := b.Event.Put == len(names)
-		n.findIf(unknown || b.Event.Put > len(names) || !b.Event.Remembered && whole != (b.Event.Problem == ""), "judge-self-test-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Put), fmt.Sprintf("its %d items", len(names)))
-		if refused := len(b.Event.Refused); refused > 0 && b.Event.Withstood {
+		unknown := slices.ContainsFunc(slices.Concat(b.Event.Accepted, b.Event.Refused, b.Event.Unreadable), func(name string) bool { return !slices.Contains(names, name) })
+		whole := b.Event.Asked == len(names)
+		n.findIf(unknown || b.Event.Asked > len(names) || !b.Event.Cached && whole != (b.Event.Problem == ""), "judge-self-test-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Asked), fmt.Sprintf("its %d items", len(names)))
+		if refused := len(b.Event.Refused); refused > 0 && b.Event.Passed {
 			n.find("judge-self-test-incomplete", place{seq: b.Seq, unused: true}, fmt.Sprintf("%d of %d items of the null battery did not reach the judge", refused, len(names)))
 		}
 	}
@@ -332,7 +332,7 @@ func (e *evidence) withstood(seq int64) bool {
 	withstood := false
 	for _, b := range e.Batteries {
 		if b.Seq < seq {
-			withstood = b.Event.Withstood
+			withstood = b.Event.Passed
 		}
 	}
 	return withstood

@@ -134,7 +134,7 @@ func judgeSelfTest(e *evidence, n *notes) {
 		return
 	}
 	for _, b := range e.Batteries {
-		if paid := len(b.Event.Paid); paid > 0 {
+		if paid := len(b.Event.Accepted); paid > 0 {
 			n.find("weak-judge-withheld", place{seq: b.Seq, unused: true}, fmt.Sprintf("items of the null battery that the judge paid: %d", paid))
 		}
 	}

@@ -226,7 +226,7 @@ func (r Rejudgment) strangeBattery() string {
 	for _, n := range judge.Battery() {
 		known[n.Name] = true
 	}
-	for _, list := range [][]string{b.Paid, b.Refused, b.Unreadable} {
+	for _, list := range [][]string{b.Accepted, b.Refused, b.Unreadable} {
 		for _, name := range list {
 			if !isName(name) || r.Judge.Battery == judge.BatteryDigest() && !known[name] {
 				return fmt.Sprintf("names %q, which is no item of its null battery", name)
@@ -234,7 +234,7 @@ func (r Rejudgment) strangeBattery() string {
 		}
 	}
 	switch {
-	case b.Problem != "" && (len(b.Paid) == 0 || !slices.Contains(judge.Problems(), b.Problem)):
+	case b.Problem != "" && (len(b.Accepted) == 0 || !slices.Contains(judge.Problems(), b.Problem)):
 		return "is of a judge that was not asked the whole null battery"
 	case !plausible(b.TokensIn, b.TokensOut, b.LatencyMs, b.CostMicroUSD):
 		return "counts what no null battery takes"
@@ -244,7 +244,7 @@ func (r Rejudgment) strangeBattery() string {
 
 // strangeVerdict says what is wrong with one verdict, "" if nothing is.
 func (r Rejudgment) strangeVerdict(j trajectory.Judgment) string {
-	withstood, asked := r.Battery != nil && r.Battery.Withstood, j.Tries > 0
+	withstood, asked := r.Battery != nil && r.Battery.Passed, j.Tries > 0
 	spoke := asked || j.Cached
 	switch {
 	case !consistent(j, &r.Judge) || j.Path == judge.PathNoJudge || j.Path == judge.PathNoAnswer || j.Official:

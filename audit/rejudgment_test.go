@@ -68,8 +68,8 @@ func rejudged(t *testing.T) (dir string, run *rundir.Run, r audit.Rejudgment) {
 	digest := canonical.Digest([]byte("x"))
 	plan := plan.JudgePlan{Battery: judge.BatteryDigest(), Cache: true, Endpoint: digest, Model: "another-judge", Origin: "https://judge.example", Prompt: "judge.v1", PromptSHA256: digest}
 	n := len(judge.Battery())
-	b := trajectory.JudgeBattery{CostMicroUSD: new(int64(260)), LatencyMs: 9, Model: plan.Model, Prompt: plan.Prompt, Put: n, SHA256: plan.Battery,
-		Refused: []string{"comma"}, TokensIn: 100, TokensOut: 10, Tries: n, Withstood: true}
+	b := trajectory.JudgeBattery{CostMicroUSD: new(int64(260)), LatencyMs: 9, Model: plan.Model, Prompt: plan.Prompt, Asked: n, SHA256: plan.Battery,
+		Refused: []string{"comma"}, TokensIn: 100, TokensOut: 10, Tries: n, Passed: true}
 	yes := true
 	said := []trajectory.Judgment{
 		{CostMicroUSD: new(int64(5)), Judged: &yes, LatencyMs: 7, Model: plan.Model, Path: judge.PathJudge, Prompt: plan.Prompt, RequestID: "r-1", ResponseModel: "another-judge-2", TokensIn: 30, TokensOut: 3, Tries: 1},
@@ -207,9 +207,9 @@ func TestRejudgmentForged(t *testing.T) {
 		{"of a task without an answer", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[1].TaskID = run.Tasks[3].Plan.TaskID }, "has a verdict on attempt"},
 		{"one verdict left out", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts = r.Verdicts[:1] }, "has 1 verdicts"},
 		{"an official yes", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[0].Judgment.Official = true }, "does not go with its path"},
-		{"of a judge that paid", runs.Key(), func(r *audit.Rejudgment) { r.Battery.Paid, r.Battery.Withstood = []string{"dash"}, false }, "did not withstand"},
+		{"of a judge that paid", runs.Key(), func(r *audit.Rejudgment) { r.Battery.Accepted, r.Battery.Passed = []string{"dash"}, false }, "did not withstand"},
 		{"without a null battery", runs.Key(), func(r *audit.Rejudgment) { r.Battery = nil }, "did not withstand"},
-		{"of half a null battery", runs.Key(), func(r *audit.Rejudgment) { r.Battery.Problem, r.Battery.Withstood = judge.Problems()[0], false }, "was not asked the whole"},
+		{"of half a null battery", runs.Key(), func(r *audit.Rejudgment) { r.Battery.Problem, r.Battery.Passed = judge.Problems()[0], false }, "was not asked the whole"},
 		{"of an item that there is not", runs.Key(), func(r *audit.Rejudgment) { r.Battery.Refused = []string{"the gold is 14"} }, "is no item"},
 		{"a verdict where it failed", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[1].Judgment.Judged = &yes }, "does not go with its path"},
 		{"asked too often", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[0].Judgment.Tries = 9 }, "too often"},

@@ -71,7 +71,7 @@ func Battery() []Null {
 }
 
 // BatteryDigest returns "sha256:…" over the canonical JSON of [Battery]: what a
-// plan and a remembered outcome name it by.
+// plan and a cached result name it by.
 func BatteryDigest() string {
 	b, err := canonical.Encode(Battery())
 	if err != nil {
@@ -80,47 +80,47 @@ func BatteryDigest() string {
 	return canonical.Digest(b)
 }
 
-// BatteryResult is the outcome of the null battery. Paid, Refused and Unreadable are names of
+// BatteryResult is the outcome of the null battery. Accepted, Refused and Unreadable are names of
 // items: those that the judge called correct, those that its endpoint refused, and those on
 // which its reply was no verdict.
 type BatteryResult struct {
-	Put                       int // items that it was asked about, the refused ones included
-	Paid, Refused, Unreadable []string
-	Tries                     int    // how often it was asked
-	Err                       string // why not all items were asked, in fixed words
+	Asked                         int // items that it was asked about, the refused ones included
+	Accepted, Refused, Unreadable []string
+	Tries                         int    // how often it was asked
+	Err                           string // why not all items were asked, in fixed words
 }
 
-// Withstood reports whether the judge called every item incorrect that reached
+// Passed reports whether the judge called every item incorrect that reached
 // it, and more than half did. An endpoint that refuses some items, as content
 // filters do, refuses answers of that kind as well.
-func (r BatteryResult) Withstood() bool {
-	return r.Err == "" && r.Put == len(Battery()) && len(r.Paid)+len(r.Unreadable) == 0 && 2*len(r.Refused) < r.Put
+func (r BatteryResult) Passed() bool {
+	return r.Err == "" && r.Asked == len(Battery()) && len(r.Accepted)+len(r.Unreadable) == 0 && 2*len(r.Refused) < r.Asked
 }
 
 // ErrRefused is wrapped by an Asker's error where this request will not be
 // answered, and others may be.
 var ErrRefused = errors.New("the request was refused")
 
-// PutBattery asks the LLM judge about each item of the null battery. It stops where the judge
+// SelfTest asks the LLM judge about each item of the null battery. It stops where the judge
 // cannot be asked: at an error that is not ErrRefused, or where the first two items are refused.
-func (j Judge) PutBattery(ctx context.Context) BatteryResult {
+func (j Judge) SelfTest(ctx context.Context) BatteryResult {
 	var r BatteryResult
 	for _, n := range Battery() {
 		v, err := j.ask(ctx, n.Question, n.Candidate, n.Expected)
 		r.Tries += v.Tries
 		refused := errors.Is(err, ErrRefused)
-		if err != nil && !refused || refused && r.Put == 1 && len(r.Refused) == 1 {
+		if err != nil && !refused || refused && r.Asked == 1 && len(r.Refused) == 1 {
 			r.Err = v.Err
 			return r
 		}
-		r.Put++
+		r.Asked++
 		switch {
 		case refused:
 			r.Refused = append(r.Refused, n.Name)
 		case v.Judged == nil:
 			r.Unreadable = append(r.Unreadable, n.Name)
 		case *v.Judged:
-			r.Paid = append(r.Paid, n.Name)
+			r.Accepted = append(r.Accepted, n.Name)
 		}
 	}
 	return r

@@ -64,9 +64,9 @@ func userOf(s *scripted, n Null) string {
 	return s.asked[0].User
 }
 
-// TestPutBattery: a judge is asked as about any answer, and withstands the battery if it
+// TestSelfTest: a judge is asked as about any answer, and withstands the battery if it
 // calls all of it incorrect.
-func TestPutBattery(t *testing.T) {
+func TestSelfTest(t *testing.T) {
 	items := len(Battery())
 	gone := errors.New("gone")
 	var all []string
@@ -79,58 +79,58 @@ func TestPutBattery(t *testing.T) {
 		withstood bool
 		want      BatteryResult
 	}{
-		{"incorrect, all of it", func(string) (string, error) { return sayIncorrect, nil }, true, BatteryResult{Put: items, Tries: items}},
+		{"incorrect, all of it", func(string) (string, error) { return sayIncorrect, nil }, true, BatteryResult{Asked: items, Tries: items}},
 		{"one is paid", func(c string) (string, error) {
 			if c == ":" {
 				return sayCorrect, nil
 			}
 			return sayIncorrect, nil
-		}, false, BatteryResult{Put: items, Tries: items, Paid: []string{"colon"}}},
+		}, false, BatteryResult{Asked: items, Tries: items, Accepted: []string{"colon"}}},
 		{"one is unreadable", func(c string) (string, error) {
 			if c == "." {
 				return "incorrect", nil
 			}
 			return sayIncorrect, nil
-		}, false, BatteryResult{Put: items, Tries: items + DefaultTries - 1, Unreadable: []string{"full-stop"}}},
+		}, false, BatteryResult{Asked: items, Tries: items + DefaultTries - 1, Unreadable: []string{"full-stop"}}},
 		{"the third cannot be put", func(c string) (string, error) {
 			if c == Battery()[2].Candidate {
 				return "", gone
 			}
 			return sayIncorrect, nil
-		}, false, BatteryResult{Put: 2, Tries: 3, Err: "the judge could not be asked"}},
+		}, false, BatteryResult{Asked: 2, Tries: 3, Err: "the judge could not be asked"}},
 		{"some are refused", func(c string) (string, error) {
 			if c == "{}" || c == "null" {
 				return "", fmt.Errorf("%w: content filter", ErrRefused)
 			}
 			return sayIncorrect, nil
-		}, true, BatteryResult{Put: items, Tries: items, Refused: []string{"braces", "null"}}},
+		}, true, BatteryResult{Asked: items, Tries: items, Refused: []string{"braces", "null"}}},
 		{"all but the first are refused", func(c string) (string, error) {
 			if c == Battery()[0].Candidate {
 				return sayIncorrect, nil
 			}
 			return "", ErrRefused
-		}, false, BatteryResult{Put: items, Tries: items, Refused: all[1:]}},
+		}, false, BatteryResult{Asked: items, Tries: items, Refused: all[1:]}},
 		{"the first is refused", func(c string) (string, error) {
 			if c == Battery()[0].Candidate {
 				return "", ErrRefused
 			}
 			return sayIncorrect, nil
-		}, true, BatteryResult{Put: items, Tries: items, Refused: all[:1]}},
-		{"all are refused", func(string) (string, error) { return "", ErrRefused }, false, BatteryResult{Put: 1, Tries: 2, Refused: all[:1], Err: "the judge could not be asked"}},
+		}, true, BatteryResult{Asked: items, Tries: items, Refused: all[:1]}},
+		{"all are refused", func(string) (string, error) { return "", ErrRefused }, false, BatteryResult{Asked: 1, Tries: 2, Refused: all[:1], Err: "the judge could not be asked"}},
 		{"nothing can be put", func(string) (string, error) { return "", gone }, false, BatteryResult{Tries: 1, Err: "the judge could not be asked"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := &judging{say: c.say}
-			got := Judge{Asker: j, Known: func(Item) (bool, bool) { return true, true }, Withstood: func(context.Context) (bool, error) { return false, gone }}.PutBattery(t.Context())
+			got := Judge{Asker: j, Known: func(Item) (bool, bool) { return true, true }, Passed: func(context.Context) (bool, error) { return false, gone }}.SelfTest(t.Context())
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
-			if got.Withstood() != c.withstood || len(j.asked) != got.Tries {
-				t.Errorf("withstood %v; asked %d times, says %d", got.Withstood(), len(j.asked), got.Tries)
+			if got.Passed() != c.withstood || len(j.asked) != got.Tries {
+				t.Errorf("withstood %v; asked %d times, says %d", got.Passed(), len(j.asked), got.Tries)
 			}
 		})
 	}
-	if (BatteryResult{}).Withstood() || (BatteryResult{Put: items - 1}).Withstood() {
+	if (BatteryResult{}).Passed() || (BatteryResult{Asked: items - 1}).Passed() {
 		t.Error("withstands what was not put to it")
 	}
 }
@@ -165,7 +165,7 @@ func TestWithheld(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			told = nil
-			v := Judge{Asker: &scripted{}, Known: known, Withstood: battery(c.withstood, c.err)}.Score(t.Context(), c.item)
+			v := Judge{Asker: &scripted{}, Known: known, Passed: battery(c.withstood, c.err)}.Score(t.Context(), c.item)
 			judged := slices.Contains([]string{PathJudge, PathOfficial, PathNoAnswer}, c.path)
 			if v.Path != c.path || v.Tries != 0 || (v.Judged != nil) != judged || (v.Err == "") != judged {
 				t.Errorf("verdict %+v", v)

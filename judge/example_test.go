@@ -34,13 +34,13 @@ func (agreeing) Ask(context.Context, judge.Request) (judge.Reply, error) {
 }
 
 // The model is asked only where the official scorer says no. A real judge also needs a self-test before
-// its verdicts count: see [judge.Judge.PutBattery].
+// its verdicts count: see [judge.Judge.SelfTest].
 func ExampleJudge_Score() {
 	j := judge.Judge{Asker: agreeing{}}
 	answer := "seventeen"
 	v := j.Score(context.Background(), judge.Item{Question: "How many arches?", Gold: "17", Answer: &answer})
 	fmt.Println(v.Official, *v.Judged, v.Path)
-	fmt.Println(j.PutBattery(context.Background()).Withstood())
+	fmt.Println(j.SelfTest(context.Background()).Passed())
 	// Output:
 	// false true judge
 	// false

@@ -16,8 +16,8 @@
 // failure is never a verdict. TestScore, TestInjection and FuzzReadVerdict show it.
 //
 // A verdict counts only from a judge that passed its self-test, the null battery ([Battery],
-// [Judge.PutBattery]): answers without content, and instructions to the judge.
-// Judge.Withstood reports whether it did; where it did not, it is not shown the answer.
+// [Judge.SelfTest]): answers without content, and instructions to the judge.
+// Judge.Passed reports whether it did; where it did not, it is not shown the answer.
 // TestWithheld shows it.
 //
 // The package reaches no network: an Asker carries the question to a model. Gold
@@ -113,10 +113,10 @@ type Judge struct {
 	// Known returns the LLM judge's verdict on an item if it has given one
 	// before; nil = it has not. It is asked only where Asker would be.
 	Known func(Item) (correct, found bool)
-	// Withstood reports whether the LLM judge passed its self-test, the null battery; if
+	// Passed reports whether the LLM judge passed its self-test, the null battery; if
 	// not, neither Asker nor Known is asked. An error means that this is not known now.
 	// Nil means that it passed.
-	Withstood func(context.Context) (bool, error)
+	Passed func(context.Context) (bool, error)
 }
 
 // Score gives both verdicts. The LLM judge is asked only where the official
@@ -140,11 +140,11 @@ func (j Judge) Score(ctx context.Context, it Item) Verdict {
 	if len(it.Question) > maxQuestionBytes || len(it.Gold) > maxCandidateBytes {
 		return Verdict{Path: PathTooLong, Err: "the question or the expected answer is too long for a judge"}
 	}
-	if j.Withstood != nil {
-		switch withstood, err := j.Withstood(ctx); {
+	if j.Passed != nil {
+		switch passed, err := j.Passed(ctx); {
 		case err != nil:
 			return Verdict{Path: PathError, Err: describe(err)}
-		case !withstood:
+		case !passed:
 			return Verdict{Path: PathWithheld, Err: "the judge has not withstood the null battery"}
 		}
 	}

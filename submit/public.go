@@ -469,9 +469,9 @@ func strangeBattery(b rundir.BatterySummary, plan *plan.JudgePlan) string {
 	strange := func(name string) bool {
 		return !known[name] && (plan.Battery == judge.BatteryDigest() || !form.MatchString(name))
 	}
-	named := slices.Concat(b.Paid, b.Refused, b.Unreadable)
+	named := slices.Concat(b.Accepted, b.Refused, b.Unreadable)
 	slices.Sort(named)
-	counts := []int64{int64(b.Put - len(named)), b.TokensIn, b.TokensOut}
+	counts := []int64{int64(b.Asked - len(named)), b.TokensIn, b.TokensOut}
 	if b.CostMicroUSD != nil {
 		counts = append(counts, *b.CostMicroUSD)
 	}
@@ -480,9 +480,9 @@ func strangeBattery(b rundir.BatterySummary, plan *plan.JudgePlan) string {
 		return "names an item that the null battery does not have"
 	case b.Problem != "" && !slices.Contains(append(judge.Problems(), prompt.RunMoneySpent), b.Problem):
 		return "says in words of its own why the null battery was cut short"
-	case len(slices.Compact(named)) != len(b.Paid)+len(b.Refused)+len(b.Unreadable) || slices.Min(counts) < 0:
+	case len(slices.Compact(named)) != len(b.Accepted)+len(b.Refused)+len(b.Unreadable) || slices.Min(counts) < 0:
 		return "miscounts the items of the null battery, or what they took"
-	case b.Withstood && (len(b.Paid)+len(b.Unreadable) > 0 || b.Problem != ""):
+	case b.Passed && (len(b.Accepted)+len(b.Unreadable) > 0 || b.Problem != ""):
 		return "draws another conclusion from the null battery than there is"
 	}
 	return ""

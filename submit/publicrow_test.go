@@ -93,7 +93,7 @@ func TestPublicValues(t *testing.T) {
 	}
 	type row = *PublicResult
 	yes, no := true, false
-	paid := func(b *rundir.BatterySummary, names ...string) { b.Paid, b.Withstood = names, false }
+	paid := func(b *rundir.BatterySummary, names ...string) { b.Accepted, b.Passed = names, false }
 	for _, tt := range []struct {
 		name, pkg string
 		line      int // of results.jsonl, from 1; 0: another file
@@ -217,7 +217,7 @@ func TestPublicValues(t *testing.T) {
 		{name: "an item of another battery", pkg: "later", summary: func(s *rundir.Summary) { s.Judge.Battery.Refused = []string{"semi-colon"} }},
 		{name: "an item of words of another battery", pkg: "later", summary: func(s *rundir.Summary) { paid(s.Judge.Battery, "the town is Tolmey") }, why: "names an item"},
 		{name: "an item twice", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery, "colon", "colon") }, why: "miscounts the items"},
-		{name: "more items than put", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery, "colon"); s.Judge.Battery.Put = 0 }, why: "miscounts the items"},
+		{name: "more items than put", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery, "colon"); s.Judge.Battery.Asked = 0 }, why: "miscounts the items"},
 		{name: "a battery of fewer than no tokens in", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.TokensIn = -1 }, why: "miscounts the items"},
 		{name: "a battery of fewer than no tokens out", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.TokensOut = -1 }, why: "miscounts the items"},
 		{name: "a battery of less than no cost", pkg: "asked", summary: func(s *rundir.Summary) { *s.Judge.Battery.CostMicroUSD = -1 }, why: "miscounts the items"},
@@ -225,7 +225,7 @@ func TestPublicValues(t *testing.T) {
 		{name: "a known problem", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = judge.Problems()[0] }, why: "see claims"},
 		{name: "no money", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = prompt.RunMoneySpent }, why: "see claims"},
 		{name: "a problem of words", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = "Tolmey" }, why: "in words of its own"},
-		{name: "withstood and paid", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Paid = []string{"colon"} }, why: "another conclusion"},
+		{name: "withstood and paid", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Accepted = []string{"colon"} }, why: "another conclusion"},
 		{name: "withstood and unreadable", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Unreadable = []string{"colon"} }, why: "another conclusion"},
 		{name: "withstood with a problem", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Problem = judge.Problems()[0] }, why: "another conclusion"},
 		{name: "a battery that is not planned", pkg: "old", summary: func(s *rundir.Summary) { s.Judge.Battery = &rundir.BatterySummary{} }, why: "the plan has none"},

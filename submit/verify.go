@@ -639,7 +639,7 @@ func (s stated) claims(c checked) []Claim {
 	if j := s.judge; j != nil {
 		all = append(all,
 			Claim{"judge-verdicts", "the LLM judge was asked once about each answer that it judged, and verdicts from the cache are the first that it gave", only(j.Judged > 0, BySigner)},
-			Claim{"judge-battery", "the LLM judge passed its self-test before a verdict of it counted: it accepted no empty answer", only(j.Battery != nil && j.Battery.Withstood, BySigner)})
+			Claim{"judge-battery", "the LLM judge passed its self-test before a verdict of it counted: it accepted no empty answer", only(j.Battery != nil && j.Battery.Passed, BySigner)})
 	}
 	return append(all,
 		Claim{"audit-conclusion", "the audit report is about these files, and its conclusion follows from its findings", only(s.audited, by(c.journal))},

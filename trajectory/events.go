@@ -193,26 +193,26 @@ type SecurityEvent struct {
 	Kind    string     `json:"kind"`
 }
 
-// JudgeBattery tells what came of putting the null battery to the LLM judge: what
-// no verdict of it counts without. Remembered says that the outcome is from the
-// signed cache; nothing was asked then. Paid, Refused and Unreadable name items.
+// JudgeBattery is the result of the LLM judge's self-test, without which no verdict of it
+// counts. Cached says that the result is from the signed cache; nothing was asked then.
+// Accepted, Refused and Unreadable name items of the null battery.
 type JudgeBattery struct {
+	Accepted     []string `json:"accepted,omitempty"` // called correct
+	Asked        int      `json:"asked"`              // items that the judge was asked about
+	Cached       bool     `json:"cached,omitzero"`
 	CostMicroUSD *int64   `json:"cost_microusd"`
 	ErrorStatus  int      `json:"error_status,omitzero"` // HTTP status, where the judge could not be asked
 	LatencyMs    int64    `json:"latency_ms"`
 	Model        string   `json:"model"`
-	Paid         []string `json:"paid,omitempty"`    // called correct
-	Problem      string   `json:"problem,omitzero"`  // why not all items were put to it
+	Passed       bool     `json:"passed"`            // package judge says when
+	Problem      string   `json:"problem,omitzero"`  // why the judge was not asked about all items
 	Prompt       string   `json:"prompt"`            // template id
-	Put          int      `json:"put"`               // items that were put to it
-	Refused      []string `json:"refused,omitempty"` // of these, not let through by its endpoint
-	Remembered   bool     `json:"remembered,omitzero"`
-	SHA256       string   `json:"sha256"` // of the battery
+	Refused      []string `json:"refused,omitempty"` // of the items asked, by its endpoint
+	SHA256       string   `json:"sha256"`            // of the battery
 	TokensIn     int64    `json:"tokens_in"`
 	TokensOut    int64    `json:"tokens_out"`
 	Tries        int      `json:"tries"`
 	Unreadable   []string `json:"unreadable,omitempty"` // its reply was no verdict
-	Withstood    bool     `json:"withstood"`            // package judge says when
 }
 
 // LimitChanged says that an endpoint is given more or fewer requests at once.

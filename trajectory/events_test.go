@@ -70,8 +70,8 @@ func filled() []Payload {
 		Preflight{CostMicroUSD: new(int64(61)), Error: &CallError{Code: "model_not_found", Message: "the model does not exist", Retryable: true, Status: 404}, Kind: PreflightTools,
 			LatencyMs: 12, Model: "model", RequestIDs: []string{"req-1"}, Requests: 2, ResponseModel: "model-2026", Tokens: Tokens{1, 2, 3, 4}, Tool: ToolCalled, UsageReported: true},
 		LimitChanged{From: 8, Origin: "https://models.example", Reason: "status 429", To: 4},
-		JudgeBattery{CostMicroUSD: new(int64(5)), ErrorStatus: 503, LatencyMs: 70, Model: "umpire-1", Paid: []string{"colon"}, Problem: "the judge could not be asked",
-			Prompt: "judge.v1", Put: 3, Refused: []string{"null"}, Remembered: true, SHA256: digest, TokensIn: 900, TokensOut: 30, Tries: 4, Unreadable: []string{"comma"}, Withstood: true},
+		JudgeBattery{CostMicroUSD: new(int64(5)), ErrorStatus: 503, LatencyMs: 70, Model: "umpire-1", Accepted: []string{"colon"}, Problem: "the judge could not be asked",
+			Prompt: "judge.v1", Asked: 3, Refused: []string{"null"}, Cached: true, SHA256: digest, TokensIn: 900, TokensOut: 30, Tries: 4, Unreadable: []string{"comma"}, Passed: true},
 	}
 }
 

@@ -409,7 +409,7 @@ func (b *bench) judge(says bool) {
 	digest := canonical.Digest([]byte("x"))
 	plan := plan.JudgePlan{Battery: judge.BatteryDigest(), Endpoint: digest, Model: "another-judge", Origin: "https://judge.example", Prompt: "judge.v1", PromptSHA256: digest}
 	n := len(judge.Battery())
-	battery := trajectory.JudgeBattery{CostMicroUSD: new(int64(n)), Model: plan.Model, Prompt: plan.Prompt, Put: n, SHA256: plan.Battery, TokensIn: int64(n), TokensOut: int64(n), Tries: n, Withstood: true}
+	battery := trajectory.JudgeBattery{CostMicroUSD: new(int64(n)), Model: plan.Model, Prompt: plan.Prompt, Asked: n, SHA256: plan.Battery, TokensIn: int64(n), TokensOut: int64(n), Tries: n, Passed: true}
 	var verdicts []audit.LaterVerdict
 	tasks, attempts := audit.Rejudged(run)
 	for i, a := range attempts {

@@ -519,7 +519,7 @@ func badOutcome(dir string, bad judgecache.Bad) error {
 // keep stores a result for runs: that a judge passed its self-test, or that it
 // paid an item, which stands. Anything else is tried again.
 func (k knownOutcome) keep(t grading.SelfTest) error {
-	withstood := t.Withstood()
+	withstood := t.Passed()
 	if k.cache == nil || !t.Lasts() || withstood && k.outcome == outcomePaid {
 		return nil
 	}
@@ -549,13 +549,13 @@ type checkedItem struct {
 
 func newCheckedJudge(e grading.Judge, t grading.SelfTest, remembered string) checkedJudge {
 	out := checkedJudge{Battery: judge.BatteryDigest(), CostMicroUSD: t.CostMicroUSD, Model: e.Name, Origin: e.Origin, Problem: t.Err,
-		Remembered: remembered, TokensIn: t.TokensIn, TokensOut: t.TokensOut, Withstood: t.Withstood()}
+		Remembered: remembered, TokensIn: t.TokensIn, TokensOut: t.TokensOut, Withstood: t.Passed()}
 	for i, n := range judge.Battery() {
 		verdict := "incorrect"
 		switch {
-		case i >= t.Put:
+		case i >= t.Asked:
 			verdict = "not asked"
-		case slices.Contains(t.Paid, n.Name):
+		case slices.Contains(t.Accepted, n.Name):
 			verdict = "correct"
 		case slices.Contains(t.Unreadable, n.Name):
 			verdict = "unreadable"
@@ -571,7 +571,7 @@ func (a *app) printChecked(out checkedJudge, t grading.SelfTest, entry string, a
 	switch {
 	case asJSON:
 		err = view.JSON(a.stdout, out)
-	case t.Put > 0:
+	case t.Asked > 0:
 		err = a.printCheckedTable(out)
 	}
 	if err != nil {
@@ -590,15 +590,15 @@ func checkFailure(out checkedJudge, t grading.SelfTest, entry string) error {
 			"rm "+view.Quote(entry), another)
 	case out.Withstood:
 		return nil
-	case t.Err != "" && len(t.Paid) == 0:
+	case t.Err != "" && len(t.Accepted) == 0:
 		err := errors.New(t.Err)
 		if t.Why != nil {
 			err = t.Why
 		}
 		return fail(exit.Failure, fmt.Errorf("asking the judge: %w", err), judgeRemedies(t.Why)...)
 	}
-	why := runview.ExplainBattery(&rundir.BatterySummary{Paid: t.Paid, Put: t.Put, Refused: t.Refused, Unreadable: t.Unreadable})
-	if len(t.Paid) == 0 && out.Remembered == outcomeWithstood {
+	why := runview.ExplainBattery(&rundir.BatterySummary{Accepted: t.Accepted, Asked: t.Asked, Refused: t.Refused, Unreadable: t.Unreadable})
+	if len(t.Accepted) == 0 && out.Remembered == outcomeWithstood {
 		return fail(exit.Findings, errors.New("this judge failed its self-test: "+why), "runs use the earlier result, which it passed, until you delete it: rm "+view.Quote(entry))
 	}
 	return fail(exit.Findings, errors.New("no verdict of this judge counts: "+why), another)

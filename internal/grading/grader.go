@@ -136,7 +136,7 @@ func (g *Grader) Score(ctx context.Context, item judge.Item) (judge.Verdict, tra
 				correct, found = a.lookUp(item)
 				return correct, found
 			},
-			Withstood: func(ctx context.Context) (bool, error) {
+			Passed: func(ctx context.Context) (bool, error) {
 				ok, err := g.passesSelfTest(ctx)
 				if passed = ok && g.Plan.Battery != ""; err != nil && (g.Strict || !errors.As(err, &untested)) {
 					a.err = err

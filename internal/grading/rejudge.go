@@ -63,7 +63,7 @@ func (r Rejudging) Judgment(ctx context.Context) (audit.Rejudgment, error) {
 	g := &Grader{Judge: &r.Judge, Plan: &plan, Cache: r.Cache, Budget: budget.New(r.MaxCost, r.Prices, r.Judge.Name, r.MaxTokens),
 		Redact: r.Redact, Now: r.Now, Warn: r.Warn, Strict: true}
 	g.Recorded = func() (passed, settled bool) {
-		return battery != nil && battery.Withstood, battery != nil && (battery.Withstood || battery.Remembered || len(battery.Paid) > 0)
+		return battery != nil && battery.Passed, battery != nil && (battery.Passed || battery.Cached || len(battery.Accepted) > 0)
 	}
 	g.Record = func(b trajectory.JudgeBattery) error {
 		battery = &b

@@ -49,7 +49,7 @@ type SelfTest struct {
 // empty answer does, and that all items reached it and it passed. What a filter
 // keeps from it today, or what was no verdict, may be one tomorrow.
 func (t SelfTest) Lasts() bool {
-	return len(t.Paid) > 0 || t.Withstood() && len(t.Refused) == 0
+	return len(t.Accepted) > 0 || t.Passed() && len(t.Refused) == 0
 }
 
 // TestJudge makes the self-test of a judge without a run.
@@ -60,7 +60,7 @@ func TestJudge(ctx context.Context, j Judge, now func() time.Time) SelfTest {
 
 func (g *Grader) askSelfTest(ctx context.Context) (SelfTest, *asker) {
 	a := &asker{Grader: g, cost: new(int64)}
-	t := SelfTest{BatteryResult: judge.Judge{Asker: a}.PutBattery(ctx)}
+	t := SelfTest{BatteryResult: judge.Judge{Asker: a}.SelfTest(ctx)}
 	t.CostMicroUSD, t.TokensIn, t.TokensOut, t.LatencyMs = a.cost, a.tokensIn, a.tokensOut, a.latencyMs
 	if t.Err != "" {
 		t.Why = a.failed
@@ -97,7 +97,7 @@ func (g *Grader) makeSelfTest(ctx context.Context) (passed bool, err error) {
 			return false, err
 		}
 		if found {
-			event.Remembered, event.Withstood = true, passed
+			event.Cached, event.Passed = true, passed
 			return passed, g.Record(event)
 		}
 	}
@@ -107,34 +107,34 @@ func (g *Grader) makeSelfTest(ctx context.Context) (passed bool, err error) {
 		t.Err = prompt.RunMoneySpent
 	}
 	event.CostMicroUSD, event.LatencyMs, event.TokensIn, event.TokensOut = t.CostMicroUSD, t.LatencyMs, t.TokensIn, t.TokensOut
-	event.Paid, event.Problem, event.Put, event.Refused, event.Tries = t.Paid, t.Err, t.Put, t.Refused, t.Tries
-	event.Unreadable, event.Withstood = t.Unreadable, t.Withstood()
+	event.Accepted, event.Problem, event.Asked, event.Refused, event.Tries = t.Accepted, t.Err, t.Asked, t.Refused, t.Tries
+	event.Unreadable, event.Passed = t.Unreadable, t.Passed()
 	if t.Why != nil {
 		event.ErrorStatus = t.Why.Status
 	}
 	err = g.Record(event) // also of what was cut off: it had a price
 	if err == nil && t.Lasts() && g.Cache != nil && !g.KeepNone {
-		if err := g.Cache.PutBattery(key, t.Withstood()); err != nil {
+		if err := g.Cache.PutBattery(key, t.Passed()); err != nil {
 			g.Warn(fmt.Errorf("writing the judge cache: %w", err))
 		}
 	}
-	if t.Err != "" && !(g.Strict && len(t.Paid) > 0) {
+	if t.Err != "" && !(g.Strict && len(t.Accepted) > 0) {
 		err = errors.Join(err, a.unavailable())
 	}
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return false, err
 	}
 	switch {
-	case t.Withstood() || len(t.Paid) > 0:
+	case t.Passed() || len(t.Accepted) > 0:
 	case t.Err == "":
 		g.failed.Store(&outcome{})
-	case spent, t.Put > 0 && g.cutOff.Add(1) >= maxCutOff:
+	case spent, t.Asked > 0 && g.cutOff.Add(1) >= maxCutOff:
 		g.failed.Store(&outcome{&untestedError{t.Why}})
 	}
-	if t.Err != "" && len(t.Paid) == 0 {
+	if t.Err != "" && len(t.Accepted) == 0 {
 		return false, &untestedError{t.Why}
 	}
-	return t.Withstood(), nil
+	return t.Passed(), nil
 }
 
 // newSelfTest returns an event of a self-test of the plan's judge.

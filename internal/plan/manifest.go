@@ -153,7 +153,7 @@ type SearchPlan struct {
 }
 
 // JudgePlan says which model judges, by which prompt, and whether verdicts may
-// come from the signed cache. No verdict counts of a judge that has not withstood
+// come from the signed cache. No verdict counts of a judge that has not passed
 // the null battery.
 type JudgePlan struct {
 	Battery      string `json:"battery_sha256,omitzero"` // "": the plan is older than batteries
@@ -275,22 +275,22 @@ func Commitment(gold map[string]string, salt string) (string, error) {
 // Refuses says what about a null battery is not of this judge, or contradicts itself;
 // "" if nothing.
 func (j *JudgePlan) Refuses(b trajectory.JudgeBattery) (reason string) {
-	named := slices.Concat(b.Paid, b.Refused, b.Unreadable)
+	named := slices.Concat(b.Accepted, b.Refused, b.Unreadable)
 	slices.Sort(named)
-	faultless := b.Problem == "" && len(b.Paid)+len(b.Unreadable) == 0
+	faultless := b.Problem == "" && len(b.Accepted)+len(b.Unreadable) == 0
 	switch {
 	case j.Battery == "" || b.Model != j.Model || b.Prompt != j.Prompt || b.SHA256 != j.Battery:
 		return "tells of another null battery, or another judge, than the plan's"
-	case len(slices.Compact(named)) != len(b.Paid)+len(b.Refused)+len(b.Unreadable) || len(named) > b.Put:
+	case len(slices.Compact(named)) != len(b.Accepted)+len(b.Refused)+len(b.Unreadable) || len(named) > b.Asked:
 		return "miscounts the items of its null battery"
-	case b.Remembered && (!j.Cache || b.Put != 0 || b.Tries != 0 || b.Problem != "" || b.ErrorStatus != 0 || b.LatencyMs != 0 ||
+	case b.Cached && (!j.Cache || b.Asked != 0 || b.Tries != 0 || b.Problem != "" || b.ErrorStatus != 0 || b.LatencyMs != 0 ||
 		b.CostMicroUSD == nil || *b.CostMicroUSD != 0 || b.TokensIn != 0 || b.TokensOut != 0):
 		return "remembers a null battery that it has no cache for, or asks it, too"
-	case !b.Remembered && (b.Tries < b.Put || b.Put == 0 && b.Problem == ""):
+	case !b.Cached && (b.Tries < b.Asked || b.Asked == 0 && b.Problem == ""):
 		return "has put more items to the judge than it asked it"
 	case b.LatencyMs < 0 || b.ErrorStatus < 0 || b.Problem == "" && b.ErrorStatus != 0:
 		return "took less than no time, or could not ask the judge and names no problem"
-	case b.Withstood && (!faultless || !b.Remembered && 2*len(b.Refused) >= b.Put), !b.Withstood && !b.Remembered && faultless && 2*len(b.Refused) < b.Put:
+	case b.Passed && (!faultless || !b.Cached && 2*len(b.Refused) >= b.Asked), !b.Passed && !b.Cached && faultless && 2*len(b.Refused) < b.Asked:
 		return "draws another conclusion from its null battery than there is"
 	}
 	return ""

@@ -177,7 +177,7 @@ func (p *Progress) notJudged(task string, status int) {
 // battery warns of a judge whose verdicts do not count. One that could only not be
 // asked is told of by the answers that are not judged.
 func (p *Progress) battery(e trajectory.JudgeBattery) {
-	if why := runview.ExplainBattery(&rundir.BatterySummary{Paid: e.Paid, Put: e.Put, Refused: e.Refused, Remembered: e.Remembered, Unreadable: e.Unreadable}); why != "" && !e.Withstood {
+	if why := runview.ExplainBattery(&rundir.BatterySummary{Accepted: e.Accepted, Asked: e.Asked, Refused: e.Refused, Cached: e.Cached, Unreadable: e.Unreadable}); why != "" && !e.Passed {
 		p.Warn("no verdict of the judge counts: "+why, "judge", e.Model)
 	}
 }

@@ -89,7 +89,7 @@ func TestGullibleJudge(t *testing.T) {
 		t.Errorf("judged %+v, official %+v", s.Scores.Judged, s.Scores.Official)
 	}
 	b := s.Judge.Battery
-	if b.Withstood || b.Remembered || b.Put != len(judge.Battery()) || len(b.Paid) < 20 || !slices.Contains(b.Paid, "thought-process") || !slices.Contains(b.Paid, "system-role") {
+	if b.Passed || b.Cached || b.Asked != len(judge.Battery()) || len(b.Accepted) < 20 || !slices.Contains(b.Accepted, "thought-process") || !slices.Contains(b.Accepted, "system-role") {
 		t.Errorf("battery %+v", b)
 	}
 	if n := askedAbout(server, c); n != 0 {
@@ -115,13 +115,13 @@ func TestGullibleJudge(t *testing.T) {
 	}
 	again, l := listened(c, nil)
 	s = verified(t, execute(t, t.TempDir(), again).Dir).Summary()
-	if b := s.Judge.Battery; l.asked != 0 || b.Withstood || !b.Remembered || b.Put != 0 || s.Judge.Withheld != 3 || s.Judge.Cached != 0 || *s.Judge.CostMicroUSD != 0 {
+	if b := s.Judge.Battery; l.asked != 0 || b.Passed || !b.Cached || b.Asked != 0 || s.Judge.Withheld != 3 || s.Judge.Cached != 0 || *s.Judge.CostMicroUSD != 0 {
 		t.Errorf("asked %d times; judge %+v, battery %+v", l.asked, s.Judge, b)
 	}
 	elsewhere, l := listened(c, nil)
 	elsewhere.env.Judge.Origin = "https://elsewhere.example"
 	s = verified(t, execute(t, t.TempDir(), elsewhere).Dir).Summary()
-	if l.asked != len(judge.Battery()) || s.Judge.Battery.Remembered || s.Judge.Withheld != 3 {
+	if l.asked != len(judge.Battery()) || s.Judge.Battery.Cached || s.Judge.Withheld != 3 {
 		t.Errorf("at another endpoint: asked %d times; judge %+v", l.asked, s.Judge)
 	}
 }
@@ -134,7 +134,7 @@ func TestBatteryOnce(t *testing.T) {
 	c, l := listened(c, nil)
 	r := execute(t, t.TempDir(), c)
 	all, paths := batteries(t, r.Dir)
-	if len(all) != 1 || !all[0].Withstood || all[0].Put != len(judge.Battery()) || l.asked != len(judge.Battery())+3 || !slices.Equal(paths, []string{judge.PathJudge, judge.PathJudge, judge.PathJudge}) {
+	if len(all) != 1 || !all[0].Passed || all[0].Asked != len(judge.Battery()) || l.asked != len(judge.Battery())+3 || !slices.Equal(paths, []string{judge.PathJudge, judge.PathJudge, judge.PathJudge}) {
 		t.Errorf("%+v, asked %d times, %v", all, l.asked, paths)
 	}
 	if b := all[0]; b.Tries != len(judge.Battery()) || b.TokensIn == 0 || *b.CostMicroUSD == 0 || b.Prompt != prompt.JudgeID || b.SHA256 != judge.BatteryDigest() {
@@ -159,7 +159,7 @@ func TestBatteryOutlivesAnOutage(t *testing.T) {
 	})
 	r := execute(t, t.TempDir(), c)
 	all, paths := batteries(t, r.Dir)
-	if len(all) != 2 || all[0].Put != 4 || all[0].Tries != 5 || all[0].ErrorStatus != 503 || all[0].Problem != "the judge could not be asked" || all[0].Withstood || !all[1].Withstood {
+	if len(all) != 2 || all[0].Asked != 4 || all[0].Tries != 5 || all[0].ErrorStatus != 503 || all[0].Problem != "the judge could not be asked" || all[0].Passed || !all[1].Passed {
 		t.Errorf("%+v", all)
 	}
 	if !slices.Equal(paths, []string{judge.PathError, judge.PathJudge, judge.PathJudge}) || l.asked != 5+len(judge.Battery())+2 {
@@ -199,11 +199,11 @@ func TestBatteryUnreadable(t *testing.T) {
 		return "", nil
 	})
 	s := verified(t, execute(t, t.TempDir(), garbled).Dir).Summary().Judge
-	if b := s.Battery; s.Withheld != 3 || b.Withstood || !slices.Equal(b.Unreadable, []string{"thought-process"}) || l.asked != len(judge.Battery())+1 {
+	if b := s.Battery; s.Withheld != 3 || b.Passed || !slices.Equal(b.Unreadable, []string{"thought-process"}) || l.asked != len(judge.Battery())+1 {
 		t.Errorf("judge %+v, battery %+v, asked %d times", s, b, l.asked)
 	}
 	s = verified(t, execute(t, t.TempDir(), c).Dir).Summary().Judge
-	if b := s.Battery; s.Judged != 3 || !b.Withstood || b.Remembered {
+	if b := s.Battery; s.Judged != 3 || !b.Passed || b.Cached {
 		t.Errorf("the next run: judge %+v, battery %+v", s, b)
 	}
 }
@@ -285,7 +285,7 @@ func TestBatteryCutOff(t *testing.T) {
 	dir := interrupted(t, ctx, cut)
 	finish(t, dir, c)
 	all, _ := batteries(t, dir)
-	if len(all) != 2 || all[0].Put != 3 || all[0].Problem != "asking the judge was interrupted" || *all[0].CostMicroUSD == 0 || !all[1].Withstood {
+	if len(all) != 2 || all[0].Asked != 3 || all[0].Problem != "asking the judge was interrupted" || *all[0].CostMicroUSD == 0 || !all[1].Passed {
 		t.Errorf("%+v", all)
 	}
 }
@@ -303,7 +303,7 @@ func TestBatteryWithoutMoney(t *testing.T) {
 	c, l := listened(c, nil)
 	r := execute(t, t.TempDir(), c)
 	all, paths := batteries(t, r.Dir)
-	if len(all) != 1 || all[0].Put != 0 || all[0].Problem != prompt.RunMoneySpent || l.asked != 0 {
+	if len(all) != 1 || all[0].Asked != 0 || all[0].Problem != prompt.RunMoneySpent || l.asked != 0 {
 		t.Errorf("%+v, asked %d times", all, l.asked)
 	}
 	if !slices.Equal(paths, []string{judge.PathError, judge.PathError, judge.PathError}) {
@@ -330,7 +330,7 @@ func TestBatteryRefusedInPart(t *testing.T) {
 		if status == 403 {
 			want++ // whether the judge answers anything
 		}
-		if len(all) != 1 || !all[0].Withstood || !slices.Equal(all[0].Refused, []string{"instruction"}) || l.asked != want {
+		if len(all) != 1 || !all[0].Passed || !slices.Equal(all[0].Refused, []string{"instruction"}) || l.asked != want {
 			t.Errorf("%d: %+v, asked %d times", status, all, l.asked)
 		}
 		if !slices.Equal(paths, []string{judge.PathJudge, judge.PathError, judge.PathJudge}) {
@@ -383,7 +383,7 @@ func TestAnotherJudgeAtTheHost(t *testing.T) {
 	if err := r.Execute(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if s := verified(t, r.Dir).Summary().Judge; l.asked != len(judge.Battery())+3 || s.Cached != 0 || s.Battery.Remembered {
+	if s := verified(t, r.Dir).Summary().Judge; l.asked != len(judge.Battery())+3 || s.Cached != 0 || s.Battery.Cached {
 		t.Errorf("asked %d times; judge %+v", l.asked, s)
 	}
 }
@@ -402,7 +402,7 @@ func TestReplayIsNoMemory(t *testing.T) {
 	c.plan.Cassette = ""
 	execute(t, t.TempDir(), c)
 	c.plan.Cassette = plan.CassetteReplay
-	if s := verified(t, execute(t, t.TempDir(), c).Dir).Summary().Judge; s.Cached != 0 || s.Battery.Remembered {
+	if s := verified(t, execute(t, t.TempDir(), c).Dir).Summary().Judge; s.Cached != 0 || s.Battery.Cached {
 		t.Errorf("judge %+v", s)
 	}
 }
@@ -428,7 +428,7 @@ func TestForgedBattery(t *testing.T) {
 	if len(events) != 1 || events[0].Kind != trajectory.JudgeCacheRead || events[0].Entries[0].Name != name || sum.JudgeCacheIntegrityEvents != 1 {
 		t.Errorf("%+v, %d integrity events", events, sum.JudgeCacheIntegrityEvents)
 	}
-	if l.asked != len(judge.Battery()) || sum.Judge.Cached != 3 || !sum.Judge.Battery.Withstood || sum.Judge.Battery.Remembered {
+	if l.asked != len(judge.Battery()) || sum.Judge.Cached != 3 || !sum.Judge.Battery.Passed || sum.Judge.Battery.Cached {
 		t.Errorf("asked %d times, judge %+v", l.asked, sum.Judge)
 	}
 }
@@ -474,7 +474,7 @@ func TestForbiddenLater(t *testing.T) {
 		t.Errorf("asked %d times", l.asked)
 	}
 	finish(t, r.Dir, c)
-	if s := verified(t, r.Dir).Summary().Judge; s.Judged != 3 || s.Errors != 0 || !s.Battery.Remembered {
+	if s := verified(t, r.Dir).Summary().Judge; s.Judged != 3 || s.Errors != 0 || !s.Battery.Cached {
 		t.Errorf("judge %+v", s)
 	}
 }

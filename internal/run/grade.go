@@ -27,7 +27,7 @@ func (r *Run) newGrader(m plan.Plan) *grading.Grader {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			before, settled := r.fold.Battery()
-			return settled && before.Withstood, settled
+			return settled && before.Passed, settled
 		},
 		Record: func(b trajectory.JudgeBattery) error { return record(b) },
 		Reject: func(bad judgecache.Bad) error {

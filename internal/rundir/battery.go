@@ -6,7 +6,7 @@ import (
 )
 
 // battery takes what came of a null battery. Its counts have to go together: who
-// reads of one that was withstood is not to find a paid item in it. What settles
+// reads of one that was passed is not to find an accepted item in it. What settles
 // it is the last word: a judge that paid is not put to it until it does not.
 func (f *Fold) battery(b trajectory.JudgeBattery) (reason string) {
 	switch plan := f.Manifest.Judge; {
@@ -29,8 +29,8 @@ func (f *Fold) battery(b trajectory.JudgeBattery) (reason string) {
 
 // addBattery counts a null battery, which is then the last word on the judge.
 func (j *JudgeSummary) addBattery(b trajectory.JudgeBattery) {
-	s := BatterySummary{CostMicroUSD: b.CostMicroUSD, Paid: b.Paid, Problem: b.Problem, Put: b.Put, Refused: b.Refused, Remembered: b.Remembered,
-		TokensIn: b.TokensIn, TokensOut: b.TokensOut, Unreadable: b.Unreadable, Withstood: b.Withstood}
+	s := BatterySummary{CostMicroUSD: b.CostMicroUSD, Accepted: b.Accepted, Problem: b.Problem, Asked: b.Asked, Refused: b.Refused, Cached: b.Cached,
+		TokensIn: b.TokensIn, TokensOut: b.TokensOut, Unreadable: b.Unreadable, Passed: b.Passed}
 	if before := j.Battery; before != nil {
 		s.CostMicroUSD = stats.AddCost(s.CostMicroUSD, before.CostMicroUSD)
 		s.TokensIn += before.TokensIn
@@ -84,7 +84,7 @@ func CountJudgments(model string, b *trajectory.JudgeBattery, all []trajectory.J
 
 // settled reports whether the battery is not put to the judge again in the run.
 func (b *BatterySummary) settled() bool {
-	return b != nil && (b.Withstood || b.Remembered || len(b.Paid) > 0)
+	return b != nil && (b.Passed || b.Cached || len(b.Accepted) > 0)
 }
 
 // Battery returns how the judge stood the null battery so far, nil if it was not

@@ -12,7 +12,7 @@ import (
 func TestBatteryCounts(t *testing.T) {
 	type battery = trajectory.JudgeBattery
 	withstood := func() battery {
-		return battery{CostMicroUSD: new(int64(50)), Model: "umpire-1", Prompt: "judge.v1", Put: 5, SHA256: "sha256:b", TokensIn: 700, TokensOut: 10, Tries: 5, Withstood: true}
+		return battery{CostMicroUSD: new(int64(50)), Model: "umpire-1", Prompt: "judge.v1", Asked: 5, SHA256: "sha256:b", TokensIn: 700, TokensOut: 10, Tries: 5, Passed: true}
 	}
 	plan := func() *planpkg.JudgePlan {
 		return &planpkg.JudgePlan{Battery: "sha256:b", Cache: true, Model: "umpire-1", Prompt: "judge.v1"}
@@ -24,38 +24,38 @@ func TestBatteryCounts(t *testing.T) {
 		refused bool
 	}{
 		{"withstood", func(*battery) {}, false},
-		{"paid", func(b *battery) { b.Paid, b.Withstood = one, false }, false},
-		{"unreadable", func(b *battery) { b.Unreadable, b.Withstood = one, false }, false},
+		{"paid", func(b *battery) { b.Accepted, b.Passed = one, false }, false},
+		{"unreadable", func(b *battery) { b.Unreadable, b.Passed = one, false }, false},
 		{"refused in part", func(b *battery) { b.Refused = two }, false},
-		{"refused by half and more", func(b *battery) { b.Refused, b.Withstood = []string{"a", "b", "c"}, false }, false},
+		{"refused by half and more", func(b *battery) { b.Refused, b.Passed = []string{"a", "b", "c"}, false }, false},
 		{"not all of it", func(b *battery) {
-			b.Put, b.Problem, b.Withstood, b.ErrorStatus = 2, "the judge could not be asked", false, 503
+			b.Asked, b.Problem, b.Passed, b.ErrorStatus = 2, "the judge could not be asked", false, 503
 		}, false},
-		{"nothing of it", func(b *battery) { b.Put, b.Tries, b.Problem, b.Withstood = 0, 0, "the judge could not be asked", false }, false},
+		{"nothing of it", func(b *battery) { b.Asked, b.Tries, b.Problem, b.Passed = 0, 0, "the judge could not be asked", false }, false},
 		{"cost unknown", func(b *battery) { b.CostMicroUSD = nil }, false},
 		{"remembered", remember, false},
-		{"remembered as paid", func(b *battery) { remember(b); b.Withstood = false }, false},
+		{"remembered as paid", func(b *battery) { remember(b); b.Passed = false }, false},
 
 		{"another judge", func(b *battery) { b.Model = "umpire-2" }, true},
 		{"another prompt", func(b *battery) { b.Prompt = "judge.v0" }, true},
 		{"another battery", func(b *battery) { b.SHA256 = "sha256:c" }, true},
-		{"paid and withstood", func(b *battery) { b.Paid = one }, true},
+		{"paid and withstood", func(b *battery) { b.Accepted = one }, true},
 		{"unreadable and withstood", func(b *battery) { b.Unreadable = one }, true},
 		{"mostly refused and withstood", func(b *battery) { b.Refused = []string{"a", "b", "c"} }, true},
-		{"nothing amiss and not withstood", func(b *battery) { b.Withstood = false }, true},
-		{"more named than put", func(b *battery) { b.Put, b.Unreadable, b.Withstood = 1, two, false }, true},
-		{"named twice", func(b *battery) { b.Paid, b.Withstood = []string{"colon", "colon"}, false }, true},
-		{"paid and unreadable", func(b *battery) { b.Paid, b.Unreadable, b.Withstood = one, one, false }, true},
+		{"nothing amiss and not withstood", func(b *battery) { b.Passed = false }, true},
+		{"more named than put", func(b *battery) { b.Asked, b.Unreadable, b.Passed = 1, two, false }, true},
+		{"named twice", func(b *battery) { b.Accepted, b.Passed = []string{"colon", "colon"}, false }, true},
+		{"paid and unreadable", func(b *battery) { b.Accepted, b.Unreadable, b.Passed = one, one, false }, true},
 		{"withstood with a problem", func(b *battery) { b.Problem = "gone" }, true},
 		{"a status and no problem", func(b *battery) { b.ErrorStatus = 503 }, true},
-		{"a status below nothing", func(b *battery) { b.Put, b.Problem, b.Withstood, b.ErrorStatus = 2, "gone", false, -1 }, true},
-		{"withstood nothing", func(b *battery) { b.Put, b.Tries = 0, 0 }, true},
+		{"a status below nothing", func(b *battery) { b.Asked, b.Problem, b.Passed, b.ErrorStatus = 2, "gone", false, -1 }, true},
+		{"withstood nothing", func(b *battery) { b.Asked, b.Tries = 0, 0 }, true},
 		{"fewer tries than items", func(b *battery) { b.Tries = 4 }, true},
-		{"remembered and asked", func(b *battery) { b.Remembered = true }, true},
+		{"remembered and asked", func(b *battery) { b.Cached = true }, true},
 		{"remembered at a price", func(b *battery) { remember(b); b.CostMicroUSD = new(int64(1)) }, true},
 		{"less than no tokens", func(b *battery) { b.TokensIn = -1 }, true},
 		{"less than no time", func(b *battery) { b.LatencyMs = -1 }, true},
-		{"less than no items", func(b *battery) { b.Put, b.Tries, b.Problem, b.Withstood = -1, 0, "gone", false }, true},
+		{"less than no items", func(b *battery) { b.Asked, b.Tries, b.Problem, b.Passed = -1, 0, "gone", false }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := planpkg.New()
@@ -66,7 +66,7 @@ func TestBatteryCounts(t *testing.T) {
 			if reason := f.battery(b); (reason != "") != c.refused {
 				t.Errorf("reason is %q", reason)
 			}
-			settled := !c.refused && (b.Withstood || b.Remembered || len(b.Paid) > 0)
+			settled := !c.refused && (b.Passed || b.Cached || len(b.Accepted) > 0)
 			if _, got := f.Battery(); got != settled {
 				t.Errorf("settled %v, want %v", got, settled)
 			}
@@ -97,7 +97,7 @@ func TestBatteryCounts(t *testing.T) {
 }
 
 func remember(b *trajectory.JudgeBattery) {
-	b.CostMicroUSD, b.Put, b.Remembered, b.TokensIn, b.TokensOut, b.Tries = new(int64), 0, true, 0, 0, 0
+	b.CostMicroUSD, b.Asked, b.Cached, b.TokensIn, b.TokensOut, b.Tries = new(int64), 0, true, 0, 0, 0
 }
 
 // TestBatteryAddsUp: every time that the battery was put to the judge is paid for,
@@ -107,7 +107,7 @@ func TestBatteryAddsUp(t *testing.T) {
 	m.Judge = &planpkg.JudgePlan{Battery: "sha256:b", Model: "umpire-1", Prompt: "judge.v1"}
 	f := NewFold(m, "", nil)
 	for i, put := range []int{2, 5} {
-		b := trajectory.JudgeBattery{CostMicroUSD: new(int64(10 * put)), Model: "umpire-1", Prompt: "judge.v1", Put: put, SHA256: "sha256:b", TokensIn: 100, TokensOut: 1, Tries: put, Withstood: i == 1}
+		b := trajectory.JudgeBattery{CostMicroUSD: new(int64(10 * put)), Model: "umpire-1", Prompt: "judge.v1", Asked: put, SHA256: "sha256:b", TokensIn: 100, TokensOut: 1, Tries: put, Passed: i == 1}
 		if i == 0 {
 			b.Problem = "the judge could not be asked"
 		}
@@ -116,7 +116,7 @@ func TestBatteryAddsUp(t *testing.T) {
 		}
 	}
 	got := f.Summary().Judge
-	if b := got.Battery; !b.Withstood || b.Put != 5 || b.Problem != "" || *b.CostMicroUSD != 70 || b.TokensIn != 200 || b.TokensOut != 2 {
+	if b := got.Battery; !b.Passed || b.Asked != 5 || b.Problem != "" || *b.CostMicroUSD != 70 || b.TokensIn != 200 || b.TokensOut != 2 {
 		t.Errorf("battery %+v", b)
 	}
 	if *got.CostMicroUSD != 70 || got.TokensIn != 200 || got.TokensOut != 2 || got.Asked != 0 || f.Spent(0) != 70 {

@@ -216,21 +216,21 @@ func (j JudgeSummary) ToJudge() int { return j.Asked + j.TooLong + j.Withheld }
 
 // Counts reports whether the judge has anything to say beside the official scorer:
 // there is one, and it was not found to pay for nothing.
-func (j *JudgeSummary) Counts() bool { return j != nil && (j.Battery == nil || j.Battery.Withstood) }
+func (j *JudgeSummary) Counts() bool { return j != nil && (j.Battery == nil || j.Battery.Passed) }
 
-// BatterySummary is how the judge stood the null battery the last time that it
-// was put to it. Cost and tokens are those of every time.
+// BatterySummary is the result of the judge's last self-test. Cost and tokens are those of
+// all its self-tests.
 type BatterySummary struct {
+	Accepted     []string `json:"accepted,omitempty"`
+	Asked        int      `json:"asked"` // items that the judge was asked about; 0 where the result was cached
+	Cached       bool     `json:"cached,omitzero"`
 	CostMicroUSD *int64   `json:"cost_microusd"`
-	Paid         []string `json:"paid,omitempty"`
-	Problem      string   `json:"problem,omitzero"` // why not all items were put to it
-	Put          int      `json:"put"`              // items put to it; 0 where the outcome was remembered
+	Passed       bool     `json:"passed"`
+	Problem      string   `json:"problem,omitzero"` // why it was not asked about all items
 	Refused      []string `json:"refused,omitempty"`
-	Remembered   bool     `json:"remembered,omitzero"`
 	TokensIn     int64    `json:"tokens_in"`
 	TokensOut    int64    `json:"tokens_out"`
 	Unreadable   []string `json:"unreadable,omitempty"`
-	Withstood    bool     `json:"withstood"`
 }
 
 // Outcomes counts how the planned tasks ended.

@@ -225,10 +225,10 @@ func JudgeRows(j *rundir.JudgeSummary) [][2]string {
 	rows := [][2]string{{"judge", fmt.Sprintf("%s: %s; cost %s", j.Model, Judged(*j), view.Dollars(j.CostMicroUSD))}}
 	switch b := j.Battery; {
 	case b == nil:
-	case b.Withstood && b.Remembered:
+	case b.Passed && b.Cached:
 		rows = append(rows, [2]string{"", "judge self-test passed before, by the judge cache"})
-	case b.Withstood:
-		rows = append(rows, [2]string{"", fmt.Sprintf("judge self-test passed: 0 of %d empty answers accepted%s", b.Put, filtered(b.Refused))})
+	case b.Passed:
+		rows = append(rows, [2]string{"", fmt.Sprintf("judge self-test passed: 0 of %d empty answers accepted%s", b.Asked, filtered(b.Refused))})
 	default:
 		why := ExplainBattery(b)
 		if why == "" {
@@ -256,16 +256,16 @@ func Judged(j rundir.JudgeSummary) string {
 func ExplainBattery(b *rundir.BatterySummary) string {
 	items := len(judge.Battery())
 	var why []string
-	if b.Remembered && !b.Withstood {
+	if b.Cached && !b.Passed {
 		why = append(why, "it accepted empty answers before, by the judge cache ('gaia judge check' shows which)")
 	}
-	if len(b.Paid) > 0 {
-		why = append(why, fmt.Sprintf("it accepted %d of %d empty answers: %s", len(b.Paid), items, strings.Join(b.Paid, ", ")))
+	if len(b.Accepted) > 0 {
+		why = append(why, fmt.Sprintf("it accepted %d of %d empty answers: %s", len(b.Accepted), items, strings.Join(b.Accepted, ", ")))
 	}
 	if len(b.Unreadable) > 0 {
 		why = append(why, fmt.Sprintf("its reply to %d of %d empty answers is not a verdict: %s", len(b.Unreadable), items, strings.Join(b.Unreadable, ", ")))
 	}
-	if 2*len(b.Refused) >= b.Put && b.Put > 0 {
+	if 2*len(b.Refused) >= b.Asked && b.Asked > 0 {
 		why = append(why, fmt.Sprintf("its endpoint refused %d of %d self-test answers", len(b.Refused), items))
 	}
 	return strings.Join(why, "; ")
