@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -113,12 +114,7 @@ func (x *exam) redactor(found []string) trajectory.Redactor {
 	if token, _, err := x.hubToken(); err == nil {
 		secrets = append(secrets, token)
 	}
-	for _, k := range searchKeys() {
-		for _, name := range k.variables {
-			secrets = append(secrets, strings.TrimSpace(x.getenv(name)))
-		}
-	}
-	return trajectory.NewRedactor(found, secrets...)
+	return trajectory.NewRedactor(found, append(secrets, remote.SearchKeys(x.getenv)...)...)
 }
 
 func (x *exam) print(r doctor.Report) error {
@@ -189,14 +185,14 @@ func (x *exam) secretInPlan() error {
 
 // reach finds out what could be asked at the endpoint, and why not. It returns why there would be no run at all.
 func (x *exam) reach() (err error) {
-	base, err := parseBaseURL(x.baseURL)
+	base, err := remote.ParseURL(x.baseURL)
 	if err != nil {
 		return err
 	}
 	apiKey := x.getenv("OPENAI_API_KEY")
 	p := &x.planned
 	p.NoKey = x.keyed(base, apiKey)
-	if x.w.Prices, p.NoPrices = x.priceTable(); p.NoPrices == nil {
+	if x.w.Prices, p.NoPrices = remote.Prices(x.prices); p.NoPrices == nil {
 		p.NoPrices = cmp.Or(x.w.bounded(&x.runSettings, base), x.w.priced(&x.runSettings))
 	}
 	if p.NoCassette != nil {
@@ -232,7 +228,7 @@ func (x *exam) subject() doctor.Planned {
 	p.Rehearsal, p.SubmitIntent, p.NoCall, p.NoVision = x.plan.Rehearsal, x.plan.SubmitIntent, x.noCall, x.vision == noVision
 	p.HasKey, p.HasPrice = x.getenv("OPENAI_API_KEY") != "", x.w.Prices.Lookup
 	p.Model, p.Judge, p.Transcription, p.Vision = x.plan.Model.Name, x.judge(), x.hears(), x.looks()
-	p.ServedAs, p.Endpoint, p.Source = x.plan.Model.ServedAs, originOf(x.baseURL), x.source
+	p.ServedAs, p.Endpoint, p.Source = x.plan.Model.ServedAs, remote.Origin(x.baseURL), x.source
 	p.Wait, p.Preflight = x.wait, x.w.Preflight
 	if mode, dir, _ := x.tape(); mode == plan.CassetteReplay {
 		p.Replay = dir
@@ -246,12 +242,8 @@ func (x *exam) subject() doctor.Planned {
 	case engine == web.SearXNG:
 		p.Search = "searxng at " + x.engine.Origin() + ", not asked"
 	case engine != "":
-		for _, k := range searchKeys() {
-			at := slices.IndexFunc(k.variables, func(name string) bool { return strings.TrimSpace(x.getenv(name)) != "" })
-			if k.engine == engine && at >= 0 {
-				p.Search = engine + ", with the key from " + k.variables[at] + ", not asked"
-			}
-		}
+		_, variable := remote.SearchKey(engine, x.getenv)
+		p.Search = engine + ", with the key from " + variable + ", not asked"
 	}
 	return p
 }

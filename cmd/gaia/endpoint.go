@@ -8,10 +8,8 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +20,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/preflight"
-	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -149,11 +147,11 @@ func (w *world) rehearse(s *runSettings) error {
 
 // connect fills in the endpoint that the settings name.
 func (w *world) connect(s *runSettings, apiKey string) error {
-	base, err := parseBaseURL(s.baseURL)
+	base, err := remote.ParseURL(s.baseURL)
 	if err != nil {
 		return err
 	}
-	if w.Prices, err = s.priceTable(); err != nil {
+	if w.Prices, err = remote.Prices(s.prices); err != nil {
 		return err
 	}
 	if err := w.bounded(s, base); err != nil {
@@ -174,7 +172,7 @@ func (w *world) connect(s *runSettings, apiKey string) error {
 
 // bounded refuses a model whose cost a budget bounds and no price table knows.
 func (w *world) bounded(s *runSettings, base *url.URL) error {
-	if model := s.plan.Model.Name; !w.Prices.Lookup(model) && s.plan.Policy.MaxCostMicroUSD != policy.Unlimited && !isLocal(base.Hostname()) {
+	if model := s.plan.Model.Name; !w.Prices.Lookup(model) && s.plan.Policy.MaxCostMicroUSD != policy.Unlimited && !remote.IsLocal(base) {
 		return usage("give its price with --prices FILE, or --max-task-cost off to run without a cost budget", "the price of model %q is not known, so its cost cannot be bounded", model)
 	}
 	return nil
@@ -192,7 +190,7 @@ func (w *world) priced(s *runSettings) error {
 
 // keyed refuses to ask an endpoint elsewhere without a key.
 func (s *runSettings) keyed(base *url.URL, apiKey string) error {
-	if mode, _, _ := s.tape(); apiKey == "" && !s.dry && mode != plan.CassetteReplay && !isLocal(base.Hostname()) {
+	if mode, _, _ := s.tape(); apiKey == "" && !s.dry && mode != plan.CassetteReplay && !remote.IsLocal(base) {
 		return noKeyFor(base)
 	}
 	return nil
@@ -200,36 +198,6 @@ func (s *runSettings) keyed(base *url.URL, apiKey string) error {
 
 func noKeyFor(base *url.URL) error {
 	return usage("set OPENAI_API_KEY", "there is no key for %s", base.Host)
-}
-
-// parseBaseURL reads what --base-url says.
-func parseBaseURL(text string) (*url.URL, error) {
-	base, err := url.Parse(text)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, usage("give a URL such as https://api.openai.com/v1", "--base-url %q is no base URL", shownURL(text))
-	}
-	if base.User != nil {
-		return nil, usage("set OPENAI_API_KEY instead", "--base-url holds credentials, which would be recorded")
-	}
-	if base.RawQuery != "" || base.Fragment != "" {
-		return nil, usage("leave out what begins with ? or #; a key belongs into OPENAI_API_KEY", "--base-url has a query or a fragment, and endpoints are asked without")
-	}
-	return base, nil
-}
-
-// shownURL is what was given as a URL without the parts that may hold a key.
-func shownURL(text string) string {
-	if i := strings.IndexAny(text, "?#"); i >= 0 {
-		text = text[:i+1] + "…"
-	}
-	if i := strings.LastIndex(text, "@"); i >= 0 {
-		scheme, _, found := strings.Cut(text[:i], "//")
-		if !found {
-			return "…" + text[i:]
-		}
-		return scheme + "//…" + text[i:]
-	}
-	return text
 }
 
 // ask fills in how the models of the settings are asked at an endpoint: with one limiter
@@ -256,7 +224,7 @@ func (w *world) ask(s *runSettings, baseURL, apiKey string) (err error) {
 	if p.Cassette == plan.CassetteReplay {
 		config.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() } // no endpoint asks to wait
 	}
-	origin := originOf(baseURL)
+	origin := remote.Origin(baseURL)
 	p.Retry.CallTries = callTries
 	p.Model.Origin, p.Model.Images = origin, s.showsImages()
 	if p.Model.API = cmp.Or(s.api, llm.APIOf(p.Model.Name, baseURL)); p.Model.API == llm.APIChat {
@@ -303,7 +271,7 @@ func named(config llm.Config, name, answers string) *llm.Client {
 
 // judgeAt is the judge of a name at an endpoint.
 func judgeAt(config llm.Config, name, baseURL string) *grading.Judge {
-	return &grading.Judge{Client: named(config, name, ""), Name: name, Origin: originOf(baseURL), URL: strings.TrimRight(baseURL, "/")}
+	return &grading.Judge{Client: named(config, name, ""), Name: name, Origin: remote.Origin(baseURL), URL: strings.TrimRight(baseURL, "/")}
 }
 
 // transport returns what carries requests: nil for the client's own. A run that goes on
@@ -333,11 +301,8 @@ func (s *runSettings) transport() (carrier http.RoundTripper, err error) {
 	return carrier, nil
 }
 
-// Hints for a cassette of no use and a price table that cannot be read.
-const (
-	anotherTape  = "name another directory with --cassette, or leave it out"
-	anotherTable = "name a price table with --prices FILE, or leave it out for the built-in one"
-)
+// anotherTape is the hint for a cassette that cannot be used.
+const anotherTape = "name another directory with --cassette, or leave it out"
 
 // equip fills in the tools of a run; search needs an engine. Documents that could harm
 // this process are read by another run of this program.
@@ -354,105 +319,12 @@ func (w *world) equip(c web.WebConfig, engine web.Engine) (err error) {
 	return nil
 }
 
-// priceTable reads the prices to count cost by.
-func (s *runSettings) priceTable() (llm.Prices, error) {
-	const maxPrices = 16 << 20 // bytes; a model has about a hundred
-	if s.prices == "" {
-		return llm.BuiltinPrices(), nil
-	}
-	data, err := regular.ReadUpTo(s.prices, maxPrices)
-	if err != nil {
-		return llm.Prices{}, usage(anotherTable, "reading the price table %q: %v", s.prices, err)
-	}
-	prices, err := llm.ParsePrices(data)
-	if err != nil {
-		return llm.Prices{}, usage("docs/formats.md states the form of a price table, and has an example", "the price table %q: %v", s.prices, err)
-	}
-	return prices, nil
-}
-
-// originOf is where a base URL leads to, without a path; "" for what is none.
-func originOf(baseURL string) string {
-	base, err := url.Parse(baseURL)
-	if err != nil || base.Host == "" {
-		return ""
-	}
-	return base.Scheme + "://" + base.Host
-}
-
-// isLocal reports whether a host is this machine, whose model costs nothing.
-func isLocal(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
-}
-
-// searchKey says which variables hold the key of a search engine.
-type searchKey struct {
-	engine    string
-	variables []string
-}
-
-// searchKeys are the engines that need a key, in the order in which one is taken that has
-// it.
-func searchKeys() []searchKey {
-	return []searchKey{
-		{web.Tavily, []string{"TAVILY_API_KEY"}},
-		{web.Brave, []string{"BRAVE_API_KEY", "BRAVE_SEARCH_API_KEY"}},
-		{web.Serper, []string{"SERPER_API_KEY"}},
-	}
-}
-
-// settleSearch settles which search engine is asked: the one that is named; else a SearXNG
-// instance that the flags give; else the first whose key is in the environment.
+// settleSearch settles which search engine is asked, and reports if others could be, too.
 func (a *app) settleSearch(s *runSettings) error {
-	keys, found := map[string]string{}, []string(nil)
-	if s.searxng != "" {
-		found = append(found, web.SearXNG)
+	engine, others, err := remote.Search(s.search, s.searxng, s.dry, a.getenv)
+	if len(others) > 0 {
+		fmt.Fprintf(a.stderr, "gaia: web_search asks %s, though %s could be asked, too; --search chooses\n", engine.Name, strings.Join(others, " and "))
 	}
-	for _, k := range searchKeys() {
-		for _, name := range k.variables {
-			keys[k.engine] = cmp.Or(keys[k.engine], strings.TrimSpace(a.getenv(name)))
-		}
-		if keys[k.engine] != "" {
-			found = append(found, k.engine)
-		}
-	}
-	if instance := a.getenv("SEARXNG_URL"); s.searxng == "" && instance != "" {
-		s.searxng = instance
-		found = append(found, web.SearXNG)
-	}
-	name := s.search
-	if name == "" && len(found) > 0 {
-		name = found[0]
-		if len(found) > 1 {
-			fmt.Fprintf(a.stderr, "gaia: web_search asks %s, though %s could be asked, too; --search chooses\n", name, strings.Join(found[1:], " and "))
-		}
-	}
-	if name != web.SearXNG {
-		s.searxng = ""
-	}
-	if name == "" || name == searchNone {
-		return nil
-	}
-	s.engine = web.Engine{Name: name, URL: s.searxng, Key: keys[name]}
-	if name == web.SearXNG {
-		u, err := url.Parse(s.searxng)
-		switch {
-		case s.searxng == "":
-			return usage("give --searxng-url, or set SEARXNG_URL", "there is no address to search with searxng")
-		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-			return usage("give a URL such as http://localhost:8080/search", "--searxng-url %q is no search endpoint", shownURL(s.searxng))
-		case u.User != nil:
-			return usage("leave them out", "--searxng-url holds credentials, which would be recorded")
-		}
-		return nil
-	}
-	at := slices.IndexFunc(searchKeys(), func(k searchKey) bool { return k.engine == name })
-	switch {
-	case at < 0:
-		return usage(`give "tavily", "brave", "serper", "searxng" or "none"`, "--search is %q", name)
-	case keys[name] == "" && !s.dry:
-		return usage("set "+searchKeys()[at].variables[0]+", or give --search none", "there is no key to search with %s", name)
-	}
-	return nil
+	s.engine, s.searxng = engine, engine.URL
+	return err
 }

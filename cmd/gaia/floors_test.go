@@ -38,7 +38,7 @@ var floors = map[string]int{
 	"internal/prune": 6, "internal/witnessfile": 8, "submit": 6, "tools/document": 6,
 	"internal/approve": 7, "internal/run": 7, "internal/verify": 7, "tools/web": 7,
 	"internal/ledger":   8,
-	"tools/mcp":         8,
+	"internal/remote": 8, "tools/mcp": 8,
 	"internal/settings": 9,
 	"cmd/gaia":          10,
 }

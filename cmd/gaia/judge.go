@@ -23,6 +23,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
@@ -416,15 +417,15 @@ func (a *app) judgeToCheck(s *runSettings, atOnce int) (e *grading.Judge, prices
 		fmt.Fprintln(a.stderr, "gaia: rehearsal: a scripted judge; this says nothing of a real one")
 		return a.scriptedJudge(cmp.Or(s.judge(), fixtures.JudgeModel), atOnce)
 	}
-	base, err := parseBaseURL(s.baseURL)
+	base, err := remote.ParseURL(s.baseURL)
 	if err != nil {
 		return nil, prices, nil, err
 	}
 	apiKey := a.getenv("OPENAI_API_KEY")
-	if apiKey == "" && !isLocal(base.Hostname()) {
+	if apiKey == "" && !remote.IsLocal(base) {
 		return nil, prices, nil, noKeyFor(base)
 	}
-	if prices, err = s.priceTable(); err != nil {
+	if prices, err = remote.Prices(s.prices); err != nil {
 		return nil, prices, nil, err
 	}
 	return judgeAt(a.judgeConfig(s.baseURL, apiKey, prices, atOnce), s.judge(), s.baseURL), prices, func() {}, nil

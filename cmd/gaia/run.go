@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/budget"
@@ -179,7 +177,7 @@ func (a *app) announce(r *run.Run, s *runSettings) {
 	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.ManifestSHA256())
 	if !s.plan.Rehearsal && !s.resumed { // else nothing can be done about it
-		fmt.Fprintf(a.stderr, "gaia: %s\n", view.Line(offered(m)))
+		fmt.Fprintf(a.stderr, "gaia: %s\n", view.Line(runview.Tools(m)))
 	}
 	if !s.plan.Rehearsal && !m.SubmitIntent {
 		fmt.Fprintf(a.stderr, "gaia: %s\n", runview.NotForSubmission)
@@ -190,32 +188,6 @@ func (a *app) announce(r *run.Run, s *runSettings) {
 	if other := m.Dataset.Mismatch(); other != "" {
 		a.warn(other)
 	}
-}
-
-// notForSubmission is said of a real run whose plan does not have submit_intent. Of a
-// rehearsal, which no leaderboard takes, it says nothing new.
-
-// offered says which tools the model has, and of those that it could have by what.
-func offered(m plan.Plan) string {
-	var names, lacking []string
-	for _, t := range m.Tools {
-		if m.Policy.Offers(t.Name) {
-			names = append(names, t.Name)
-		} else {
-			lacking = append(lacking, t.Name+" (the policy denies it)")
-		}
-	}
-	line := "tools: " + strings.Join(names, ", ")
-	by := map[string]string{"describe_image": "--vision-model", pythonName: "see 'gaia doctor'", "transcribe_audio": "--transcription-model", "web_search": "--search"}
-	for _, name := range slices.Sorted(maps.Keys(by)) {
-		if !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Name == name }) {
-			lacking = append(lacking, name+" ("+by[name]+")")
-		}
-	}
-	if len(lacking) > 0 {
-		line += "; not offered: " + strings.Join(lacking, ", ")
-	}
-	return line
 }
 
 const rehearsalNotice = "gaia: rehearsal: built-in tasks and a scripted model; this is not a GAIA score"
@@ -465,9 +437,8 @@ func (a *app) finish(stop *stopper, r *run.Run, s *runSettings, progress *progre
 	case errors.Is(err, trajectory.ErrNotRecorded):
 	case errors.As(err, &unfit):
 		if s.asJSON {
-			state := r.State()
-			if err := view.JSON(a.stdout, partial{Missing: "the run stopped before its end", Planned: len(state.Tasks), Rehearsal: state.Manifest.Rehearsal,
-				RunDir: r.Dir, Settled: settled(state.Fold), Unsubmittable: unfit.Reason}); err != nil {
+			p := partial{Missing: "the run stopped before its end", Unsubmittable: unfit.Reason}
+			if err := a.printPartial(r.Dir, r.State(), p); err != nil {
 				return err
 			}
 		}
@@ -476,10 +447,9 @@ func (a *app) finish(stop *stopper, r *run.Run, s *runSettings, progress *progre
 	case errors.Is(err, run.ErrDrained) || interrupted:
 		return fail(exit.Interrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
 	case errors.As(err, &stopped):
-		state := r.State()
 		if s.asJSON {
-			if err := view.JSON(a.stdout, partial{Missing: "a model cannot be asked", Planned: len(state.Tasks), Rehearsal: state.Manifest.Rehearsal,
-				RunDir: r.Dir, Settled: settled(state.Fold), Stopped: trajectory.StoppedByEndpoint}); err != nil {
+			p := partial{Missing: "a model cannot be asked", Stopped: trajectory.StoppedByEndpoint}
+			if err := a.printPartial(r.Dir, r.State(), p); err != nil {
 				return err
 			}
 		}
@@ -701,7 +671,9 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 	if s.asJSON {
 		return view.JSON(a.stdout, p)
 	}
-	return a.printDryRun(m, p)
+	rows := append([][2]string{{"dry run", "nothing was asked of a model, and nothing was made"}}, runview.Plan(m)...)
+	rows = append(rows, [2]string{"concurrency", p.Concurrency})
+	return view.Rows(a.stdout, append(rows, p.Estimate.Rows()...))
 }
 
 // likeJudge is a planned judge with the cache of another.
@@ -728,85 +700,4 @@ func likeAttachments(now, old []plan.PlannedTask) []plan.PlannedTask {
 		}
 	}
 	return now
-}
-
-func (a *app) printDryRun(m plan.Plan, p dryPlan) error {
-	rows := [][2]string{{"dry run", "nothing was asked of a model, and nothing was made"}}
-	if p.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
-	}
-	rows = append(rows, runview.Dataset(m)...)
-	levels := [3]int{}
-	for _, t := range p.Tasks {
-		levels[t.Level-1]++
-	}
-	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d (%d/%d/%d by level), %s each", len(p.Tasks), levels[0], levels[1], levels[2], view.Count(p.Voting.Attempts, "attempt"))},
-		[2]string{"model", modelRow(p.Model)})
-	if p.Judge != "" {
-		rows = append(rows, [2]string{"judge", p.Judge})
-	}
-	if p.Transcription != nil {
-		rows = append(rows, [2]string{"transcription", p.Transcription.Model})
-	}
-	if p.Vision != nil {
-		rows = append(rows, [2]string{"vision", p.Vision.Model})
-	}
-	if p.Search != nil {
-		rows = append(rows, [2]string{"search", p.Search.Engine + " at " + p.Search.Origin})
-	}
-	rows = append(rows, [2]string{"tools", strings.Join(p.Tools, ", ")},
-		[2]string{"policy", p.PolicyMode + " " + p.PolicyHash},
-		[2]string{"budgets", budgetRow(p.Budgets)},
-		[2]string{"concurrency", p.Concurrency},
-		[2]string{"evidence", p.Evidence},
-		[2]string{"submit", fmt.Sprintf("intended: %t", p.SubmitIntent)})
-	if p.Cassette != "" {
-		rows = append(rows, [2]string{"cassette", p.Cassette})
-	}
-	return view.Rows(a.stdout, append(rows, p.Estimate.Rows()...))
-}
-
-func modelRow(m plan.ModelPlan) string {
-	parts := []string{m.Name + " at " + m.Origin}
-	if len(m.ServedAs) > 0 {
-		parts = append(parts, "served as "+strings.Join(m.ServedAs, " or "))
-	}
-	if m.API != "" {
-		parts = append(parts, "by "+m.API)
-	}
-	if m.Images {
-		parts = append(parts, "with pictures")
-	}
-	if m.NoTemperature {
-		parts = append(parts, "without a temperature")
-	}
-	if m.MaxTokens > 0 {
-		parts = append(parts, fmt.Sprintf("completions up to %d tokens", m.MaxTokens))
-	}
-	if m.ContextWindow > 0 {
-		parts = append(parts, fmt.Sprintf("a window of %d tokens", m.ContextWindow))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// budgetRow says what bounds an attempt, and what the run.
-func budgetRow(b plan.Budgets) string {
-	parts := []string{view.Count(b.Turns, "turn")}
-	if b.ToolCalls > 0 {
-		parts = append(parts, view.Count(b.ToolCalls, "tool call"))
-	}
-	if b.Tokens > 0 {
-		parts = append(parts, fmt.Sprintf("%d tokens", b.Tokens))
-	}
-	if b.WallMs > 0 {
-		parts = append(parts, (time.Duration(b.WallMs) * time.Millisecond).String())
-	}
-	if b.CostMicroUSD > 0 {
-		parts = append(parts, view.Dollars(&b.CostMicroUSD))
-	}
-	line := strings.Join(parts, ", ") + " an attempt"
-	if b.RunCostMicroUSD > 0 {
-		line += "; " + view.Dollars(&b.RunCostMicroUSD) + " the run"
-	}
-	return line
 }

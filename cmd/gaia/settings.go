@@ -17,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -240,8 +241,8 @@ func (a *app) settle(cmd *cobra.Command, s *runSettings, file *settings.File) (e
 	if err := a.complete(s); err != nil {
 		return err
 	}
-	if m := s.like; m != nil && !given["base-url"] && !s.plan.Rehearsal && !m.Rehearsal && originOf(s.baseURL) != m.Model.Origin {
-		return usage("give --base-url", "the plan's model is at %s, and the endpoint here is at %s", m.Model.Origin, originOf(s.baseURL))
+	if m := s.like; m != nil && !given["base-url"] && !s.plan.Rehearsal && !m.Rehearsal && remote.Origin(s.baseURL) != m.Model.Origin {
+		return usage("give --base-url", "the plan's model is at %s, and the endpoint here is at %s", m.Model.Origin, remote.Origin(s.baseURL))
 	}
 	a.announceSettings(file, s)
 	return s.serverSide(a.warn)
@@ -254,7 +255,7 @@ func (a *app) announceSettings(file *settings.File, s *runSettings) {
 	}
 	where := ""
 	if !s.plan.Rehearsal {
-		where = "; the endpoint is " + originOf(s.baseURL)
+		where = "; the endpoint is " + remote.Origin(s.baseURL)
 	}
 	fmt.Fprintf(a.stderr, "gaia: settings from %s%s\n", view.Line(file.Name), view.Line(where))
 }

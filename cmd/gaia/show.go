@@ -152,8 +152,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		if err := view.JSON(a.stdout, partial{Missing: found.Missing, Planned: len(found.Tasks), Rehearsal: found.Manifest.Rehearsal,
-			RunDir: dir, Settled: settled(found.Fold), Unsubmittable: found.Marked}); err != nil {
+		if err := a.printPartial(dir, found, partial{Missing: found.Missing, Unsubmittable: found.Marked}); err != nil {
 			return err
 		}
 	}
@@ -171,14 +170,15 @@ type partial struct {
 	Unsubmittable string `json:"unsubmittable,omitzero"`
 }
 
-func settled(f *rundir.Fold) int {
-	n := 0
-	for _, t := range f.Tasks {
-		if f.Settled(t) {
-			n++
+// printPartial prints an unfinished run as JSON.
+func (a *app) printPartial(dir string, found *rundir.Run, p partial) error {
+	p.Planned, p.Rehearsal, p.RunDir = len(found.Tasks), found.Manifest.Rehearsal, dir
+	for _, t := range found.Tasks {
+		if found.Settled(t) {
+			p.Settled++
 		}
 	}
-	return n
+	return view.JSON(a.stdout, p)
 }
 
 // taskResult is what show prints of a task with --json.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
@@ -49,7 +50,7 @@ func TestVisionModel(t *testing.T) {
 	run := append([]string{"run", "--no-preflight", "--model", endpoint.Model, "--vision-model", "sees-well"}, with...)
 	p.want(exit.OK, run...)
 	dir := p.newest()
-	if m := p.plan(dir); m.Vision == nil || m.Vision.Model != "sees-well" || m.Vision.Origin != originOf(server.URL) {
+	if m := p.plan(dir); m.Vision == nil || m.Vision.Model != "sees-well" || m.Vision.Origin != remote.Origin(server.URL) {
 		t.Errorf("the plan has %+v", m.Vision)
 	}
 	p.want(exit.OK, "resume", dir, "--source", "dir:data", "--base-url", server.URL)

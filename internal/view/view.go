@@ -80,6 +80,22 @@ func Rows(w io.Writer, rows [][2]string) error {
 	return err
 }
 
+// List collects rows of names and values.
+type List [][2]string
+
+// Add adds a row.
+func (l *List) Add(name, value string) { *l = append(*l, [2]string{name, value}) }
+
+// Addf adds a row with a formatted value.
+func (l *List) Addf(name, format string, args ...any) { l.Add(name, fmt.Sprintf(format, args...)) }
+
+// AddNonEmpty adds a row unless its value is empty.
+func (l *List) AddNonEmpty(name, value string) {
+	if value != "" {
+		l.Add(name, value)
+	}
+}
+
 // JSON writes v as JSON on one line. Characters that could steer a terminal are
 // written as escapes of JSON strings.
 func JSON(w io.Writer, v any) error {

@@ -1,0 +1,117 @@
+package runview
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/view"
+)
+
+// Plan describes what a plan decides.
+func Plan(m plan.Plan) [][2]string {
+	var rows view.List
+	if m.Rehearsal {
+		rows.Add("rehearsal", RehearsalNote)
+	}
+	rows = append(rows, Dataset(m)...)
+	var levels [3]int
+	for _, t := range m.Tasks {
+		levels[t.Level-1]++
+	}
+	rows.Addf("tasks", "%d (%d/%d/%d by level), %s each", len(m.Tasks), levels[0], levels[1], levels[2], view.Count(m.Voting.Attempts, "attempt"))
+	rows.Add("model", model(m.Model))
+	if m.Judge != nil {
+		rows.Add("judge", m.Judge.Model)
+	}
+	if m.Transcription != nil {
+		rows.Add("transcription", m.Transcription.Model)
+	}
+	if m.Vision != nil {
+		rows.Add("vision", m.Vision.Model)
+	}
+	if m.Search != nil {
+		rows.Add("search", m.Search.Engine+" at "+m.Search.Origin)
+	}
+	var tools []string
+	for _, t := range m.Offered() {
+		tools = append(tools, t.Name)
+	}
+	rows.Add("tools", strings.Join(tools, ", "))
+	rows.Add("policy", m.PolicyMode+" "+m.PolicyHash)
+	rows.Add("budgets", budgets(m.Budgets))
+	rows.Add("evidence", m.Evidence)
+	rows.Addf("submit", "intended: %t", m.SubmitIntent)
+	rows.AddNonEmpty("cassette", m.Cassette)
+	return rows
+}
+
+func model(m plan.ModelPlan) string {
+	text := m.Name + " at " + m.Origin
+	if len(m.ServedAs) > 0 {
+		text += ", served as " + strings.Join(m.ServedAs, " or ")
+	}
+	if m.API != "" {
+		text += ", by " + m.API
+	}
+	if m.Images {
+		text += ", with pictures"
+	}
+	if m.NoTemperature {
+		text += ", without a temperature"
+	}
+	if m.MaxTokens > 0 {
+		text += fmt.Sprintf(", completions up to %d tokens", m.MaxTokens)
+	}
+	if m.ContextWindow > 0 {
+		text += fmt.Sprintf(", a window of %d tokens", m.ContextWindow)
+	}
+	return text
+}
+
+// budgets describes the limits of an attempt, and of the run.
+func budgets(b plan.Budgets) string {
+	text := view.Count(b.Turns, "turn")
+	if b.ToolCalls > 0 {
+		text += ", " + view.Count(b.ToolCalls, "tool call")
+	}
+	if b.Tokens > 0 {
+		text += fmt.Sprintf(", %d tokens", b.Tokens)
+	}
+	if b.WallMs > 0 {
+		text += ", " + (time.Duration(b.WallMs) * time.Millisecond).String()
+	}
+	if b.CostMicroUSD > 0 {
+		text += ", " + view.Dollars(&b.CostMicroUSD)
+	}
+	text += " an attempt"
+	if b.RunCostMicroUSD > 0 {
+		text += "; " + view.Dollars(&b.RunCostMicroUSD) + " the run"
+	}
+	return text
+}
+
+// Tools lists the tools that the model has, and how those that it does not have could be offered.
+func Tools(m plan.Plan) string {
+	var names, missing []string
+	for _, t := range m.Tools {
+		if m.Policy.Offers(t.Name) {
+			names = append(names, t.Name)
+		} else {
+			missing = append(missing, t.Name+" (the policy denies it)")
+		}
+	}
+	for _, optional := range [][2]string{{"describe_image", "--vision-model"}, {"python", "see 'gaia doctor'"},
+		{"transcribe_audio", "--transcription-model"}, {"web_search", "--search"}} {
+		if !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Name == optional[0] }) {
+			missing = append(missing, optional[0]+" ("+optional[1]+")")
+		}
+	}
+	line := "tools: " + strings.Join(names, ", ")
+	if len(missing) > 0 {
+		line += "; not offered: " + strings.Join(missing, ", ")
+	}
+	return line
+}
