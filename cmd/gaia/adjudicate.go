@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
@@ -60,9 +61,9 @@ file to take a decision back, until the run is packaged.`,
 		Example: `  gaia adjudicate runs/01J… --finding 3fa20b7c --decision void --reason 'a search result held the answer'
   gaia adjudicate runs/01J… --finding 9c1ee27a --decision dismiss --reason 'the file is the museum'\''s own'
   gaia adjudicate runs/01J… --countersign 3fa20b7c --key second`,
-		Args: oneArg("the run directory"),
+		Args: cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "key", "countersign"); err != nil {
+			if err := cli.NotEmpty(cmd, "key", "countersign"); err != nil {
 				return err
 			}
 			if err := d.check(); err != nil {
@@ -78,7 +79,7 @@ file to take a decision back, until the run is packaged.`,
 	f.StringVar(&d.countersign, "countersign", "", "pending decision to countersign: its file, the id of its finding, or its digest")
 	f.StringVar(&d.key, "key", "", "signing key file: the one the run was planned with, or to countersign, another")
 	f.BoolVar(&d.asJSON, "json", false, "print the result as JSON")
-	completeFixed(cmd, "decision", string(audit.Void), string(audit.Dismiss))
+	cli.Complete(cmd, "decision", string(audit.Void), string(audit.Dismiss))
 	for flag, complete := range map[string]cobra.CompletionFunc{"finding": completeFindings(false), "countersign": completeFindings(true)} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic("completing --" + flag + ": " + err.Error()) // there is no such flag

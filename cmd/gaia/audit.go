@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/regular"
@@ -83,9 +84,9 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
   gaia audit --explain AUD-5`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if flags.explain != "" || flags.schema {
-				return noArgs(cmd, args)
+				return cli.NoArgs(cmd, args)
 			}
-			return oneArg("the run directory, package or report")(cmd, args)
+			return cli.OneArg("the run directory, package or report")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := flags.check(cmd); err != nil {
@@ -103,7 +104,7 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 	}
 	formats := []string{formatText, formatJSON, formatSARIF, formatMarkdown, formatGitHub}
 	f := cmd.Flags()
-	f.Var(choice(&flags.format, strings.Join(formats, "|")), "format", "form of the report (default: text)")
+	f.Var(cli.Choice(&flags.format, strings.Join(formats, "|")), "format", "form of the report (default: text)")
 	f.BoolVar(&flags.asJSON, "json", false, "print the report as JSON, like --format json")
 	f.StringVar(&flags.gold, "gold", "", "where the gold answers are: private (of a run directory, the default), none, or the plan's dataset as --source writes it")
 	f.StringSliceVar(&flags.only, "only", nil, "run only these checks, such as AUD-1,AUD-5; the result is never clean")
@@ -114,17 +115,17 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 	f.StringVar(&flags.explain, "explain", "", "explain a check, such as AUD-5, or a rule, instead of auditing")
 	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of a report, instead of auditing")
 	flags.trusted.register(cmd)
-	completeFixed(cmd, "format", formats...)
-	completeList(cmd, "only", render.CheckIDs()...)
-	completeFixed(cmd, "explain", render.CheckIDs()...)
-	completeWith(cmd, "gold", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, goldPrivate, goldNone, sourceHub, sourceRepo, sourceDir, sourceFixtures)
+	cli.Complete(cmd, "format", formats...)
+	cli.CompleteList(cmd, "only", render.CheckIDs()...)
+	cli.Complete(cmd, "explain", render.CheckIDs()...)
+	cli.CompletePrefixes(cmd, "gold", goldPrivate, goldNone, sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd
 }
 
 // check refuses what the flags of cmd alone show to be wrong, and settles the
 // rest.
 func (f *auditing) check(cmd *cobra.Command) error {
-	if err := notEmpty(cmd, "format", "gold", "only", "body", "usage-export", "audited-at", "explain"); err != nil {
+	if err := cli.NotEmpty(cmd, "format", "gold", "only", "body", "usage-export", "audited-at", "explain"); err != nil {
 		return err
 	}
 	given := cmd.Flags().Changed

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/outfile"
@@ -45,9 +46,9 @@ that you share with its reader, and shows nothing to anyone else.`,
 		Example: `  gaia disclose runs/01J… --task 3f2a
   gaia disclose submission-2026-01-02-5XK9QZ7M --task 3f2a -o task.json
   gaia verify task.json --checkpoint published`,
-		Args: oneArg("the run directory, package or archive"),
+		Args: cli.OneArg("the run directory, package or archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "task", "out", "key", "hmac-key-file"); err != nil {
+			if err := cli.NotEmpty(cmd, "task", "out", "key", "hmac-key-file"); err != nil {
 				return err
 			}
 			if d.out == "-" {

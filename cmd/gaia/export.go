@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/outfile"
@@ -57,9 +58,9 @@ them: that holds for the leaderboard's file and for a log of Inspect, too.`,
 		Example: `  gaia export runs/01J… --format leaderboard > leaderboard.jsonl
   gaia export submission-2026-01-02-5XK9QZ7M --format inspect -o run.eval
   gaia export runs/01J… --format csv -o run.csv`,
-		Args: oneArg("the run directory, package or archive"),
+		Args: cli.OneArg("the run directory, package or archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "format", "out"); err != nil {
+			if err := cli.NotEmpty(cmd, "format", "out"); err != nil {
 				return err
 			}
 			switch {
@@ -76,7 +77,7 @@ them: that holds for the leaderboard's file and for a log of Inspect, too.`,
 	f := cmd.Flags()
 	f.StringVar(&x.format, "format", "", "leaderboard, inspect or csv")
 	f.StringVarP(&x.out, "out", "o", "", "file to write, which must not be there (default: standard output; inspect: <run>.eval here)")
-	completeFixed(cmd, "format", formats...)
+	cli.Complete(cmd, "format", formats...)
 	return cmd
 }
 

@@ -2,14 +2,13 @@ package main
 
 import (
 	"cmp"
-	"errors"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/approve"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -26,71 +25,6 @@ const (
 	maxCount       = 1_000_000_000
 )
 
-// A flagText is a flag whose text has a form: kind names it in the help and where
-// gaia.yaml has something else. set and text convert to and from the value; nil ones are
-// of a plain string.
-type flagText struct {
-	kind string
-	set  func(string) error
-	text func() string
-}
-
-func (t flagText) String() string {
-	if t.text == nil { // the zero value, which pflag compares with
-		return ""
-	}
-	return t.text()
-}
-func (t flagText) Set(s string) error { return t.set(s) }
-func (t flagText) Type() string       { return t.kind }
-
-// choice is a flag of fixed texts.
-func choice(value *string, kind string) flagText {
-	return flagText{kind, func(s string) error { *value = s; return nil }, func() string { return *value }}
-}
-
-// dollarsFlag is a flag of US dollars, which are held in micro-USD; 0 is not given. Where
-// off is not 0, "off" is that.
-func dollarsFlag(micro *int64, off int64) flagText {
-	return flagText{settings.Dollars, func(s string) error {
-		if s == "off" && off != 0 {
-			*micro = off
-			return nil
-		}
-		amount, err := strconv.ParseFloat(s, 64)
-		if err != nil || !(amount >= 1e-6 && amount < 1e6) {
-			return strconv.ErrSyntax
-		}
-		*micro = int64(math.Round(amount * 1e6))
-		return nil
-	}, func() string {
-		switch {
-		case *micro == 0:
-			return ""
-		case *micro < 0:
-			return "off"
-		}
-		return strconv.FormatInt(*micro/1e6, 10) + "." + strconv.FormatInt(1e6+*micro%1e6, 10)[1:]
-	}}
-}
-
-// namedModel is a flag that names a model of which a plan says more; "" is none.
-func namedModel[T any](plan **T, name func(*T) *string) flagText {
-	return flagText{"string", func(s string) error {
-		*plan = nil
-		if s != "" {
-			*plan = new(T)
-			*name(*plan) = s
-		}
-		return nil
-	}, func() string {
-		if *plan == nil {
-			return ""
-		}
-		return *name(*plan)
-	}}
-}
-
 // addPlanFlags makes the flags that say what a plan holds: --like repeats them.
 func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 	s.addTasks(cmd)
@@ -98,28 +32,22 @@ func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 	s.addSearchFlags(cmd)
 	f, p := cmd.Flags(), &s.plan
 	f.StringVar(&p.Model.Name, "model", "", "model that answers")
-	f.Var(namedModel(&p.Judge, func(j *plan.JudgePlan) *string { return &j.Model }), "judge-model", "model that judges what the official scorer calls wrong (default: none)")
+	f.Var(cli.Model(&p.Judge, func(j *plan.JudgePlan) *string { return &j.Model }), "judge-model", "model that judges what the official scorer calls wrong (default: none)")
 	f.StringSliceVar(&p.Model.ServedAs, "served-as", nil, "other names by which the endpoint may call the models of the run in its replies, such as of a deployment")
-	f.Var(choice(&s.api, "chat|responses"), "api", "interface that the model is asked by (default: at OpenAI's host what its name demands, elsewhere chat)")
-	f.Var(choice(&s.images, "auto|on|off"), "images", "show the model pictures that come with a question; auto: if it is known to take them")
+	f.Var(cli.Choice(&s.api, "chat|responses"), "api", "interface that the model is asked by (default: at OpenAI's host what its name demands, elsewhere chat)")
+	f.Var(cli.Choice(&s.images, "auto|on|off"), "images", "show the model pictures that come with a question; auto: if it is known to take them")
 	f.StringArrayVar(&p.Model.Stop, "stop-sequence", nil, "text at which the model ends a completion; may be repeated (chat interface only)")
 	f.IntVar(&p.Model.ContextWindow, "context-window", 0, "tokens by which the conversation is kept short (default: until the endpoint refuses it)")
-	f.Var(namedModel(&p.Transcription, func(t *plan.TranscriptionPlan) *string { return &t.Model }), "transcription-model", "model that transcribes audio files (default: none)")
+	f.Var(cli.Model(&p.Transcription, func(t *plan.TranscriptionPlan) *string { return &t.Model }), "transcription-model", "model that transcribes audio files (default: none)")
 	f.StringVar(&s.vision, "vision-model", "", `model that looks at pictures and pages for describe_image, or "none" (default: the one that answers, if it is shown pictures)`)
 	f.IntVar(&p.Voting.Attempts, "voting-attempts", 1, "attempts per task; the majority answer is scored (budgets apply per attempt)")
 	f.IntVar(&p.Budgets.Turns, "max-turns", 20, "turns of an attempt, the last one kept for the answer")
 	f.IntVar(&p.Model.MaxTokens, "max-tokens", 0, "tokens of one completion (default: the endpoint's; 8192 with --max-cost)")
 	f.IntVar(&p.Policy.MaxToolCalls, "max-tool-calls", 0, "tool calls per task, failed attempts included (default: the policy's; autonomous: 500)")
 	f.Int64Var(&p.Budgets.Tokens, "max-task-tokens", 0, "tokens read and written per task, failed attempts included (default: no limit)")
-	f.Var(flagText{"duration", func(text string) error {
-		d, err := time.ParseDuration(text)
-		if p.Budgets.WallMs = d.Milliseconds(); err == nil && d != 0 && (d < time.Second || d > maxTaskTime) {
-			err = errors.New("it is not from 1s to 168h")
-		}
-		return err
-	}, func() string { return (time.Duration(p.Budgets.WallMs) * time.Millisecond).String() }}, "max-task-time", "time that an attempt may take, such as 15m (default: no limit)")
-	f.Var(dollarsFlag(&p.Policy.MaxCostMicroUSD, policy.Unlimited), "max-task-cost", `maximum cost per task in US dollars, failed attempts included, or "off" (default: the policy's; autonomous: 1.00)`)
-	f.Var(dollarsFlag(&p.Budgets.RunCostMicroUSD, 0), "max-cost", "maximum cost of the whole run in US dollars: models, judge, transcriptions and descriptions (default: no limit)")
+	f.Var(cli.Duration(&p.Budgets.WallMs, time.Second, maxTaskTime), "max-task-time", "time that an attempt may take, such as 15m (default: no limit)")
+	f.Var(cli.Dollars(&p.Policy.MaxCostMicroUSD, policy.Unlimited), "max-task-cost", `maximum cost per task in US dollars, failed attempts included, or "off" (default: the policy's; autonomous: 1.00)`)
+	f.Var(cli.Dollars(&p.Budgets.RunCostMicroUSD, 0), "max-cost", "maximum cost of the whole run in US dollars: models, judge, transcriptions and descriptions (default: no limit)")
 	f.BoolVar(&p.SubmitIntent, "submit-intent", false, "commit all answers before grading: needed for a submission")
 	f.BoolVar(&p.NoPreflight, "no-preflight", false, "do not ask the models one short question each before the first task; the plan records it")
 	f.BoolVar(&s.noJudgeCache, "no-judge-cache", false, "ask the judge about every answer, also those it has judged before")
@@ -129,7 +57,7 @@ func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 	s.images = imagesAuto
 	for flag, values := range map[string][]string{"api": {llm.APIChat, llm.APIResponses}, "images": {imagesAuto, imagesOn, imagesOff}, "max-task-cost": {"off"},
 		"model": llm.BuiltinPrices().Models(), "judge-model": llm.BuiltinPrices().Models()} {
-		completeFixed(cmd, flag, values...)
+		cli.Complete(cmd, flag, values...)
 	}
 }
 
@@ -137,7 +65,7 @@ func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 func (s *runSettings) addRateFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.concurrency, s.onLost = autoConcurrency, goOn
-	f.Var(choice(&s.concurrency, settings.AutoOrNumber), "concurrency", "tasks and requests at once; auto: as many requests as the endpoint bears, twice as many tasks")
+	f.Var(cli.Choice(&s.concurrency, settings.AutoOrNumber), "concurrency", "tasks and requests at once; auto: as many requests as the endpoint bears, twice as many tasks")
 	f.Int64Var(&s.rpm, "rpm", 0, "requests a minute to the endpoint (default: no limit)")
 	f.Int64Var(&s.tpm, "tpm", 0, "tokens a minute to and from the endpoint (default: no limit)")
 	f.StringVar(&s.cassette, "cassette", "", "record:DIR keeps the answers of the endpoint, replay:DIR has them from there")
@@ -145,10 +73,10 @@ func (s *runSettings) addRateFlags(cmd *cobra.Command) {
 	f.StringVar(&s.prices, "prices", "", "price table to count cost by, in place of the built-in one")
 	f.StringVar(&s.onLost, "on-unsubmittable", goOn, `when evidence cannot be recorded, or a run with --submit-intent turns out unfit for it: "continue", results marked, or "stop", to be resumed`)
 	f.StringSliceVar(&s.approve, "approve", nil, `tools whose calls are approved beforehand where they need it, or "all" (default: each call is asked about on the terminal)`)
-	completeFixed(cmd, "approve", append(policy.BuiltinTools(), approve.All)...)
-	completeFixed(cmd, "concurrency", autoConcurrency)
-	completeFixed(cmd, "on-unsubmittable", goOn, stopRun)
-	completeWith(cmd, "cassette", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, plan.CassetteRecord+":", plan.CassetteReplay+":")
+	cli.Complete(cmd, "approve", append(policy.BuiltinTools(), approve.All)...)
+	cli.Complete(cmd, "concurrency", autoConcurrency)
+	cli.Complete(cmd, "on-unsubmittable", goOn, stopRun)
+	cli.CompletePrefixes(cmd, "cassette", plan.CassetteRecord+":", plan.CassetteReplay+":")
 }
 
 // addRunFlags makes the flags of run, which are what a settings file may name.
@@ -164,14 +92,14 @@ func (s *runSettings) addRunFlags(cmd *cobra.Command) {
 	f.StringVar(&s.likeWhat, "like", "", "repeat the plan of a manifest.json, run directory or package; flags that are given win")
 	f.BoolVar(&s.dry, "dry-run", false, "plan and estimate the cost; ask nothing of a model, make no run and no key")
 	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
-	completeDirs(cmd, "out")
+	cli.CompleteDirs(cmd, "out")
 }
 
 // addSearchFlags makes the flag that says what the tool web_search asks.
 func (s *runSettings) addSearchFlags(cmd *cobra.Command) {
 	engines := []string{web.Tavily, web.Brave, web.Serper, web.SearXNG, searchNone}
-	cmd.Flags().Var(choice(&s.search, strings.Join(engines, "|")), "search", "search engine of the tool web_search (default: the first whose key or address is set)")
-	completeFixed(cmd, "search", engines...)
+	cmd.Flags().Var(cli.Choice(&s.search, strings.Join(engines, "|")), "search", "search engine of the tool web_search (default: the first whose key or address is set)")
+	cli.Complete(cmd, "search", engines...)
 }
 
 func (s *runSettings) addPolicy(cmd *cobra.Command) {
@@ -311,38 +239,4 @@ func (s *runSettings) serverSide(warn func(string)) error {
 		}
 	}
 	return nil
-}
-
-// completeFixed lets a shell complete a flag whose values are few.
-func completeFixed(cmd *cobra.Command, flag string, values ...string) {
-	completeWith(cmd, flag, cobra.ShellCompDirectiveNoFileComp, values...)
-}
-
-func completeWith(cmd *cobra.Command, flag string, directive cobra.ShellCompDirective, values ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive)); err != nil {
-		panic("completing --" + flag + ": " + err.Error()) // there is no such flag
-	}
-}
-
-// completeDirs completes a flag by directories.
-func completeDirs(cmd *cobra.Command, flag string) {
-	completeWith(cmd, flag, cobra.ShellCompDirectiveFilterDirs)
-}
-
-// completeList completes the last of a flag's values, which stand between commas.
-func completeList(cmd *cobra.Command, flag string, values ...string) {
-	complete := func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		given := strings.Split(begun, ",")
-		given = given[:len(given)-1]
-		var lists []string
-		for _, value := range values {
-			if !slices.Contains(given, value) {
-				lists = append(lists, strings.Join(append(slices.Clone(given), value), ","))
-			}
-		}
-		return lists, cobra.ShellCompDirectiveNoFileComp
-	}
-	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
-		panic("completing --" + flag + ": " + err.Error()) // there is no such flag
-	}
 }

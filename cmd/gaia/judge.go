@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
@@ -48,7 +49,7 @@ calls answers incorrect that say nothing.`,
 		Example: `  gaia judge check --judge-model gpt-4o-mini
   gaia judge run runs/01J… --judge-model gpt-4o-mini
   gaia judge cache verify`,
-		Args: knownCommand,
+		Args: cli.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.judgeCheckCommand(), a.judgeRunCommand(), a.judgeCacheCommand())
@@ -67,7 +68,7 @@ To clear the cache, delete that folder. The next run asks the judge again.`,
 		Example: `  gaia judge cache verify
   gaia judge cache verify --json
   rm -r ~/.cache/gaia/judgments    clear the cache`,
-		Args:              knownCommand,
+		Args:              cli.KnownCommand,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -170,10 +171,10 @@ anything is.
 Entries of the old form have no signature. They are counted and never used.`,
 		Example: `  gaia judge cache verify
   gaia judge cache verify --trusted-key alice.pub --json`,
-		Args:              noArgs,
+		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "settings"); err != nil {
+			if err := cli.NotEmpty(cmd, "settings"); err != nil {
 				return err
 			}
 			return a.verifyCache(q)
@@ -334,10 +335,10 @@ says otherwise. Where "gaia run" would rehearse, check tests the built-in script
 judge, offline.`,
 		Example: `  OPENAI_API_KEY=… gaia judge check --judge-model gpt-4o-mini
   gaia judge check --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
-		Args:              noArgs,
+		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings"); err != nil {
+			if err := cli.NotEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings"); err != nil {
 				return err
 			}
 			file, err := openSettings(c.file)
@@ -660,9 +661,9 @@ run. A rehearsal is judged by a built-in scripted judge, offline: second-judge, 
 gullible-judge, which fails its self-test.`,
 		Example: `  OPENAI_API_KEY=… gaia judge run runs/01J… --judge-model gpt-4o-mini --max-cost 2
   gaia judge run runs/01J… --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
-		Args: oneArg("the run directory"),
+		Args: cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings", "max-cost"); err != nil {
+			if err := cli.NotEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings", "max-cost"); err != nil {
 				return err
 			}
 			file, err := openSettings(c.file)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/outfile"
@@ -52,9 +52,9 @@ and package a run that the old key planned with --key and that file.`,
 		Example: `  gaia key init
   gaia key init --name ci              keys/ci, to be used with --key
   gaia key init --rotate --until 2027-01-31`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "key", "until"); err != nil {
+			if err := cli.NotEmpty(cmd, "key", "until"); err != nil {
 				return err
 			}
 			if path != "" && cmd.Flags().Changed("name") {
@@ -70,7 +70,7 @@ and package a run that the old key planned with --key and that file.`,
 			if !rotate && until != "" {
 				return usage("", "--until needs --rotate")
 			}
-			end, err := parseMoment("until", until)
+			end, err := cli.ParseTime("until", until)
 			if err != nil {
 				return err
 			}
@@ -123,9 +123,9 @@ and whether you trust it. The order is --key, GAIA_SIGNING_KEY (the key itself),
 GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It creates no key.`,
 		Example: `  gaia key show
   gaia key show --json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "key"); err != nil {
+			if err := cli.NotEmpty(cmd, "key"); err != nil {
 				return err
 			}
 			k, err := a.keyring().Show(flag)
@@ -168,7 +168,7 @@ func (a *app) keyListCommand() *cobra.Command {
 and the lines of allowed_signers with their limits.`,
 		Example: `  gaia key list
   gaia key list --json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			ring := a.keyring()
 			dir, err := ring.Directory()
@@ -214,9 +214,9 @@ func (a *app) keyExportCommand() *cobra.Command {
 private half never leaves its file.`,
 		Example: `  gaia key export -o me.pub         an OpenSSH line, for 'gaia key trust'
   gaia key export --pem -o me.pem   for openssl and cosign`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "key", "out"); err != nil {
+			if err := cli.NotEmpty(cmd, "key", "out"); err != nil {
 				return err
 			}
 			return a.exportKey(cmd.Context(), flag, out, asPEM)
@@ -268,15 +268,15 @@ without a time the day's first second.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "name", "valid-after", "valid-before"); err != nil {
+			if err := cli.NotEmpty(cmd, "name", "valid-after", "valid-before"); err != nil {
 				return err
 			}
 			s := sign.AllowedSigner{Principals: name, Namespaces: sign.Namespace}
 			var err error
-			if s.ValidAfter, err = parseMoment("valid-after", after); err != nil {
+			if s.ValidAfter, err = cli.ParseTime("valid-after", after); err != nil {
 				return err
 			}
-			if s.ValidBefore, err = parseMoment("valid-before", before); err != nil {
+			if s.ValidBefore, err = cli.ParseTime("valid-before", before); err != nil {
 				return err
 			}
 			if !s.ValidBefore.IsZero() && !s.ValidAfter.Before(s.ValidBefore) {
@@ -306,25 +306,6 @@ without a time the day's first second.`,
 	f.StringVar(&before, "valid-before", "", "trust it until this date, the first second of that day")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
-}
-
-// parseMoment reads the date or time of a flag: RFC 3339, a date, or as allowed_signers
-// files have it. It is the zero time for "".
-func parseMoment(flag, s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		// A list can hold no year of five digits, which a zone can make of 9999.
-		if t, err := time.Parse(layout, s); err == nil && t.Unix() > 0 && t.Nanosecond() == 0 && t.UTC().Year() <= 9999 {
-			return t.UTC(), nil
-		}
-	}
-	t, err := sign.ParseBound(s)
-	if err != nil {
-		return time.Time{}, usage("give it as 2026-01-02 or 2026-01-02T15:04:05Z", "--%s %q is not a date", flag, s)
-	}
-	return t, nil
 }
 
 // keyring returns the keys that the environment names.
@@ -362,10 +343,10 @@ func (f *trustFlags) register(cmd *cobra.Command) {
 // trustedKeys returns whom the user trusts with the files of the flags.
 func (a *app) trustedKeys(f trustFlags) (keyring.Trust, error) {
 	if slices.Contains(f.keys, "") {
-		return keyring.Trust{}, emptyFlag("trusted-key")
+		return keyring.Trust{}, cli.EmptyFlag("trusted-key")
 	}
 	if slices.Contains(f.allowed, "") {
-		return keyring.Trust{}, emptyFlag("allowed-signers")
+		return keyring.Trust{}, cli.EmptyFlag("allowed-signers")
 	}
 	t, err := a.keyring().Own(f.own)
 	if err != nil {
@@ -385,21 +366,6 @@ func (a *app) checkSigner(found *rundir.Run) error {
 		_, err = trusted.Of(found.Key)
 	}
 	return err
-}
-
-// notEmpty rejects flags that were given an empty value, such as an unset variable of a
-// shell: the limit that they were meant to set would be missing.
-func notEmpty(cmd *cobra.Command, names ...string) error {
-	for _, name := range names {
-		if f := cmd.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
-			return emptyFlag(name)
-		}
-	}
-	return nil
-}
-
-func emptyFlag(name string) error {
-	return usage("give it a value, or leave it out", "--%s is empty", name)
 }
 
 // xdg returns a base directory of the XDG specification, which ignores relative ones;

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/evaluator"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
@@ -37,7 +38,7 @@ code is 4.`,
   gaia ledger list --metrics --runs runs --runs ../other/runs
   gaia ledger rank --since 2026-01-01 --json
   gaia ledger evaluate --max-violations 1`,
-		Args:              knownCommand,
+		Args:              cli.KnownCommand,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -58,7 +59,7 @@ func (q *ledgerQuery) addFrom(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&q.Paths, "runs", nil, "run directory, package, archive or folder of runs to read (default: runs, if it is there)")
 	f.BoolVar(&q.NoImported, "no-imported", false, "leave imported events out")
-	completeDirs(cmd, "runs")
+	cli.CompleteDirs(cmd, "runs")
 }
 
 // add registers the flags of a command that prints.
@@ -77,7 +78,7 @@ func (q *ledgerQuery) addFilters(cmd *cobra.Command) {
 	f.StringVar(&q.until, "until", "", "only attempts that ended before this time; a date is its first second, in UTC")
 	f.IntVar(&q.Last, "last", 0, "only this many attempts: those that ended last, in the order of their end")
 	for _, name := range []string{"task", "since", "until", "last"} {
-		completeFixed(cmd, name)
+		cli.Complete(cmd, name)
 	}
 }
 
@@ -93,16 +94,16 @@ func (q *ledgerQuery) check(cmd *cobra.Command) (err error) {
 			return usage(fmt.Sprintf("give a number from 1 to %d", maxLast), "--last is %d", q.Last)
 		}
 	}
-	if err := notEmpty(cmd, names...); err != nil {
+	if err := cli.NotEmpty(cmd, names...); err != nil {
 		return err
 	}
 	if slices.Contains(q.Paths, "") {
-		return emptyFlag("runs")
+		return cli.EmptyFlag("runs")
 	}
-	if q.From, err = parseMoment("since", q.since); err != nil {
+	if q.From, err = cli.ParseTime("since", q.since); err != nil {
 		return err
 	}
-	if q.To, err = parseMoment("until", q.until); err != nil {
+	if q.To, err = cli.ParseTime("until", q.until); err != nil {
 		return err
 	}
 	if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
@@ -134,7 +135,7 @@ and lines reworked.`,
 		Example: `  gaia ledger list --since 2026-01-01 --until 2026-02-01
   gaia ledger list --task fab1e034 --last 20
   gaia ledger list --metrics --json`,
-		Args:              noArgs,
+		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := q.check(cmd); err != nil {
@@ -202,7 +203,7 @@ scores the rule that was broken more often comes first, of equal ones that with 
 lower id.`,
 		Example: `  gaia ledger rank
   gaia ledger rank --since 2026-01-01 --json`,
-		Args:              noArgs,
+		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := q.check(cmd); err != nil {
@@ -239,7 +240,7 @@ func (a *app) ledgerShowCommand() *cobra.Command {
 		Long:  `Show prints all that is known of an attempt. ID is the id of its event, or the start of it.`,
 		Example: `  gaia ledger show 01JABCDEFGHJKMNPQRSTVWXYZ0
   gaia ledger show 01JABCDEFGHJKMNPQRSTVWXYZ0 --json`,
-		Args:              oneArg("the id of an event"),
+		Args:              cli.OneArg("the id of an event"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.ID = strings.ToUpper(args[0]); q.ID == "" {
@@ -320,7 +321,7 @@ any way is a failed evaluation.`,
 		Example: `  gaia ledger evaluate
   gaia ledger evaluate --evaluators
   gaia ledger evaluate --max-violations 1 --max-rework-ratio 0.5 --json`,
-		Args:              noArgs,
+		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := q.check(cmd); err != nil {
@@ -329,7 +330,7 @@ any way is a failed evaluation.`,
 			if limits.Violations < 0 {
 				return usage("0 lets none pass", "--max-violations is %d, which is below 0", limits.Violations)
 			}
-			if err := notEmpty(cmd, "settings"); err != nil {
+			if err := cli.NotEmpty(cmd, "settings"); err != nil {
 				return err
 			}
 			if settings != "" && !own {
@@ -355,8 +356,8 @@ any way is a failed evaluation.`,
 	f.Var((*fraction)(&limits.ReworkRatio), "max-rework-ratio", "lines reworked ÷ lines added and removed that an attempt may have")
 	f.BoolVar(&own, "evaluators", false, "run the commands of gaia.yaml as evaluators, too")
 	f.StringVar(&settings, "settings", "", "file of settings that names them (default: gaia.yaml)")
-	completeFixed(cmd, "max-violations")
-	completeFixed(cmd, "max-rework-ratio")
+	cli.Complete(cmd, "max-violations")
+	cli.Complete(cmd, "max-rework-ratio")
 	return cmd
 }
 

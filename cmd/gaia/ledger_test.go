@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -194,9 +195,9 @@ func TestLedgerTimes(t *testing.T) {
 	} {
 		q := &ledgerQuery{since: c.since, until: c.until}
 		var err error
-		q.From, err = parseMoment("since", c.since)
+		q.From, err = cli.ParseTime("since", c.since)
 		must(t, err)
-		q.To, err = parseMoment("until", c.until)
+		q.To, err = cli.ParseTime("until", c.until)
 		must(t, err)
 		if got := q.Takes(rundir.RunEvent{Timestamp: c.at}); got != c.want {
 			t.Errorf("%+v: %v", c, got)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -47,10 +48,10 @@ The events hold task ids, names of files and which calls broke rules, but neithe
 questions nor answers.`,
 		Example: `  gaia ledger export -o events.parquet
   gaia ledger export --runs runs/01J… --since 2026-01-01 > events.jsonl`,
-		Args:              noArgs,
+		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "out"); err != nil {
+			if err := cli.NotEmpty(cmd, "out"); err != nil {
 				return err
 			}
 			if err := q.check(cmd); err != nil {
@@ -161,7 +162,7 @@ number at a time.`,
 	f := cmd.Flags()
 	f.Int64Var(&m.maxEvents, "max-events", defaultMaxEvents, "imported events that are kept; 0 is no bound")
 	f.BoolVar(&m.asJSON, "json", false, "print the result as JSON")
-	completeFixed(cmd, "max-events")
+	cli.Complete(cmd, "max-events")
 	return cmd
 }
 
@@ -218,7 +219,7 @@ func (a *app) ledgerClearCommand() *cobra.Command {
 		Long: `Clear removes all imported events, also if they do not verify. It leaves runs and
 the files that were imported. It asks first; without a terminal it needs --yes.`,
 		Example:           `  gaia ledger clear --yes`,
-		Args:              noArgs,
+		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(*cobra.Command, []string) error { return a.clearImported(yes, asJSON) },
 	}

@@ -15,21 +15,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/run"
-	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/view"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
@@ -86,7 +82,7 @@ func (a *app) execute(args []string) error {
 	err := root.Execute()
 	var f *failure
 	if _, rest, unknown := root.Find(args); unknown != nil && len(rest) > 0 {
-		return usage(nearCommand(root, rest[0]), "%s", unknown)
+		return usage(cli.NearCommand(root, rest[0]), "%s", unknown)
 	}
 	if err != nil && !begun && !errors.As(err, &f) {
 		return usage("see 'gaia --help'", "%s", err)
@@ -123,76 +119,16 @@ never a GAIA score.`,
 		DisableSuggestions: true, // which cobra has in the error
 	}
 	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.showCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand(), convertAttemptsCommand())
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exit.Help)
 	return root
-}
-
-// flagError says what is wrong with a flag as the settings file would.
-func flagError(cmd *cobra.Command, err error) error {
-	hint := "see '" + cmd.CommandPath() + " --help'"
-	var wrong *pflag.InvalidValueError
-	if !errors.As(err, &wrong) {
-		return usage(hint, "%s", err)
-	}
-	flag, value := wrong.GetFlag(), text.Trim(wrong.GetValue(), 60)
-	if errors.Is(err, strconv.ErrRange) {
-		return usage(hint, "--%s is %q, which is too large", flag.Name, value)
-	}
-	return usage(hint, "--%s is %q, which is not %s", flag.Name, value, settings.Described(flag.Value.Type()))
-}
-
-// oneArg wants one argument, called name.
-func oneArg(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usage("see '"+cmd.CommandPath()+" --help'", "%s takes one argument, %s", called(cmd), name)
-		}
-		return nil
-	}
-}
-
-// noArgs refuses arguments of a command that takes none.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("see 'gaia "+called(cmd)+" --help'", "%s takes no argument, not %q", called(cmd), args[0])
-	}
-	return nil
-}
-
-// knownCommand refuses the name of a command that a command does not have.
-func knownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage(nearCommand(cmd, args[0]), "%s has no command %q", called(cmd), args[0])
-	}
-	return nil
-}
-
-// nearCommand is a hint where a command has none of a name.
-func nearCommand(cmd *cobra.Command, name string) string {
-	var names []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	if near := settings.Nearest(name, names); near != "" {
-		return "did you mean " + strings.TrimSpace(called(cmd)+" "+near) + "?"
-	}
-	return "see '" + cmd.CommandPath() + " --help'"
-}
-
-// called is how a command is called, without the program.
-func called(cmd *cobra.Command) string {
-	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
-	return path
 }
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, commit and digest of this program",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			h, err := harness()
 			if err != nil {

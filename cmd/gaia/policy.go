@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/regular"
@@ -49,7 +50,7 @@ The last three add to the rules R001, R004 and R005. No file takes from a rule.`
 		Example: `  gaia policy show restricted
   gaia policy hash mine.yaml
   echo '{"tool":"python","arguments":{"code":"import datasets"}}' | gaia policy check`,
-		Args: knownCommand,
+		Args: cli.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.policyShowCommand(), a.policyHashCommand(), a.policyCheckCommand())
@@ -69,8 +70,8 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 func budgeted(cmd *cobra.Command) func(args []string) (policy.Policy, error) {
 	s := &runSettings{}
 	cmd.Flags().IntVar(&s.plan.Policy.MaxToolCalls, "max-tool-calls", 0, "as in run: tool calls per task")
-	cmd.Flags().Var(dollarsFlag(&s.plan.Policy.MaxCostMicroUSD, policy.Unlimited), "max-task-cost", `as in run: US dollars per task, or "off"`)
-	completeFixed(cmd, "max-task-cost", "off")
+	cmd.Flags().Var(cli.Dollars(&s.plan.Policy.MaxCostMicroUSD, policy.Unlimited), "max-task-cost", `as in run: US dollars per task, or "off"`)
+	cli.Complete(cmd, "max-task-cost", "off")
 	return func(args []string) (policy.Policy, error) {
 		if cmd.Flags().Changed("max-tool-calls") && s.plan.Policy.MaxToolCalls < 1 {
 			return policy.Policy{}, usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is %d", s.plan.Policy.MaxToolCalls)
@@ -196,7 +197,7 @@ Exit code 0 means that it would run, 3 that it would not, or not without a perso
   gaia policy check --policy mine.yaml call.json`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "policy"); err != nil {
+			if err := cli.NotEmpty(cmd, "policy"); err != nil {
 				return err
 			}
 			p, err := namedPolicy(name)
@@ -380,7 +381,7 @@ const maxPolicyFile = 1 << 20
 
 // completeModes completes a flag by the modes, and by files.
 func completeModes(cmd *cobra.Command, flag string) {
-	completeWith(cmd, flag, cobra.ShellCompDirectiveDefault, modes()...)
+	cli.CompleteWith(cmd, flag, cobra.ShellCompDirectiveDefault, modes()...)
 }
 
 func modes() []string {

@@ -10,15 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/view"
-
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prune"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -39,7 +39,7 @@ pruned, and what 'gaia ledger' and 'gaia trend' count of it.`,
 		Example: `  gaia prune runs --older-than 90d --dry-run
   gaia prune bodies --keep 5 --yes
   gaia prune packages archive --keep 10`,
-		Args:              knownCommand,
+		Args:              cli.KnownCommand,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -121,13 +121,13 @@ func (a *app) pruneKindCommand(k pruneKind) *cobra.Command {
 	if k.name == "runs" || k.name == "bodies" {
 		f.BoolVar(&p.Force, "force", false, "remove those of unfinished runs, too")
 	}
-	completeFixed(cmd, "older-than")
-	completeFixed(cmd, "keep")
+	cli.Complete(cmd, "older-than")
+	cli.Complete(cmd, "keep")
 	return cmd
 }
 
 func (p *pruner) check(cmd *cobra.Command) error {
-	if err := notEmpty(cmd, "older-than"); err != nil {
+	if err := cli.NotEmpty(cmd, "older-than"); err != nil {
 		return err
 	}
 	keeps := cmd.Flags().Changed("keep")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/budget"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -59,9 +60,9 @@ without evidence or stops, as --on-unsubmittable says.`,
   OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
   OPENAI_API_KEY=… gaia run --source dir:GAIA --sample 20 --seed 7 --model gpt-4o --dry-run
   gaia run --like runs/01J…`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, unemptied()...); err != nil {
+			if err := cli.NotEmpty(cmd, unemptied()...); err != nil {
 				return err
 			}
 			file, err := openSettings(s.file)
@@ -202,9 +203,9 @@ must verify first. Committed answers are graded, never replaced; an attempt
 without one counts as an error and a new one begins. On a finished run there is
 nothing to do.`,
 		Example: "  gaia resume runs/01J…",
-		Args:    oneArg("the run directory"),
+		Args:    cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "key", "cassette", "settings", "approve"); err != nil {
+			if err := cli.NotEmpty(cmd, "key", "cassette", "settings", "approve"); err != nil {
 				return err
 			}
 			return a.resume(cmd.Context(), args[0], s)

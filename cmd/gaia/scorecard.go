@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -55,7 +56,7 @@ checked with --hmac-key-file only; all must then be signed with that key.`,
   gaia scorecard runs/01J… --accept --min-solve-rate 0.75
   gaia scorecard bundles/ --hmac-key-file shared.key`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "hmac-key-file"); err != nil {
+			if err := cli.NotEmpty(cmd, "hmac-key-file"); err != nil {
 				return err
 			}
 			if len(args) == 0 {
@@ -494,7 +495,7 @@ reads all anew. Runs that do not verify are named and left out, exit code 4.`,
 	f.StringVar(&by, "by", history.ByWeek, "day or week")
 	f.BoolVar(&asJSON, "json", false, "print the rows as JSON, with all regressions")
 	f.BoolVar(&anew, "verify", false, "verify all runs anew")
-	completeFixed(cmd, "by", history.ByDay, history.ByWeek)
+	cli.Complete(cmd, "by", history.ByDay, history.ByWeek)
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -56,7 +57,7 @@ terminal.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "body", "out"); err != nil {
+			if err := cli.NotEmpty(cmd, "body", "out"); err != nil {
 				return err
 			}
 			switch {

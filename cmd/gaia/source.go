@@ -16,6 +16,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
@@ -59,9 +60,9 @@ func (t *taskFlags) addTasks(cmd *cobra.Command) {
 	f.IntVar(&t.filter.Sample, "sample", 0, "only N of the selected tasks, drawn at random")
 	f.Int64Var(&t.filter.Seed, "seed", 0, "what --sample draws by: the same seed draws the same tasks")
 	f.IntVar(&t.filter.Limit, "limit", 0, "only the first N of the selected tasks")
-	completeWith(cmd, "source", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, sourceHub, sourceRepo, sourceDir, sourceFixtures)
-	completeFixed(cmd, "split", string(loader.Validation), string(loader.Test))
-	completeFixed(cmd, "level", "1", "2", "3")
+	cli.CompletePrefixes(cmd, "source", sourceHub, sourceRepo, sourceDir, sourceFixtures)
+	cli.Complete(cmd, "split", string(loader.Validation), string(loader.Test))
+	cli.Complete(cmd, "level", "1", "2", "3")
 }
 
 // checkTasks refuses what the flags alone show to be wrong; given reports which were given
@@ -69,7 +70,7 @@ func (t *taskFlags) addTasks(cmd *cobra.Command) {
 func (t *taskFlags) checkTasks(given func(string) bool) error {
 	for _, f := range []struct{ name, value string }{{"source", t.source}, {"revision", t.revision}, {"split", t.split}} {
 		if given(f.name) && f.value == "" {
-			return emptyFlag(f.name)
+			return cli.EmptyFlag(f.name)
 		}
 	}
 	if err := t.checkSource(); err != nil {
@@ -317,7 +318,7 @@ type loadedSplit struct {
 func (a *app) plannedSplit(ctx context.Context, source string, d plan.Dataset) (loader.Set, loader.Gold, error) {
 	t := taskFlags{source: source, split: d.Split}
 	if source == "" {
-		return loader.Set{}, loader.Gold{}, emptyFlag("gold")
+		return loader.Set{}, loader.Gold{}, cli.EmptyFlag("gold")
 	}
 	if err := t.checkSource(); err != nil {
 		return loader.Set{}, loader.Gold{}, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
@@ -63,9 +64,9 @@ self-reported until you disclose tasks with 'gaia disclose'.`,
   gaia submit --strict --organisation "Example Lab" --contact lab@example.org runs/01J…
   gaia submit --archive --out packages runs/01J…
   gaia submit --public runs/01J…`,
-		Args: oneArg("the run directory"),
+		Args: cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "body", "out", "date", "key", "organisation", "contact"); err != nil {
+			if err := cli.NotEmpty(cmd, "body", "out", "date", "key", "organisation", "contact"); err != nil {
 				return err
 			}
 			if s.strict && s.dirty {
@@ -86,9 +87,9 @@ self-reported until you disclose tasks with 'gaia disclose'.`,
 	f.StringVar(&s.by.Contact, "contact", "", "where to ask about the submission, as you state it")
 	f.BoolVar(&s.archive, "archive", false, "write one file, NAME.tar.gz, instead of a folder")
 	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
-	completeDirs(cmd, "out")
+	cli.CompleteDirs(cmd, "out")
 	for _, word := range []string{"date", "organisation", "contact"} {
-		completeFixed(cmd, word)
+		cli.Complete(cmd, word)
 	}
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/tasklist"
@@ -36,7 +37,7 @@ Answers are shown only with --gold.`,
   gaia tasks show fab1e021
   gaia tasks stats --source dir:GAIA --split test
   gaia tasks download --source hub`,
-		Args: knownCommand,
+		Args: cli.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.tasksListCommand(), a.tasksShowCommand(), a.tasksDownloadCommand(), a.tasksStatsCommand())
@@ -120,7 +121,7 @@ both, whole.`,
 		Example: `  gaia tasks list
   gaia tasks list --split test --level 2,3
   gaia tasks list --source hub --json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withTasks(cmd, q, func(_ context.Context, set loader.Set, gold loader.Gold) error {
 				answers := a.answers(q, set, gold)
@@ -246,7 +247,7 @@ the tasks were read from.`,
 		Example: `  gaia tasks stats
   gaia tasks stats --source hub --split test
   gaia tasks stats --level 3 --json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withTasks(cmd, q, func(_ context.Context, set loader.Set, _ loader.Gold) error {
 				s := tasklist.StatsOf(set, q.filter.Rule())
@@ -282,7 +283,7 @@ A file that cannot be fetched does not stop the others. Fetched files stay, also
 after Ctrl-C: the same command continues with the rest.`,
 		Example: `  gaia tasks download --source hub
   gaia tasks download --source hub --split test --level 1 --json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.news = a.tellNews(&q.taskFlags)
 			q.progress = p.came

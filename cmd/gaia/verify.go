@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
@@ -77,7 +78,7 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), softMemory))
-			if err := notEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
+			if err := cli.NotEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
 				return err
 			}
 			if err := (&taskFlags{source: v.dataset}).checkSource(); err != nil {
@@ -130,7 +131,7 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 	f.StringVar(&v.hmacKey, "hmac-key-file", "", "the key that a bundle is signed with by HMAC-SHA256")
 	f.StringVar(&v.packaged, "package", "", "the package of the run, full or public, which a bundle must agree with; or the public one, which a full one must give")
 	f.BoolVar(&v.asJSON, "json", false, "print the result as JSON")
-	completeWith(cmd, "dataset", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, sourceHub, sourceRepo, sourceDir, sourceFixtures)
+	cli.CompletePrefixes(cmd, "dataset", sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -36,7 +37,7 @@ and 'gaia submit'.`,
 		Example: `  gaia witness export runs/01J… --hmac-key-file shared.key
   gaia witness verify witness-01J…/*.rvw --hmac-key-file shared.key
   gaia witness replay witness-01J…/3f2a….rvw`,
-		Args: knownCommand,
+		Args: cli.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.witnessExportCommand(), a.witnessShowCommand(), a.witnessVerifyCommand(), a.witnessReplayCommand())
@@ -52,7 +53,7 @@ func (a *app) witnessShowCommand() *cobra.Command {
 does not check whose it is: that takes the key, see 'gaia witness verify'.`,
 		Example: `  gaia witness show 3f2a….rvw
   gaia witness show 3f2a….rvw --json`,
-		Args: oneArg("the file of a witness bundle"),
+		Args: cli.OneArg("the file of a witness bundle"),
 		RunE: func(_ *cobra.Command, args []string) error { return a.witnessShow(args[0], asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the header and the trace as JSON")
@@ -75,7 +76,7 @@ signature away.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "hmac-key-file"); err != nil {
+			if err := cli.NotEmpty(cmd, "hmac-key-file"); err != nil {
 				return err
 			}
 			return a.witnessVerify(args, keyFile)
@@ -161,9 +162,9 @@ for witness bundles, too.`,
 		Example: `  gaia witness export runs/01J…
   gaia witness export runs/01J… --hmac-key-file shared.key --out bundles
   gaia witness export submission-2026-01-02-5XK9QZ7M --task 3f2a -o task.rvw`,
-		Args: oneArg("the run directory, package or archive"),
+		Args: cli.OneArg("the run directory, package or archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "task", "out", "hmac-key-file"); err != nil {
+			if err := cli.NotEmpty(cmd, "task", "out", "hmac-key-file"); err != nil {
 				return err
 			}
 			if x.out == "-" {
@@ -316,9 +317,9 @@ checked, and the exit code is 3; of a task that was skipped or not scored it has
 nothing to tell.`,
 		Example: `  gaia witness replay 3f2a….rvw
   gaia witness replay 3f2a….rvw --hmac-key-file shared.key`,
-		Args: oneArg("the file of a witness bundle"),
+		Args: cli.OneArg("the file of a witness bundle"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "hmac-key-file"); err != nil {
+			if err := cli.NotEmpty(cmd, "hmac-key-file"); err != nil {
 				return err
 			}
 			return a.witnessReplay(args[0], keyFile)

@@ -1,0 +1,231 @@
+// Package cli has what the commands share: flags whose text has a form, checks of flags and arguments, and completions for
+// shells. Its errors are errors of usage, with a hint.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagText is a flag whose text has a form. kind names the form in the help and in errors of gaia.yaml.
+// parse and format convert to and from the value.
+type Value struct {
+	kind   string
+	parse  func(string) error
+	format func() string
+}
+
+func (t Value) String() string {
+	if t.format == nil { // the zero value, which pflag compares with
+		return ""
+	}
+	return t.format()
+}
+
+func (t Value) Set(s string) error { return t.parse(s) }
+func (t Value) Type() string       { return t.kind }
+
+// choice is a flag of fixed texts.
+func Choice(value *string, kind string) Value {
+	return Value{kind, func(s string) error { *value = s; return nil }, func() string { return *value }}
+}
+
+// dollarsFlag is a flag of US dollars, which are stored in micro-USD; 0 is not given. Where off is not 0, the text
+// "off" sets it.
+func Dollars(micro *int64, off int64) Value {
+	return Value{settings.Dollars, func(s string) error {
+		if s == "off" && off != 0 {
+			*micro = off
+			return nil
+		}
+		amount, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(amount >= 1e-6 && amount < 1e6) {
+			return strconv.ErrSyntax
+		}
+		*micro = int64(math.Round(amount * 1e6))
+		return nil
+	}, func() string {
+		switch {
+		case *micro == 0:
+			return ""
+		case *micro < 0:
+			return "off"
+		}
+		return strconv.FormatInt(*micro/1e6, 10) + "." + strconv.FormatInt(1e6+*micro%1e6, 10)[1:]
+	}}
+}
+
+// durationFlag is a flag of a time in milliseconds, from least to most; 0 is not given.
+func Duration(ms *int64, least, most time.Duration) Value {
+	return Value{"duration", func(s string) error {
+		d, err := time.ParseDuration(s)
+		if *ms = d.Milliseconds(); err == nil && d != 0 && (d < least || d > most) {
+			err = fmt.Errorf("it is not from %s to %s", least, most)
+		}
+		return err
+	}, func() string { return (time.Duration(*ms) * time.Millisecond).String() }}
+}
+
+// namedModel is a flag that names a model of which a plan says more; "" is none.
+func Model[T any](plan **T, name func(*T) *string) Value {
+	return Value{"string", func(s string) error {
+		*plan = nil
+		if s != "" {
+			*plan = new(T)
+			*name(*plan) = s
+		}
+		return nil
+	}, func() string {
+		if *plan == nil {
+			return ""
+		}
+		return *name(*plan)
+	}}
+}
+
+// parseMoment reads the date or time of a flag: RFC 3339, a date, or as allowed_signers files have it. It returns the
+// zero time for "".
+func ParseTime(flag, s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		// A list can hold no year of five digits, which a zone can make of 9999.
+		if t, err := time.Parse(layout, s); err == nil && t.Unix() > 0 && t.Nanosecond() == 0 && t.UTC().Year() <= 9999 {
+			return t.UTC(), nil
+		}
+	}
+	t, err := sign.ParseBound(s)
+	if err != nil {
+		return time.Time{}, exit.Usagef("give it as 2026-01-02 or 2026-01-02T15:04:05Z", "--%s %q is not a date", flag, s)
+	}
+	return t, nil
+}
+
+// flagError rejects the value of a flag with the same words as the settings file.
+func FlagError(cmd *cobra.Command, err error) error {
+	hint := "see '" + cmd.CommandPath() + " --help'"
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return exit.Usagef(hint, "%s", err)
+	}
+	flag, value := wrong.GetFlag(), text.Trim(wrong.GetValue(), 60)
+	if errors.Is(err, strconv.ErrRange) {
+		return exit.Usagef(hint, "--%s is %q, which is too large", flag.Name, value)
+	}
+	return exit.Usagef(hint, "--%s is %q, which is not %s", flag.Name, value, settings.Described(flag.Value.Type()))
+}
+
+// notEmpty rejects flags that were given an empty value, such as an unset variable of a shell: the limit that they
+// were meant to set would be missing.
+func NotEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
+			return EmptyFlag(name)
+		}
+	}
+	return nil
+}
+
+// emptyFlag is the error of a flag with an empty value.
+func EmptyFlag(name string) error {
+	return exit.Usagef("give it a value, or leave it out", "--%s is empty", name)
+}
+
+// oneArg requires one argument, and describes it in the error.
+func OneArg(description string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return exit.Usagef("see '"+cmd.CommandPath()+" --help'", "%s takes one argument, %s", CommandPath(cmd), description)
+		}
+		return nil
+	}
+}
+
+// noArgs rejects arguments of a command that takes none.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return exit.Usagef("see '"+cmd.CommandPath()+" --help'", "%s takes no argument, not %q", CommandPath(cmd), args[0])
+	}
+	return nil
+}
+
+// knownCommand rejects the name of a command that a command does not have.
+func KnownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return exit.Usagef(NearCommand(cmd, args[0]), "%s has no command %q", CommandPath(cmd), args[0])
+	}
+	return nil
+}
+
+// nearCommand returns the hint for a command that does not exist: the nearest name.
+func NearCommand(cmd *cobra.Command, name string) string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	if near := settings.Nearest(name, names); near != "" {
+		return "did you mean " + strings.TrimSpace(CommandPath(cmd)+" "+near) + "?"
+	}
+	return "see '" + cmd.CommandPath() + " --help'"
+}
+
+// called returns how a command is called, without the program.
+func CommandPath(cmd *cobra.Command) string {
+	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+	return path
+}
+
+// completeFixed completes a flag whose values are few.
+func Complete(cmd *cobra.Command, flag string, values ...string) {
+	CompleteWith(cmd, flag, cobra.ShellCompDirectiveNoFileComp, values...)
+}
+
+// completePrefixes completes a flag whose values begin in one of some ways.
+func CompletePrefixes(cmd *cobra.Command, flag string, values ...string) {
+	CompleteWith(cmd, flag, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, values...)
+}
+
+// completeDirs completes a flag by directories.
+func CompleteDirs(cmd *cobra.Command, flag string) {
+	CompleteWith(cmd, flag, cobra.ShellCompDirectiveFilterDirs)
+}
+
+func CompleteWith(cmd *cobra.Command, flag string, directive cobra.ShellCompDirective, values ...string) {
+	complete(cmd, flag, cobra.FixedCompletions(values, directive))
+}
+
+// completeList completes the last of a flag's values, which are separated by commas.
+func CompleteList(cmd *cobra.Command, flag string, values ...string) {
+	complete(cmd, flag, func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		given := strings.Split(begun, ",")
+		given = given[:len(given)-1]
+		var lists []string
+		for _, value := range values {
+			if !slices.Contains(given, value) {
+				lists = append(lists, strings.Join(append(slices.Clone(given), value), ","))
+			}
+		}
+		return lists, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func complete(cmd *cobra.Command, flag string, by cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, by); err != nil {
+		panic("completing --" + flag + ": " + err.Error()) // there is no such flag
+	}
+}
