@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/spf13/cobra"
@@ -76,7 +77,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if err != nil {
 		return err
 	}
-	ctx, release := untilStopped(ctx)
+	ctx, release := stop.Context(ctx)
 	defer release()
 	found, err := p.Run()
 	if err != nil {

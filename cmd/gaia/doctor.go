@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/loader"
@@ -91,9 +92,9 @@ func (x *exam) run(cmd *cobra.Command, file *settings.File) error {
 	if err := x.settle(cmd, file); err != nil {
 		return err
 	}
-	ctx, stop := untilStopped(cmd.Context())
-	defer stop()
-	context.AfterFunc(ctx, stop)
+	ctx, release := stop.Context(cmd.Context())
+	defer release()
+	context.AfterFunc(ctx, release)
 	p := x.subject()
 	found := doctor.Run(ctx, p.CheckSettings, doctor.One(p.CheckModel), doctor.One(p.CheckJudge), p.CheckSenses,
 		doctor.One(func(ctx context.Context) doctor.Finding { return p.CheckDataset(ctx, x.dataset()) }), x.programs,

@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -87,7 +88,7 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 		return err
 	}
 	defer given.Close()
-	ctx, release := untilStopped(ctx)
+	ctx, release := stop.Context(ctx)
 	defer release()
 	var source export.Source
 	if given.Packaged {

@@ -30,6 +30,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
@@ -372,9 +373,9 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilStopped(cmd.Context())
-	defer stop()
-	context.AfterFunc(ctx, stop)
+	ctx, release := stop.Context(cmd.Context())
+	defer release()
+	context.AfterFunc(ctx, release)
 	fmt.Fprintf(a.stderr, "gaia: asking %s at %s about %d answers without content\n", view.Line(e.Name), view.Line(e.Origin), len(judge.Battery()))
 	t := grading.TestJudge(ctx, *e, time.Now)
 	if ctx.Err() != nil {
@@ -723,9 +724,9 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 			fmt.Fprintf(a.stderr, "gaia: %d of %d answers are done\n", done, of)
 		}
 	}
-	ctx, stop := untilStopped(cmd.Context())
-	defer stop()
-	context.AfterFunc(ctx, stop)
+	ctx, release := stop.Context(cmd.Context())
+	defer release()
+	context.AfterFunc(ctx, release)
 	r, err := j.Judgment(ctx)
 	if cache := (*grading.CacheError)(nil); errors.As(err, &cache) {
 		return a.badCache(cache, exit.Evidence, "nothing was written; --no-judge-cache judges without the cache")

@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/spf13/cobra"
 )
@@ -336,7 +337,7 @@ any way is a failed evaluation.`,
 			if settings != "" && !own {
 				return usage("gaia ledger evaluate --evaluators --settings FILE", "--settings is for --evaluators")
 			}
-			ctx, release := untilStopped(cmd.Context())
+			ctx, release := stop.Context(cmd.Context())
 			defer release()
 			by := history.Evaluators(limits)
 			if own {

@@ -20,6 +20,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools/document"
@@ -67,7 +68,7 @@ questions nor answers.`,
 }
 
 func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) error {
-	ctx, release := untilStopped(ctx)
+	ctx, release := stop.Context(ctx)
 	defer release()
 	r, err := a.runReader()
 	if err != nil {
@@ -167,7 +168,7 @@ number at a time.`,
 }
 
 func (a *app) importEvents(ctx context.Context, files []string, m importing) error {
-	ctx, release := untilStopped(ctx)
+	ctx, release := stop.Context(ctx)
 	defer release()
 	r, err := a.runReader()
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
@@ -107,17 +108,16 @@ func (a *app) run(cmd *cobra.Command, s *runSettings, file *settings.File) error
 
 // begin configures a run, begins it or takes it up, and executes it.
 func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run.Run, error)) error {
-	stop := a.catchSignals(ctx)
-	defer stop.release()
+	stopper := stop.Catch(ctx, a.stderr)
+	defer stopper.Release()
 	news := a.tellNews(&s.taskFlags)
-	w, err := a.configure(stop.ctx, s)
+	w, err := a.configure(stopper.Context, s)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	progress := a.newProgress(len(w.Set.Tasks), s.plan.Voting.Attempts, s.plan.Rehearsal)
-	stop.say(progress)
-	stop.begun.Store(true)
+	progress := progress.New(a.stderr, a.tty, len(w.Set.Tasks), s.plan.Voting.Attempts, s.plan.Rehearsal)
+	stopper.Begin(progress, progress.UnderWay)
 	news.say(progress)
 	w.Watch, w.Warn, w.Resumed, w.Approver = progress.Watch, progress.Trouble, progress.CatchUp, a.approver(s, progress)
 	r, err := begin(w)
@@ -135,7 +135,7 @@ func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run
 			return err
 		}
 	}
-	return a.finish(stop, r, s, progress)
+	return a.finish(stopper, r, s, progress)
 }
 
 // approver returns who approves the calls of a run that is shown on screen.
@@ -416,11 +416,11 @@ func (a *app) openRun(dir string) (*rundir.Run, error) {
 }
 
 // finish executes a run to its end and prints the result.
-func (a *app) finish(stop *stopper, r *run.Run, s *runSettings, progress *progress.Progress) error {
+func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress *progress.Progress) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(run.Procs()))
-	err := r.Execute(stop.ctx, stop.drain)
-	interrupted := stop.ctx.Err() != nil
-	stop.release()
+	err := r.Execute(stopper.Context, stopper.Drain)
+	interrupted := stopper.Context.Err() != nil
+	stopper.Release()
 	progress.Done()
 	var lost *run.UnrecordedError
 	var unfit *run.UnfitError

@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -252,8 +253,8 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 	if err := verify.IsRun(dir); err != nil {
 		return err
 	}
-	stop := a.catchSignals(ctx)
-	defer stop.release()
+	stopper := stop.Catch(ctx, a.stderr)
+	defer stopper.Release()
 	files, task, marked := os.DirFS(dir), "", ""
 	v := &runview.Follower{W: a.stdout}
 	var untrusted error
@@ -280,13 +281,13 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 			fmt.Fprintf(a.stderr, "gaia: recording failed: %s; the journal may get no more steps\n", view.Line(now))
 		}
 		select {
-		case <-stop.ctx.Done():
-			return stop.ctx.Err()
+		case <-stopper.Context.Done():
+			return stopper.Context.Err()
 		case <-time.After(followPoll):
 			return nil
 		}
 	}, func(f *rundir.Fold, e trajectory.Event) error {
-		if err := stop.ctx.Err(); err != nil {
+		if err := stopper.Context.Err(); err != nil {
 			return err
 		}
 		if task != "" && e.TaskID != task {

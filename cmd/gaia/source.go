@@ -23,6 +23,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -363,7 +364,7 @@ func (a *app) publishedGold(ctx context.Context, dir fs.FS, source string) (*aud
 	if err != nil {
 		return nil, err
 	}
-	ctx, release := untilStopped(ctx)
+	ctx, release := stop.Context(ctx)
 	defer release()
 	return a.goldFor(ctx, source, m)
 }

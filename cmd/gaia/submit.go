@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
@@ -130,7 +131,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	if c.Harness, err = harness(); err != nil {
 		return err
 	}
-	ctx, release := untilStopped(ctx)
+	ctx, release := stop.Context(ctx)
 	defer release()
 	p, err := submit.Build(ctx, c)
 	var refusal *submit.Refusal

@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/progress"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
@@ -72,9 +73,9 @@ func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Contex
 	if q.notice == nil {
 		a.tellNews(&q.taskFlags)
 	}
-	ctx, stop := untilStopped(cmd.Context())
-	defer stop()
-	context.AfterFunc(ctx, stop)
+	ctx, release := stop.Context(cmd.Context())
+	defer release()
+	context.AfterFunc(ctx, release)
 	set, gold, err := a.loadTasks(ctx, q.taskFlags)
 	if err != nil {
 		return err

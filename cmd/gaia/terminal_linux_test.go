@@ -15,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/term"
@@ -91,7 +92,7 @@ func TestApproverOnATerminal(t *testing.T) {
 		t.Fatal("the pseudo-terminal is no terminal")
 	}
 	a := &app{stdin: terminal, stderr: terminal, tty: true, asks: true}
-	progress := a.newProgress(3, 1, false)
+	progress := progress.New(a.stderr, a.tty, 3, 1, false)
 	p := a.approver(&runSettings{}, progress)
 	type outcome struct {
 		answer tools.Answer

@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
@@ -166,7 +167,7 @@ func (v verifying) request() (r verify.Request, err error) {
 func (a *app) verifyEnv(ctx context.Context, f trustFlags) (verify.Env, error) {
 	trusted, err := a.trustedKeys(f)
 	stoppable := func(do func(context.Context) error) error {
-		ctx, release := untilStopped(ctx)
+		ctx, release := stop.Context(ctx)
 		defer release()
 		return do(ctx)
 	}

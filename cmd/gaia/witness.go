@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/witnessfile"
@@ -207,7 +208,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 	if err := verify.NotWithin("the witness bundles", dir, filepath.Dir(out.Path)); err != nil {
 		return err
 	}
-	ctx, release := untilStopped(ctx)
+	ctx, release := stop.Context(ctx)
 	defer release()
 	found, err := out.Write(ctx, p)
 	if err != nil {
