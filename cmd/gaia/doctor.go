@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/settings"
@@ -313,11 +314,12 @@ func (x *exam) places(p doctor.Planned) []doctor.Finding {
 	}
 	dir, noDir := x.judgeCacheDir("set one of them, or give --no-judge-cache")
 	cache := doctor.Cache{Off: x.noJudgeCache, Dir: dir, NoDir: noDir, Bad: func(r *judgecache.Reader, good int, bad []judgecache.Bad) error {
-		err := fmt.Errorf("%d of %s do not verify: %s", len(bad), entriesOf(good+len(bad)), strings.Join(badEntries(dir, bad), "; "))
+		found := grading.CacheError{Dir: dir, Sweep: judgecache.Sweep{Bad: bad}}
+		err := fmt.Errorf("%d of %s do not verify: %s", len(bad), view.Count(good+len(bad), "entry"), strings.Join(found.Reasons(), "; "))
 		if r.Shut() != "" {
-			err = shutCache(openedCache{Reader: r, dir: dir})
+			err = fmt.Errorf("the judge cache %q is %s", dir, r.Shut())
 		}
-		return fail(exit.Failure, err, cacheHints(dir, bad)...)
+		return fail(exit.Failure, err, found.Hints()...)
 	}}
 	return []doctor.Finding{
 		doctor.Room("room for runs", "run directories", x.runs, "choose another place with --out", doctor.FreeBytes),

@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	mathrand "math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
-	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/remote"
@@ -31,12 +29,10 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/stop"
-	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
 
@@ -90,58 +86,6 @@ func (q *cacheQuery) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&q.asJSON, "json", false, "print the result as JSON")
 }
 
-// openedCache is a judge cache to be looked through, and whose entries count.
-type openedCache struct {
-	*judgecache.Reader // nil: there is none
-	dir                string
-	trust              keyring.Trust
-}
-
-// Each is that of the reader; where there is none, nothing is visited.
-func (c openedCache) Each(visit func(judgecache.Entry)) {
-	if c.Reader != nil {
-		c.Reader.Each(visit)
-	}
-}
-
-// ownKeyFile is the signing key that the settings name, "" where the environment
-// or no one does.
-func (a *app) ownKeyFile(q *cacheQuery) (string, error) {
-	file, err := openSettings(q.settings)
-	if err != nil || a.decides("key") {
-		return "", err
-	}
-	return file.Value("key"), nil
-}
-
-// lookAtCache opens the judge cache without making anything.
-func (a *app) lookAtCache(q *cacheQuery) (openedCache, error) {
-	flags := q.trusted
-	var err error
-	if flags.own, err = a.ownKeyFile(q); err != nil {
-		return openedCache{}, err
-	}
-	dir, err := a.judgeCacheDir("set one of them")
-	if err != nil {
-		return openedCache{}, err
-	}
-	c := openedCache{dir: dir}
-	if c.trust, err = a.trustedKeys(flags); err != nil {
-		return openedCache{}, err
-	}
-	c.Reader, err = judgecache.Look(dir, c.trust.Valid())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return openedCache{}, err
-	}
-	return c, nil
-}
-
-// noCache says that there is no cache.
-func (a *app) noCache(c openedCache) error {
-	_, err := fmt.Fprintf(a.stdout, "there is no judge cache yet: %s\n", view.Line(view.Quote(c.dir)))
-	return err
-}
-
 // cacheVerification is what verify prints with --json.
 type cacheVerification struct {
 	Bad       []badEntry `json:"bad"`
@@ -186,90 +130,61 @@ Entries of the old form have no signature. They are counted and never used.`,
 }
 
 func (a *app) verifyCache(q *cacheQuery) error {
-	c, err := a.lookAtCache(q)
+	file, err := openSettings(q.settings)
 	if err != nil {
 		return err
 	}
-	v := cacheVerification{Bad: []badEntry{}, Dir: c.dir, Present: c.Reader != nil}
-	var bad []judgecache.Bad
-	c.Each(func(e judgecache.Entry) {
-		switch {
-		case e.Leftover:
-			v.Leftovers++
-			return
-		case e.Legacy:
-			v.Legacy++
-		case e.Reason != "":
-			v.Bad = append(v.Bad, badEntry{e.Name, e.Reason})
-			bad = append(bad, judgecache.Bad{Name: e.Name, Reason: e.Reason})
-		}
-		v.Checked++
-	})
+	flags := q.trusted
+	if !a.decides("key") { // the environment does not name the signing key
+		flags.own = file.Value("key")
+	}
+	dir, err := a.judgeCacheDir("set one of them")
+	if err != nil {
+		return err
+	}
+	trust, err := a.trustedKeys(flags)
+	if err != nil {
+		return err
+	}
+	cache, err := judgecache.Look(dir, trust.Valid())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	v := cacheVerification{Bad: []badEntry{}, Dir: dir, Present: cache != nil}
+	found := grading.CacheError{Dir: dir}
+	if v.Present {
+		cache.Each(func(e judgecache.Entry) {
+			switch {
+			case e.Leftover:
+				v.Leftovers++
+				return
+			case e.Legacy:
+				v.Legacy++
+			case e.Reason != "":
+				v.Bad = append(v.Bad, badEntry{e.Name, e.Reason})
+				found.Sweep.Bad = append(found.Sweep.Bad, judgecache.Bad{Name: e.Name, Reason: e.Reason})
+			}
+			v.Checked++
+		})
+	}
 	switch {
 	case q.asJSON:
 		err = view.JSON(a.stdout, v)
 	case !v.Present:
-		err = a.noCache(c)
-	case c.Shut() == "":
+		_, err = fmt.Fprintf(a.stdout, "there is no judge cache yet: %s\n", view.Line(view.Quote(dir)))
+	case cache.Shut() == "":
 		_, err = fmt.Fprintf(a.stdout, "%s checked: %d good, %d bad, %d of the old form, which no run uses\n",
-			entriesOf(v.Checked), v.Checked-len(bad)-v.Legacy, len(bad), v.Legacy)
+			view.Count(v.Checked, "entry"), v.Checked-len(v.Bad)-v.Legacy, len(v.Bad), v.Legacy)
 	}
-	if err != nil || len(bad) == 0 {
+	if err != nil || len(v.Bad) == 0 {
 		return err
 	}
-	f := &failure{Code: exit.Evidence, Reasons: badEntries(c.dir, bad), Hints: cacheHints(c.dir, bad)}
-	f.Err = fmt.Errorf("%d of %s in the judge cache do not verify", len(bad), entriesOf(v.Checked))
-	if c.Shut() != "" {
-		f.Err, f.Reasons = shutCache(c), nil
+	f := &failure{Code: exit.Evidence, Reasons: found.Reasons(), Hints: found.Hints()}
+	f.Err = fmt.Errorf("%d of %s in the judge cache do not verify", len(v.Bad), view.Count(v.Checked, "entry"))
+	if cache.Shut() != "" {
+		f.Err, f.Reasons = fmt.Errorf("the judge cache %q is %s", dir, cache.Shut()), nil
 	}
 	return f
-}
-
-// shutCache is the error that nothing in a cache counts.
-func shutCache(c openedCache) error { return fmt.Errorf("the judge cache %q is %s", c.dir, c.Shut()) }
-
-func entriesOf(n int) string { return view.Count(n, "entry") }
-
-// badEntries says of the first of them what is bad in the cache in dir.
-func badEntries(dir string, bad []judgecache.Bad) []string {
-	var reasons []string
-	for i, b := range bad {
-		if i == maxHinted {
-			return append(reasons, fmt.Sprintf("and %d more", len(bad)-i))
-		}
-		name := b.Name
-		if name == judgecache.Place {
-			name = dir
-		}
-		reasons = append(reasons, view.Quote(name)+": "+b.Reason)
-	}
-	return reasons
-}
-
-// cacheHints says what can be done about what is bad in a judge cache.
-func cacheHints(dir string, bad []judgecache.Bad) []string {
-	strangers := 0
-	for _, b := range bad {
-		switch b.Reason {
-		case judgecache.Untrusted:
-			strangers++
-		case judgecache.Writable:
-			return []string{"chmod 700 " + view.Quote(dir), "gaia judge cache verify then says whether anybody has changed an entry"}
-		case judgecache.NotMade, judgecache.NotRead, judgecache.NotPrivate:
-			return []string{"see to it that you can read and write " + view.Quote(dir) + " and what it lies in; or set XDG_CACHE_HOME to another place"}
-		case judgecache.Linked, judgecache.NotOwned, judgecache.NotDirectory:
-			return []string{"find out who put " + view.Quote(dir) + " there, then remove it: the next run makes a directory of your own; or set XDG_CACHE_HOME to another place"}
-		}
-	}
-	var hints []string
-	if strangers < len(bad) {
-		hints = append(hints, "find out who changed these entries, then delete the cache: rm -r "+view.Quote(dir))
-	}
-	if strangers > 0 {
-		hints = append(hints, "entries by a key of your own are trusted once its public line lies in your key directory as a file NAME.pub, or while gaia.yaml names it as key",
-			"if you do not know the key, delete the cache: rm -r "+view.Quote(dir))
-	}
-	return hints
 }
 
 // judgeCache opens the signed cache of the judge's verdicts. Those by the user's
@@ -304,9 +219,7 @@ func (a *app) judgeCacheDir(hint string) (string, error) {
 // badCache is the failure of a run that a judge cache keeps from beginning or
 // going on.
 func (a *app) badCache(err *grading.CacheError, code int, then string) error {
-	f := &failure{Code: code, Err: err, Reasons: badEntries(err.Dir, err.Sweep.Bad), Hints: cacheHints(err.Dir, err.Sweep.Bad)}
-	f.Hints = append(f.Hints, then)
-	return f
+	return &failure{Code: code, Err: err, Reasons: err.Reasons(), Hints: append(err.Hints(), then)}
 }
 
 // judgeCheck is what one call of check is told, by its flags and, as run is, by
@@ -369,9 +282,11 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	}
 	defer end()
 	a.announceSettings(file, &c.runSettings)
-	known, err := a.recallOutcome(&c.runSettings, *e)
-	if err != nil {
-		return err
+	var known grading.Remembered
+	if !c.noJudgeCache {
+		if known, err = a.recall(c.key, *e); err != nil {
+			return withoutCache(err)
+		}
 	}
 	ctx, release := stop.Context(cmd.Context())
 	defer release()
@@ -381,12 +296,16 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	if ctx.Err() != nil {
 		return fail(exit.Interrupted, errors.New("interrupted; nothing is kept of it"))
 	}
-	if err := known.keep(t); err != nil {
+	if err := known.Keep(t); err != nil {
 		a.warn("the outcome is not kept: " + err.Error())
 	}
-	out := newCheckedJudge(*e, t, known.outcome)
-	out.Rehearsal = c.plan.Rehearsal
-	return a.printChecked(out, t, known.file, c.asJSON)
+	report := grading.NewReport(*e, t, known.Outcome, c.plan.Rehearsal)
+	if c.asJSON {
+		err = view.JSON(a.stdout, report)
+	} else if t.Asked > 0 {
+		_, err = io.WriteString(a.stdout, report.Text())
+	}
+	return cmp.Or(err, report.Err(t, known.File))
 }
 
 // settleJudge fills in what the flags leave open, of the environment, the settings
@@ -452,50 +371,17 @@ func (a *app) judgeConfig(baseURL, apiKey string, prices llm.Prices, atOnce int)
 	return llm.Config{BaseURL: baseURL, APIKey: apiKey, Prices: prices, MaxTries: callTries, Now: time.Now, Jitter: mathrand.Float64, Limiter: limiter}
 }
 
-// Stored results of a self-test.
-const (
-	outcomeWithstood = "withstood"
-	outcomePaid      = "paid"
-)
-
-// knownOutcome is what is remembered of a judge, and where an outcome is kept.
-type knownOutcome struct {
-	cache   *judgecache.Cache // nil: nothing is kept
-	name    judgecache.BatteryContext
-	file    string // of the cache, where the outcome is kept
-	outcome string // outcomeWithstood, outcomePaid, or "" for none
-}
-
-// recallOutcome looks up the result of an earlier self-test of the judge. What would
-// keep an outcome from being kept is an error here, before anything is asked.
-func (a *app) recallOutcome(s *runSettings, e grading.Judge) (knownOutcome, error) {
-	if s.noJudgeCache {
-		return knownOutcome{}, nil
-	}
-	key, err := a.signingKey(s.key)
+// recall looks up the result of an earlier self-test of a judge in the judge cache.
+func (a *app) recall(keyFile string, e grading.Judge) (grading.Remembered, error) {
+	key, err := a.signingKey(keyFile)
 	if err != nil {
-		return knownOutcome{}, withoutCache(err)
+		return grading.Remembered{}, err
 	}
 	cache, err := a.judgeCache(key, false)
 	if err != nil {
-		return knownOutcome{}, withoutCache(err)
+		return grading.Remembered{}, err
 	}
-	known := knownOutcome{cache: cache, name: e.SelfTestKey()}
-	if known.file, err = cache.BatteryFile(known.name); err != nil {
-		return knownOutcome{}, withoutCache(err)
-	}
-	withstood, found, bad, err := cache.GetBattery(known.name)
-	switch {
-	case err != nil:
-		return knownOutcome{}, withoutCache(fmt.Errorf("reading the judge cache: %w", err))
-	case bad != nil:
-		return knownOutcome{}, badOutcome(cache.Dir(), *bad)
-	case found && withstood:
-		known.outcome = outcomeWithstood
-	case found:
-		known.outcome = outcomePaid
-	}
-	return known, nil
+	return grading.Recall(cache, e)
 }
 
 // withoutCache adds the way around to an error that is of the judge cache, or of
@@ -506,141 +392,6 @@ func withoutCache(err error) error {
 		f.Hints = append(slices.Clone(f.Hints), "fix that, or give --no-judge-cache")
 	}
 	return &f
-}
-
-// badOutcome is the failure that what is remembered does not verify.
-func badOutcome(dir string, bad judgecache.Bad) error {
-	all := []judgecache.Bad{bad}
-	f := &failure{Code: exit.Evidence, Err: errors.New("the stored result of an earlier self-test of this judge does not verify"), Reasons: badEntries(dir, all)}
-	if bad.Name == judgecache.Place {
-		f.Err, f.Reasons = fmt.Errorf("the judge cache %q is %s", dir, bad.Reason), nil
-	}
-	f.Hints = append(cacheHints(dir, all), "the judge was not asked; --no-judge-cache tests it without the cache")
-	return f
-}
-
-// keep stores a result for runs: that a judge passed its self-test, or that it
-// paid an item, which stands. Anything else is tried again.
-func (k knownOutcome) keep(t grading.SelfTest) error {
-	withstood := t.Passed()
-	if k.cache == nil || !t.Lasts() || withstood && k.outcome == outcomePaid {
-		return nil
-	}
-	return k.cache.PutBattery(k.name, withstood)
-}
-
-// checkedJudge is what check prints with --json.
-type checkedJudge struct {
-	Battery      string        `json:"battery_sha256"`
-	CostMicroUSD *int64        `json:"cost_microusd"` // null where the price is unknown
-	Items        []checkedItem `json:"items"`
-	Model        string        `json:"model"`
-	Origin       string        `json:"origin"`
-	Problem      string        `json:"problem,omitzero"` // why not all items were put to it
-	Rehearsal    bool          `json:"rehearsal,omitzero"`
-	Remembered   string        `json:"remembered"` // of an earlier self-test: outcomeWithstood, outcomePaid, or "" for none
-	TokensIn     int64         `json:"tokens_in"`
-	TokensOut    int64         `json:"tokens_out"`
-	Withstood    bool          `json:"withstood"` // this one
-}
-
-type checkedItem struct {
-	Candidate string `json:"candidate"`
-	Name      string `json:"name"`
-	Verdict   string `json:"verdict"` // incorrect, as it should be; or correct, unreadable, refused (by the endpoint), "not asked"
-}
-
-func newCheckedJudge(e grading.Judge, t grading.SelfTest, remembered string) checkedJudge {
-	out := checkedJudge{Battery: judge.BatteryDigest(), CostMicroUSD: t.CostMicroUSD, Model: e.Name, Origin: e.Origin, Problem: t.Err,
-		Remembered: remembered, TokensIn: t.TokensIn, TokensOut: t.TokensOut, Withstood: t.Passed()}
-	for i, n := range judge.Battery() {
-		verdict := "incorrect"
-		switch {
-		case i >= t.Asked:
-			verdict = "not asked"
-		case slices.Contains(t.Accepted, n.Name):
-			verdict = "correct"
-		case slices.Contains(t.Unreadable, n.Name):
-			verdict = "unreadable"
-		case slices.Contains(t.Refused, n.Name):
-			verdict = "refused"
-		}
-		out.Items = append(out.Items, checkedItem{n.Candidate, n.Name, verdict})
-	}
-	return out
-}
-
-func (a *app) printChecked(out checkedJudge, t grading.SelfTest, entry string, asJSON bool) (err error) {
-	switch {
-	case asJSON:
-		err = view.JSON(a.stdout, out)
-	case t.Asked > 0:
-		err = a.printCheckedTable(out)
-	}
-	if err != nil {
-		return err
-	}
-	return checkFailure(out, t, entry)
-}
-
-// checkFailure is the error of a judge whose verdicts no run uses, or that could not
-// be asked; nil if it passed its self-test. entry is the file of an earlier result.
-func checkFailure(out checkedJudge, t grading.SelfTest, entry string) error {
-	const another = "take another model with --judge-model: without a judge the official scores stand alone"
-	switch {
-	case out.Withstood && out.Remembered == outcomePaid:
-		return fail(exit.Findings, errors.New("this judge failed an earlier self-test, and that result counts until its entry is deleted"),
-			"rm "+view.Quote(entry), another)
-	case out.Withstood:
-		return nil
-	case t.Err != "" && len(t.Accepted) == 0:
-		err := errors.New(t.Err)
-		if t.Why != nil {
-			err = t.Why
-		}
-		return fail(exit.Failure, fmt.Errorf("asking the judge: %w", err), judgeRemedies(t.Why)...)
-	}
-	why := runview.ExplainBattery(&rundir.BatterySummary{Accepted: t.Accepted, Asked: t.Asked, Refused: t.Refused, Unreadable: t.Unreadable})
-	if len(t.Accepted) == 0 && out.Remembered == outcomeWithstood {
-		return fail(exit.Findings, errors.New("this judge failed its self-test: "+why), "runs use the earlier result, which it passed, until you delete it: rm "+view.Quote(entry))
-	}
-	return fail(exit.Findings, errors.New("no verdict of this judge counts: "+why), another)
-}
-
-// judgeRemedies says what can be done about a request that failed, where more is
-// known than what the endpoint said.
-func judgeRemedies(e *llm.Error) []string {
-	switch {
-	case e == nil:
-	case e.Hint != "":
-		return []string{e.Hint}
-	case e.Code == "unreachable":
-		return []string{"check --base-url, and that the server is running there"}
-	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
-		return []string{"set OPENAI_API_KEY to a key of the endpoint"}
-	case e.Status == http.StatusNotFound:
-		return []string{"name a model that the endpoint has with --judge-model, or look at the path of --base-url"}
-	}
-	return nil
-}
-
-func (a *app) printCheckedTable(out checkedJudge) error {
-	const width = 60 // of a candidate, before it is quoted
-	rows := view.NewTable("item", "verdict", "candidate")
-	for _, i := range out.Items {
-		rows.Row(i.Name, i.Verdict, strconv.QuoteToGraphic(text.Snip(i.Candidate, width, "…")))
-	}
-	outcome := "passed its self-test"
-	switch {
-	case out.Withstood:
-	case out.Problem != "":
-		outcome = "was not asked its whole self-test"
-	default:
-		outcome = "failed its self-test"
-	}
-	_, err := fmt.Fprintf(a.stdout, "%s\n\n%s at %s: %s; %d tokens in, %d out, cost %s\n", rows,
-		view.Line(out.Model), view.Line(out.Origin), outcome, out.TokensIn, out.TokensOut, view.Dollars(out.CostMicroUSD))
-	return err
 }
 
 func (a *app) judgeRunCommand() *cobra.Command {
@@ -690,9 +441,12 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 		return err
 	}
 	defer release()
-	j, before, err := judgeableRun(dir)
+	j, before, err := grading.OpenRejudging(dir)
 	if err != nil {
 		return err
+	}
+	if !j.Run.Complete {
+		return incomplete(dir, j.Run)
 	}
 	key, err := a.planKey(c.key, j.Run)
 	if err != nil {
@@ -738,7 +492,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 		return fail(exit.Incomplete, fmt.Errorf("--max-cost %s: %w; nothing was written", view.Dollars(&j.MaxCost), err), "repeat the command with a higher --max-cost: what the judge has said is in the judge cache")
 	}
 	if asked := (*llm.Error)(nil); errors.As(err, &asked) {
-		return fail(exit.Failure, err, append(judgeRemedies(asked), "nothing was written; what the judge has said is in the judge cache")...)
+		return fail(exit.Failure, err, append(grading.Remedies(asked), "nothing was written; what the judge has said is in the judge cache")...)
 	}
 	if err != nil {
 		return err
@@ -754,44 +508,6 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 		return fmt.Errorf("reading what was written: %w", err)
 	}
 	return a.printRejudged(dir, path, r, envelope, j.Run, audit.Judgments(j.Run.Manifest, before+1), c.asJSON)
-}
-
-// judgeableRun verifies a finished run with its additions and returns what a judge is
-// asked about, and how many later judgments there are.
-func judgeableRun(dir string) (j grading.Rejudging, before int, err error) {
-	j.Questions = map[string]string{}
-	files := os.DirFS(dir)
-	j.Run, err = rundir.Verify(files, rundir.Options{Event: func(e trajectory.Event) error {
-		if p, begins := e.Payload.(trajectory.TaskStarted); begins {
-			j.Questions[e.TaskID] = p.Question
-		}
-		return nil
-	}})
-	if err != nil {
-		return j, 0, err
-	}
-	later, err := verify.Additions(files, j.Run)
-	if err != nil {
-		return j, 0, err
-	}
-	if !j.Run.Complete {
-		return j, 0, incomplete(dir, j.Run)
-	}
-	if !j.Run.Scored() {
-		return j, 0, fail(exit.Failure, errors.New("the run has no gold answers, so there is nothing to judge by"))
-	}
-	if _, attempts := audit.Rejudged(j.Run); len(attempts) == 0 {
-		return j, 0, fail(exit.Failure, errors.New("the official scorer called no answer of the run wrong, so there is nothing to judge"))
-	}
-	gold, err := grading.PrivateGold(dir)
-	if err != nil {
-		return j, 0, err
-	}
-	if gold == nil {
-		return j, 0, fail(exit.Failure, fmt.Errorf("%s is missing, which holds the gold answers", grading.PrivateFile), "judge where the run was made")
-	}
-	j.Gold, err = gold.Of(j.Run.Manifest)
-	return j, len(later), grading.PrivateFault(err)
 }
 
 // laterJudge fills in the judge of the flags and settings, and what it may cost. Of a

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judge"
@@ -70,7 +71,7 @@ func TestJudgeCheckGullible(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exit.Findings {
 		t.Fatalf("exit code %d, %v", code, err)
 	}
-	var got checkedJudge
+	var got grading.Report
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +259,7 @@ func TestJudgeRemedies(t *testing.T) {
 		{&llm.Error{Status: 429, Code: "insufficient_quota"}, ""},
 		{&llm.Error{Status: 302, Code: "redirect"}, ""},
 	} {
-		if got := strings.Join(judgeRemedies(c.err), "\n"); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := strings.Join(grading.Remedies(c.err), "\n"); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%v: %q", c.err, got)
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/budget"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -116,4 +118,42 @@ func rejudgeError(err error) error {
 		return errors.New("the judge could not be asked")
 	}
 	return err
+}
+
+// OpenRejudging verifies a finished run with its signed additions and returns what a judge is asked about it, and how
+// many later judgments there are. Of a run that is not complete it returns the run alone.
+func OpenRejudging(dir string) (r Rejudging, later int, err error) {
+	r.Questions = map[string]string{}
+	files := os.DirFS(dir)
+	r.Run, err = rundir.Verify(files, rundir.Options{Event: func(e trajectory.Event) error {
+		if p, begins := e.Payload.(trajectory.TaskStarted); begins {
+			r.Questions[e.TaskID] = p.Question
+		}
+		return nil
+	}})
+	if err != nil {
+		return r, 0, err
+	}
+	if _, err := audit.ReadAdjudications(files, r.Run); err != nil {
+		return r, 0, err
+	}
+	judgments, err := audit.ReadRejudgments(files, r.Run)
+	if err != nil || !r.Run.Complete {
+		return r, 0, err
+	}
+	if !r.Run.Scored() {
+		return r, 0, exit.New(exit.Failure, errors.New("the run has no gold answers, so there is nothing to judge by"))
+	}
+	if _, attempts := audit.Rejudged(r.Run); len(attempts) == 0 {
+		return r, 0, exit.New(exit.Failure, errors.New("the official scorer called no answer of the run wrong, so there is nothing to judge"))
+	}
+	gold, err := PrivateGold(dir)
+	if err != nil {
+		return r, 0, err
+	}
+	if gold == nil {
+		return r, 0, exit.New(exit.Failure, fmt.Errorf("%s is missing, which holds the gold answers", PrivateFile), "judge where the run was made")
+	}
+	r.Gold, err = gold.Of(r.Run.Manifest)
+	return r, len(judgments), PrivateFault(err)
 }
