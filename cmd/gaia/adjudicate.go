@@ -18,8 +18,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -237,7 +237,7 @@ func lockRun(dir, instead string) (release func(), err error) {
 		return nil, fmt.Errorf("locking the run: %w", err)
 	}
 	if !got {
-		return nil, run.ErrBusy
+		return nil, runfiles.ErrBusy
 	}
 	return func() { _ = lock.Close() }, nil // which cannot fail in a way that leaves it locked
 }
@@ -255,7 +255,7 @@ func auditHere(dir string) (*audit.Gold, audit.Report, *rundir.Run, error) {
 	case err != nil:
 		return nil, report, found, grading.PrivateFault(err)
 	case found.Scored() && gold == nil:
-		return nil, report, found, fail(exit.Failure, fmt.Errorf("%s is missing, without which the audit does not see all, nor whether the reason tells an answer", grading.PrivateFile),
+		return nil, report, found, fail(exit.Failure, fmt.Errorf("%s is missing, without which the audit does not see all, nor whether the reason tells an answer", rundir.PrivateFile),
 			"decide where the run was made")
 	}
 	return gold, report, found, nil

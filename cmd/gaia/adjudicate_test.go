@@ -15,7 +15,6 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -261,7 +260,7 @@ func TestAdjudicateRefuses(t *testing.T) {
 			k.env[keyring.FromFile] = path
 		}, exit.Failure, "but the run's plan was signed by " + runs.Key().Public().ID() + "\ngaia: hint: give the key that the run was planned with"},
 		"no answers": {func(t *testing.T, k *keeper) {
-			if err := os.Remove(filepath.Join(k.dir, grading.PrivateFile)); err != nil {
+			if err := os.Remove(filepath.Join(k.dir, rundir.PrivateFile)); err != nil {
 				t.Fatal(err)
 			}
 		}, exit.Failure, "judgments.jsonl is missing"},

@@ -35,7 +35,7 @@ var floors = map[string]int{
 	"agent": 5, "audit": 5, "internal/budget": 5, "internal/history": 5, "internal/preflight": 5,
 	"internal/runview": 5, "submit/export": 5, "tools/sandbox": 5,
 	"audit/render": 6, "internal/doctor": 6, "internal/evaluator": 6, "internal/grading": 6, "internal/progress": 6, "internal/stop": 6,
-	"internal/prune": 6, "internal/witnessfile": 8, "submit": 6, "tools/document": 6,
+	"internal/prune": 6, "internal/runfiles": 6, "internal/witnessfile": 8, "submit": 6, "tools/document": 6,
 	"internal/approve": 7, "internal/run": 7, "internal/verify": 7, "tools/web": 7,
 	"internal/ledger": 8,
 	"internal/remote": 8, "tools/mcp": 8,

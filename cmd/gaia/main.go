@@ -18,7 +18,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -151,7 +151,7 @@ func usage(hint, format string, args ...any) error { return exit.Usagef(hint, fo
 // classify returns err with the exit code and the hints that its kind gives.
 func classify(err error) *failure {
 	e := exit.Of(err)
-	if errors.Is(err, run.ErrBusy) && len(e.Hints) == 0 {
+	if errors.Is(err, runfiles.ErrBusy) && len(e.Hints) == 0 {
 		e = &failure{Code: e.Code, Err: e.Err, Hints: []string{"wait for it to end, or stop it"}}
 	}
 	return e

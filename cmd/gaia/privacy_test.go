@@ -23,6 +23,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
 	"golang.org/x/crypto/ssh"
@@ -61,7 +62,7 @@ func TestPackagesArePrivate(t *testing.T) {
 	}
 	secrets["salt"] = salts.Salt
 	var first struct{ Secret string }
-	private, err := os.ReadFile(filepath.Join(dir, grading.PrivateFile))
+	private, err := os.ReadFile(filepath.Join(dir, rundir.PrivateFile))
 	if err != nil {
 		t.Fatal(err)
 	}

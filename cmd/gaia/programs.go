@@ -17,9 +17,9 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools"
@@ -353,7 +353,7 @@ func answersIn(folder string) (found string) {
 		}
 		name, dir := filepath.Base(path), filepath.Dir(path)
 		switch {
-		case name == grading.PrivateFile:
+		case name == rundir.PrivateFile:
 			found = "verdicts of a run"
 		case name == plan.EnvelopeFile && exists(filepath.Join(dir, trajectory.JournalFile)):
 			found = "a run"

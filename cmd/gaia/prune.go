@@ -15,8 +15,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prune"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
@@ -90,7 +90,7 @@ func (a *app) pruneKindCommand(k pruneKind) *cobra.Command {
 		Verify: ledger.Stats, Check: func(dir string) (*rundir.Run, error) {
 			found, _, err := verify.Run(os.DirFS(dir))
 			return found, err
-		}, Package: verifiedPackage, Foreign: run.Foreign, Hold: run.Hold, Busy: run.ErrBusy}}
+		}, Package: verifiedPackage, Foreign: runfiles.Foreign, Hold: runfiles.Hold, Busy: runfiles.ErrBusy}}
 	cmd := &cobra.Command{
 		Use:     k.name + " [PATH…]",
 		Short:   k.short,

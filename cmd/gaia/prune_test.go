@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 )
 
 // TestPruneInUse: a run that a process writes stays, whatever the flags say.
@@ -22,7 +22,7 @@ func TestPruneInUse(t *testing.T) {
 	if err := os.Rename(from, dir); err != nil {
 		t.Fatal(err)
 	}
-	release, err := run.Hold(dir)
+	release, err := runfiles.Hold(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestPruneInUse(t *testing.T) {
 	if code != exit.OK || !strings.Contains(stderr, ": a process writes it\n") || !strings.Contains(stdout, "removed 0 runs") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if _, err := run.Hold(dir); err != run.ErrBusy {
+	if _, err := runfiles.Hold(dir); err != runfiles.ErrBusy {
 		t.Errorf("the run is held: %v", err)
 	}
 	if err := release(); err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/stop"
@@ -176,7 +177,7 @@ func (a *app) announce(r *run.Run, s *runSettings) {
 	if m.Cassette == plan.CassetteReplay {
 		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", runview.ReplayNote)
 	}
-	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.ManifestSHA256())
+	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.State().ManifestSHA256)
 	if !s.plan.Rehearsal && !s.resumed { // else nothing can be done about it
 		fmt.Fprintf(a.stderr, "gaia: %s\n", view.Line(runview.Tools(m)))
 	}
@@ -246,7 +247,7 @@ func (a *app) resume(ctx context.Context, dir string, s *runSettings) error {
 			return nil, a.badCache(cache, exit.Incomplete, "fix that, then: "+s.resumeCommand(dir))
 		case errors.As(err, &other):
 			return nil, fail(exit.Failure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
-		case errors.Is(err, trajectory.ErrNotRecorded), err != nil && classify(err).Code == exit.Failure && !errors.Is(err, run.ErrBusy) && !errors.Is(err, run.ErrComplete):
+		case errors.Is(err, trajectory.ErrNotRecorded), err != nil && classify(err).Code == exit.Failure && !errors.Is(err, runfiles.ErrBusy) && !errors.Is(err, run.ErrComplete):
 			return nil, unfinished(err, s.resumeCommand(dir))
 		}
 		return r, err
@@ -461,7 +462,7 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress
 
 // unfinished is the failure of a run that can be resumed.
 func unfinished(err error, resume string) error {
-	if errors.Is(err, run.ErrUnmarked) {
+	if errors.Is(err, runfiles.ErrUnmarked) {
 		return fail(exit.Incomplete, err, "make room or repair the disk, then: "+resume)
 	}
 	if errors.Is(err, trajectory.ErrNotRecorded) {

@@ -184,7 +184,7 @@ func CompareQuestions(source string, set loader.Set, of *rundir.Run) error {
 // PrivateFault says which file holds the gold answers that an audit was given.
 func PrivateFault(err error) error {
 	if errors.Is(err, audit.ErrGold) {
-		return trajectory.Faultf(PrivateFile, "%v", err)
+		return trajectory.Faultf(rundir.PrivateFile, "%v", err)
 	}
 	return err
 }

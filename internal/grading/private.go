@@ -12,12 +12,9 @@ import (
 	"sync"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
-
-// PrivateFile is the file of a run directory that holds gold answers and verdicts. It
-// is never packaged.
-const PrivateFile = "judgments.jsonl"
 
 // Salts are the first line of the private file: the salt of the gold commitment, and
 // the secret that the salts of the tasks are made with.
@@ -59,17 +56,17 @@ type PrivateVerdict struct {
 // salts. A finished run has all of them. The error matches fs.ErrNotExist if there is
 // no such file.
 func ReadPrivate(dir string) (answers map[string]string, salts Salts, err error) {
-	path := filepath.Join(dir, PrivateFile)
+	path := filepath.Join(dir, rundir.PrivateFile)
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() { // opening a pipe would never return, and a link could lead out of the run
-		return nil, salts, trajectory.Faultf(PrivateFile, "is not a regular file")
+		return nil, salts, trajectory.Faultf(rundir.PrivateFile, "is not a regular file")
 	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, salts, fmt.Errorf("reading %s, without whose salts answers and questions cannot be compared with the plan: %w", PrivateFile, err)
+		return nil, salts, fmt.Errorf("reading %s, without whose salts answers and questions cannot be compared with the plan: %w", rundir.PrivateFile, err)
 	}
 	if err != nil {
-		return nil, salts, fmt.Errorf("reading %s: %w", PrivateFile, err)
+		return nil, salts, fmt.Errorf("reading %s: %w", rundir.PrivateFile, err)
 	}
 	lines := bytes.Split(data, []byte("\n"))
 	if len(lines) == 1 {
@@ -84,7 +81,7 @@ func ReadPrivate(dir string) (answers map[string]string, salts Salts, err error)
 			answers[v.TaskID] = v.Gold
 		}
 		if err != nil {
-			return nil, Salts{}, &trajectory.Fault{File: PrivateFile, Line: int64(i + 1), Reason: "is not what a run writes there"}
+			return nil, Salts{}, &trajectory.Fault{File: rundir.PrivateFile, Line: int64(i + 1), Reason: "is not what a run writes there"}
 		}
 	}
 	return answers, salts, nil
@@ -138,7 +135,7 @@ func (p *Private) Append(v PrivateVerdict) error {
 			err = p.File.Sync()
 		}
 		if err != nil {
-			p.failed = fmt.Errorf("writing %s: %w", PrivateFile, err)
+			p.failed = fmt.Errorf("writing %s: %w", rundir.PrivateFile, err)
 		}
 	}
 	mine.done, mine.err = true, p.failed

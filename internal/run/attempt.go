@@ -30,7 +30,11 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	m := r.fold.Manifest
 	r.mu.Lock()
 	number, spent, tokens := len(t.Attempts)+1, tools.Spent{}, int64(0)
-	for _, a := range inItsPlace(t) {
+	for _, a := range t.Attempts { // what failed since the last attempt that did not: this one has the budgets of those
+		if a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
+			spent, tokens = tools.Spent{}, 0
+			continue
+		}
 		spent.Calls += a.ToolCalls
 		spent.CostMicroUSD += a.KnownMicroUSD
 		tokens += a.Tokens.In + a.Tokens.Out
@@ -73,12 +77,19 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	if errors.Is(err, trajectory.ErrNotRecorded) || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	ended := trajectory.AttemptEnded{Reason: answer.Reason, Workspace: r.changed(rec, workspace)}
+	ended := trajectory.AttemptEnded{Reason: answer.Reason}
+	if workspace != nil && r.gate.Writes() {
+		if change, err := workspace.Change(rec); err == nil {
+			ended.Workspace = change
+		} else { // the answer counts all the same
+			r.warn(fmt.Errorf("comparing the workspace of task %q with its start: %w", task.ID, err))
+		}
+	}
 	if err != nil {
 		return r.failed(rec, ended, err)
 	}
 	r.mu.Lock()
-	r.outage.reset()
+	r.outage.unreachable = nil // the endpoint is there
 	r.mu.Unlock()
 	if !answer.Found {
 		ended.Outcome = trajectory.NoAnswer
@@ -92,20 +103,6 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 		return r.failed(rec, trajectory.AttemptEnded{Workspace: ended.Workspace}, err)
 	}
 	return err
-}
-
-// changed returns what an attempt has made of its workspace, nil where no tool can
-// change one, or where that cannot be told: the answer counts all the same.
-func (r *Run) changed(rec *trajectory.Attempt, workspace *tools.Workspace) *trajectory.WorkspaceChange {
-	if workspace == nil || !r.gate.Writes() {
-		return nil
-	}
-	change, err := workspace.Change(rec)
-	if err != nil {
-		r.warn(fmt.Errorf("comparing the workspace of task %q with its start: %w", rec.TaskID, err))
-		return nil
-	}
-	return change
 }
 
 // onePicture is held while a picture is prepared, since a large one takes much memory.
@@ -132,18 +129,6 @@ func (r *Run) question(task loader.Task, workspace *tools.Workspace) (agent.Ques
 		q.Picture = picture
 	}
 	return q, nil
-}
-
-// inItsPlace returns the attempts at a task that failed since the last one
-// that did not: the next one is made in their place and has their budgets.
-func inItsPlace(t *rundir.Task) []*rundir.Attempt {
-	from := 0
-	for i, a := range t.Attempts {
-		if a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
-			from = i + 1
-		}
-	}
-	return t.Attempts[from:]
 }
 
 // failed ends an attempt whose model or tools failed. A failure that every

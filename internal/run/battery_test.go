@@ -250,8 +250,8 @@ func TestBatteryOnResume(t *testing.T) {
 	}
 }
 
-// TestBatteryOfAnOldPlan: a plan that is older than batteries is kept to.
-func TestBatteryOfAnOldPlan(t *testing.T) {
+// TestPlanWithoutSelfTest: a judge whose plan has no self-test is asked without one, and the run cannot be resumed.
+func TestPlanWithoutSelfTest(t *testing.T) {
 	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
 	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
@@ -259,8 +259,8 @@ func TestBatteryOfAnOldPlan(t *testing.T) {
 	}
 	defer r.Close()
 	r.fold.Manifest.Judge.Battery = ""
-	if err := r.samePlan(c.plan, r.fold.Manifest); err != nil {
-		t.Error(err)
+	if err := r.samePlan(c.plan, r.fold.Manifest); err == nil {
+		t.Error("the plan is the same")
 	}
 	answer := "a sentence that is not the answer"
 	item := judge.Item{TaskID: r.fold.Tasks[0].Plan.TaskID, Question: "Why?", Gold: "because", Answer: &answer}

@@ -34,7 +34,7 @@ func BenchmarkResume(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		info, err := again.journal.Stat()
+		info, err := again.files.Journal.Stat()
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func BenchmarkVerifyRun(b *testing.B) {
 	}
 	defer r.Close()
 	fill(b, r, 100_000)
-	info, err := r.journal.Stat()
+	info, err := r.files.Journal.Stat()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/tools"
@@ -26,22 +27,22 @@ type Run struct {
 	Dir string
 
 	env     Env
-	files                     // of the directory
-	gate    *tools.Gate       //
-	log     *trajectory.Log   // of the journal
-	secrets secrets           // what the agent must not see
-	swept   *judgecache.Sweep // of the verdicts, before the run began or went on; nil: there are none
+	files   *runfiles.Dir
+	gate    *tools.Gate
+	log     *trajectory.Log // of the journal
+	secrets secrets
+	swept   *judgecache.Sweep // of the judge cache, before the run began or was resumed; nil: the run uses none
 	money   *budget.Budget    // nil: no limit, or the run does not execute
-	grader  *grading.Grader   //
-	tasks   taskLimiter       //
-	unfit   unfitWatch        // follows the journal of a run that is to be submitted
-	state                     // of what the journal says
+	grader  *grading.Grader
+	unfit   unfitWatch
+	state
 }
 
-// secrets are gold answers and what is made of them: nothing of it reaches the agent.
+// secrets are gold answers and what is computed from them. Nothing of it reaches the agent.
 type secrets struct {
 	gold     map[string]string
 	salts    grading.Salts
+	private  grading.Private
 	splitIDs *probe.IDs
 	answers  *probe.Answers // of the run's tasks; nil: they have no gold
 }
@@ -52,17 +53,18 @@ type state struct {
 	outage    outage
 	fold      *rundir.Fold
 	followed  int64 // events that fold has taken
-	unwritten error // why trajectories.jsonl is not whole; it can be rebuilt
+	unwritten error // why trajectories.jsonl is not complete; it can be rebuilt
 
+	work     string           // directory of the workspaces
 	approved []string         // tools that this process approves without asking
-	lost     *UnrecordedError // what ended the evidence, of a run that goes on without; else nil
-	asked    bool             // the models were asked before the tasks, in this process
+	unmarked error            // why the marker could not be written when recording failed
+	lost     *UnrecordedError // what ended the evidence of a run that continues without; else nil
+	asked    bool             // this process asked the models before the tasks
 }
 
-// Create makes the directory of a planned run under out. When it returns, the signed
-// manifest and run_started are durable and nothing has been asked of a model.
+// Create makes the directory of a planned run under out. When it returns, the signed manifest and run_started are
+// durable and no model was asked anything.
 func Create(out string, plan plan.Plan, e Env) (_ *Run, err error) {
-	e.Rand = &serial{r: e.Rand}
 	swept, err := e.sweep(plan)
 	if err != nil {
 		return nil, err
@@ -89,18 +91,14 @@ func Create(out string, plan plan.Plan, e Env) (_ *Run, err error) {
 	if err := e.commit(&m, salts); err != nil {
 		return nil, err
 	}
-	aside := filepath.Join(out, ".new-"+m.RunID)
-	if err := os.Mkdir(aside, 0o755); err != nil {
-		return nil, fmt.Errorf("making the run directory: %w", err)
-	}
-	r := &Run{Dir: aside, env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}}
+	r := &Run{Dir: filepath.Join(out, ".new-"+m.RunID), env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}}
 	defer func() {
 		if err != nil {
 			r.Close()
 			os.RemoveAll(r.Dir)
 		}
 	}()
-	manifest, err := r.writeFirst(m)
+	manifest, err := r.createFiles(m)
 	if err != nil {
 		return nil, err
 	}
@@ -121,15 +119,15 @@ func Create(out string, plan plan.Plan, e Env) (_ *Run, err error) {
 		return nil, err
 	}
 	place := filepath.Join(out, m.RunID)
-	if err := os.Rename(aside, place); err != nil {
+	if err := os.Rename(r.Dir, place); err != nil {
 		return nil, fmt.Errorf("putting the run directory in its place: %w", err)
 	}
-	r.Dir, r.work = place, filepath.Join(place, workDir)
+	r.Dir, r.files.Path, r.work = place, place, filepath.Join(place, runfiles.WorkDir)
 	return r, durable.SyncDir(out)
 }
 
-// writeFirst fills a new directory up to the first event and returns the manifest.
-func (r *Run) writeFirst(m plan.Plan) ([]byte, error) {
+// createFiles creates the directory up to its first event and returns the manifest.
+func (r *Run) createFiles(m plan.Plan) ([]byte, error) {
 	manifest, err := m.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("encoding the manifest: %w", err)
@@ -142,26 +140,18 @@ func (r *Run) writeFirst(m plan.Plan) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range []struct {
-		name string
-		data []byte
-	}{
-		{plan.ManifestFile, manifest}, {plan.EnvelopeFile, envelope}, {plan.ConstitutionFile, policy.Constitution(m.Policy)},
-		{rundir.MarkerFile, markerText(rundir.MarkerOpen)}, {grading.PrivateFile, append(private, '\n')},
-		{trajectory.JournalFile, nil}, {rundir.TrajectoriesFile, nil},
-	} {
-		if err := writeNew(filepath.Join(r.Dir, f.name), f.data); err != nil {
-			return nil, fmt.Errorf("writing %s: %w", f.name, err)
-		}
-	}
-	return manifest, os.Mkdir(filepath.Join(r.Dir, workDir), 0o700) // no one else is to run what code leaves there
+	r.files, err = runfiles.Create(r.Dir, append(private, '\n'), runfiles.File{Name: plan.ManifestFile, Data: manifest},
+		runfiles.File{Name: plan.EnvelopeFile, Data: envelope},
+		runfiles.File{Name: plan.ConstitutionFile, Data: policy.Constitution(m.Policy)})
+	return manifest, err
 }
 
-// open takes the lock and opens the files that grow; the journal goes on at end.
+// open locks the run and opens the files that grow; the journal continues at end.
 func (r *Run) open(end trajectory.End) (err error) {
-	if err := r.openFiles(r.Dir); err != nil {
+	if err := r.files.Open(); err != nil {
 		return err
 	}
+	r.secrets.private.File = r.files.Private
 	m := r.fold.Manifest
 	if r.gate, err = r.env.newGate(m, func() *budget.Budget { return r.money }); err != nil {
 		return err
@@ -176,13 +166,21 @@ func (r *Run) open(end trajectory.End) (err error) {
 	if found := r.Unfit(); found != nil { // before the run was interrupted
 		r.reportUnfit(found)
 	}
-	r.followed, r.work = end.Events, filepath.Join(r.Dir, workDir)
-	c := trajectory.LogConfig{RunID: m.RunID, Now: r.env.Now, Mono: r.env.Mono, Rand: r.env.Rand, Recorded: r.recorded, Failed: r.notRecorded}
-	if m.Evidence == plan.EvidenceBodies {
-		c.Bodies = r.keepBodies
+	r.followed, r.work = end.Events, filepath.Join(r.Dir, runfiles.WorkDir)
+	c := r.logConfig()
+	c.Failed = func(err error) { // at once: the run is not submittable, for good
+		r.warn(fmt.Errorf("%w; the run is not submittable any longer", err))
+		r.unmarked = r.files.Mark(err.Error())
 	}
-	r.log, err = trajectory.NewLog(dataSync{r.journal}, end, c)
+	if m.Evidence == plan.EvidenceBodies {
+		c.Bodies = func(bodies []trajectory.Body) error { return r.files.KeepBodies(bodies) }
+	}
+	r.log, err = trajectory.NewLog(runfiles.DataSync{File: r.files.Journal}, end, c)
 	return err
+}
+
+func (r *Run) logConfig() trajectory.LogConfig {
+	return trajectory.LogConfig{RunID: r.fold.Manifest.RunID, Now: r.env.Now, Mono: r.env.Mono, Rand: r.env.Rand, Recorded: r.recorded}
 }
 
 // recorded follows the journal: the log calls it with each durable event, in order.
@@ -206,33 +204,24 @@ func (r *Run) recorded(e trajectory.Event, line []byte) error {
 	return nil
 }
 
-// ended appends an attempt's record. It is derived from the journal and can be
-// rebuilt: nothing waits for the disk, and a failure does not make the evidence
-// incomplete. It keeps the run from being closed until a resume rebuilds it.
+// ended appends the record of an attempt. It can be derived again from the journal, so nothing waits for the disk and a
+// failure leaves the evidence complete. After a failure the run cannot be closed until resume rebuilds the file.
 func (r *Run) ended(t rundir.Trajectory) error {
 	if r.unwritten != nil || r.lost != nil {
 		return nil
 	}
 	line, err := t.Encode()
 	if err == nil {
-		_, err = r.trajectories.Write(line)
+		_, err = r.files.Trajectories.Write(line)
 	}
 	r.unwritten = err
 	return nil
 }
 
-// notRecorded marks the run at once when its log fails: it is not submittable, for
-// good.
-func (r *Run) notRecorded(err error) {
-	r.warn(fmt.Errorf("%w; the run is not submittable any longer", err))
-	r.unmarked = r.mark(r.Dir, err.Error())
-}
-
 // maxBad bounds the entries that one event names.
 const maxBad = 100
 
-// sweepEvents records what the sweep of the judge cache found, also that it found
-// nothing.
+// sweepEvents records what the sweep of the judge cache found, also if it found nothing.
 func (r *Run) sweepEvents() []trajectory.Draft {
 	if r.swept == nil {
 		return nil
@@ -248,16 +237,19 @@ func badEntries(kind string, checked int, bad []judgecache.Bad) trajectory.Secur
 	return e
 }
 
-// ManifestSHA256 returns the digest to publish: it fixes the plan before the outcome
-// is known.
-func (r *Run) ManifestSHA256() string { return r.fold.ManifestSHA256 }
-
-// State returns the run as its events give it, for showing one that cannot be read
-// back because its evidence is not whole.
+// State returns the run as its events give it. A run whose evidence is not complete cannot be read back from disk.
 func (r *Run) State() *rundir.Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &rundir.Run{Fold: r.fold, End: r.log.End(), Marked: r.fold.Unrecorded}
+}
+
+// Close closes the files and unlocks the run.
+func (r *Run) Close() error {
+	if r.files == nil {
+		return nil
+	}
+	return r.files.Close()
 }
 
 func (r *Run) warn(err error) {

@@ -1,16 +1,13 @@
-// Package run takes a plan to its end: it makes the run directory, solves the
-// tasks, grades the answers, seals and signs, and goes on after an interruption.
+// Package run executes a plan: it creates the run directory, solves the tasks, grades the answers, seals and signs, and
+// resumes a run after an interruption.
 //
-// It is the one place where a task's question and its gold answer are both at hand,
-// and it parts them at once: the agent gets an agent.Question, the judge gets the
-// gold. Everything that happens is an event in the journal before it has an effect.
-// The state of the run is what internal/ledger folds from those events, also while
-// they are being written, so a resumed run knows exactly what a verifier would.
+// It is the only place that holds a task's question and its gold answer, and it separates them at once: the agent gets
+// an agent.Question, the judge gets the gold. Every step is an event in the journal before it has an effect. The state
+// of the run is what [rundir.Fold] computes from those events, so a resumed run knows exactly what a verifier knows.
 //
-// A directory runs/<id> appears by rename with its manifest signed and run_started
-// durable (unfinished ones are runs/.new-*). TestResume, and TestKill in cmd/gaia,
-// show that what was acknowledged is kept and that a committed answer is never
-// replaced.
+// A directory runs/<id> appears by rename, with a signed manifest and a durable run_started; unfinished ones are
+// runs/.new-*. TestResume, and TestKill in cmd/gaia, show that acknowledged events are kept and that a committed answer
+// is never replaced.
 package run
 
 import (
@@ -21,7 +18,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gaia-harness/gaia/agent"
@@ -243,16 +239,3 @@ func firstTokens(t loader.Task, specs []tools.Spec) int64 {
 // since the goroutine that syncs the journal keeps its place among them while it waits
 // for the disk.
 func Procs() int { return runtime.GOMAXPROCS(0) + 1 }
-
-// serial lets one goroutine at a time read, which sources of randomness need not
-// allow by themselves.
-type serial struct {
-	mu sync.Mutex
-	r  io.Reader
-}
-
-func (s *serial) Read(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.r.Read(b)
-}

@@ -1,13 +1,13 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -37,10 +37,17 @@ func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 		// A call whose cost is unknown counts as the most expensive that is known, and as no less than a whole completion.
 		r.money.Spend(r.fold.Spent(r.money.Bound(m.Model.Name, 0, int64(m.Model.MaxTokens))))
 		r.grader.Budget = r.money
-		for _, phase := range []func(context.Context, <-chan struct{}) error{r.preflight, r.solve, r.grade, r.complete} {
-			if err := phase(ctx, drain); err != nil {
-				return err
-			}
+		if err := r.preflight(ctx, drain); err != nil {
+			return err
+		}
+		if err := r.solve(ctx, drain); err != nil {
+			return err
+		}
+		if err := r.each(ctx, nil, r.gradeTask); err != nil { // all tasks had their attempts: drain leaves none out now
+			return err
+		}
+		if err := r.complete(); err != nil {
+			return err
 		}
 		return r.seal()
 	}
@@ -79,9 +86,10 @@ var errLeftOut = errors.New(prompt.RunMoneySpent + ", or not enough for another 
 // it is solved. Where the run turns out unfit to be submitted and is to stop then, the
 // error is an *UnfitError.
 func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
-	solving, release := r.unfit.context(ctx)
-	defer release()
-	if unfit := r.unfit.stopped.Load(); unfit != nil { // before there was anything to stop
+	solving, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.unfit.stop.Store(&stop)
+	if unfit := r.stopsUnfit(); unfit != nil { // before there was anything to stop
 		return unfit
 	}
 	var leftOut sync.Once
@@ -114,7 +122,7 @@ func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 		if errors.Is(err, ErrDrained) && r.allSettled() {
 			drain, err = nil, nil // it came too late to leave a task out
 		}
-		if unfit := r.unfit.stopped.Load(); err != nil && ctx.Err() == nil && unfit != nil && !errors.Is(err, trajectory.ErrNotRecorded) {
+		if unfit := r.stopsUnfit(); err != nil && ctx.Err() == nil && unfit != nil && !errors.Is(err, trajectory.ErrNotRecorded) {
 			return unfit
 		}
 		if err != nil {
@@ -149,13 +157,13 @@ func (r *Run) allSettled() bool {
 // more, lets those under way finish, and returns ErrDrained.
 func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.Context, *rundir.Task) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	r.tasks.follow(r)
+	tasks := r.limitTasks()
 	for _, t := range r.fold.Tasks {
-		if isClosed(drain) || r.tasks.enter(groupCtx) != nil {
+		if isClosed(drain) || tasks.enter(groupCtx) != nil {
 			break
 		}
 		group.Go(func() error {
-			defer r.tasks.leave()
+			defer tasks.leave()
 			if isClosed(drain) { // while it waited for its turn
 				return nil
 			}
@@ -183,83 +191,70 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// tasksPerRequest is how many tasks are under way for each request that the endpoint
-// is sent at once: while some wait for their tools, others ask.
+// tasksPerRequest is how many tasks are under way for each request that the endpoint is sent at once: while some wait
+// for their tools, others ask.
 const tasksPerRequest = 2
 
-// taskLimiter bounds how many tasks are under way: a fixed number, or so many as the
-// limit of requests allows at the moment.
-type taskLimiter struct {
-	fixed    int // 0: by requests
-	requests atomic.Int64
-
-	mu       sync.Mutex
-	underWay int
-	change   chan struct{} // closed when there may be room
-}
-
-// follow begins to record the changes of the limit of requests, each before it has an
-// effect on the tasks.
-func (l *taskLimiter) follow(r *Run) {
-	l.mu.Lock()
-	l.fixed, l.change = r.env.Concurrency, make(chan struct{})
-	if l.fixed == 0 && r.env.Limiter == nil {
-		l.fixed = 1
-	}
-	l.mu.Unlock()
-	l.requests.Store(int64(r.env.Limiter.Limit()))
+// limitTasks returns the limiter of the run: a fixed number of tasks, or else so many as the limit of requests allows at
+// the moment. Each change of that limit is recorded before it has an effect on the tasks.
+func (r *Run) limitTasks() *taskLimiter {
+	l := newTaskLimiter(cmp.Or(r.env.Concurrency, tasksPerRequest*r.env.Limiter.Limit()))
 	r.env.Limiter.Follow(func(c llm.LimitChange) {
-		l.requests.Store(int64(c.To)) // in effect as soon as this is reported
 		// A failure stays in the log: nothing is sent after it.
 		_, _ = r.log.Enqueue(trajectory.Draft{Payload: trajectory.LimitChanged{From: c.From, Origin: r.fold.Manifest.Model.Origin, Reason: c.Reason, To: c.To}})
-		l.wake()
+		if r.env.Concurrency == 0 {
+			l.allow(tasksPerRequest * c.To)
+		}
 	})
+	return l
 }
 
-// enter waits for room, or for the context to end.
+// taskLimiter bounds how many tasks are under way.
+type taskLimiter struct {
+	mu             sync.Mutex
+	room           *sync.Cond // with mu: there may be room
+	most, underWay int
+}
+
+func newTaskLimiter(most int) *taskLimiter {
+	l := &taskLimiter{most: max(most, 1)}
+	l.room = sync.NewCond(&l.mu)
+	return l
+}
+
+// allow changes how many tasks may be under way.
+func (l *taskLimiter) allow(most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most = max(most, 1)
+	l.room.Broadcast()
+}
+
+// enter waits for room. Its error is that of the context.
 func (l *taskLimiter) enter(ctx context.Context) error {
-	for {
+	defer context.AfterFunc(ctx, func() {
 		l.mu.Lock()
-		allowed := l.fixed
-		if allowed == 0 {
-			allowed = tasksPerRequest * int(l.requests.Load())
-		}
-		if l.underWay < max(allowed, 1) {
-			l.underWay++
-			l.mu.Unlock()
-			return nil
-		}
-		wait := l.change
-		l.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		defer l.mu.Unlock()
+		l.room.Broadcast()
+	})()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for ctx.Err() == nil && l.underWay >= l.most {
+		l.room.Wait()
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.underWay++
+	return nil
 }
 
 func (l *taskLimiter) leave() {
 	l.mu.Lock()
-	l.underWay--
-	l.mu.Unlock()
-	l.wake()
-}
-
-// wake makes those who wait look again.
-func (l *taskLimiter) wake() {
-	l.mu.Lock()
 	defer l.mu.Unlock()
-	close(l.change)
-	l.change = make(chan struct{})
+	l.underWay--
+	l.room.Broadcast()
 }
-
-// The files of a run that came to its end without evidence. They have the forms of
-// results.jsonl and summary.json, and say what they are.
-const (
-	UnrecordedResults = "results.unrecorded.jsonl"
-	UnrecordedSummary = "summary.unrecorded.json"
-)
 
 // UnrecordedError means that a run came to its end, but that its evidence ends after
 // Events events: the answers and scores that follow rest on nothing.
@@ -293,9 +288,7 @@ func (r *Run) withoutEvidence(phases func() error, cause error) error {
 	defer os.RemoveAll(work)
 	r.lost = &UnrecordedError{end.Events, cause}
 	r.work, r.swept, r.fold.Unrecorded, r.grader.KeepNone = work, nil, cause.Error(), true
-	r.log, err = trajectory.NewLog(discard{}, end, trajectory.LogConfig{
-		RunID: r.fold.Manifest.RunID, Now: r.env.Now, Mono: r.env.Mono, Rand: r.env.Rand, Recorded: r.recorded,
-	})
+	r.log, err = trajectory.NewLog(discard{}, end, r.logConfig())
 	if err == nil && r.fold.Completed == nil {
 		err = r.goOn(end, nil, cause.Error())
 	}

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
-	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -33,12 +31,6 @@ func (r *Run) newGrader(m plan.Plan) *grading.Grader {
 		Reject: func(bad judgecache.Bad) error {
 			return record(badEntries(trajectory.JudgeCacheRead, 1, []judgecache.Bad{bad}))
 		}}
-}
-
-// grade grades and seals what is not sealed yet. All tasks have had their attempts: to
-// be asked to stop now leaves none out.
-func (r *Run) grade(ctx context.Context, _ <-chan struct{}) error {
-	return r.each(ctx, nil, r.gradeTask)
 }
 
 // gradeTask judges every answer that a task's attempts committed, in their order, if
@@ -110,23 +102,23 @@ func (r *Run) keepPrivate(t *rundir.Task, v grading.PrivateVerdict) error {
 		return nil
 	}
 	v.Gold, v.Rehearsal, v.TaskID = r.secrets.gold[t.Plan.TaskID], r.fold.Manifest.Rehearsal, t.Plan.TaskID
-	return r.private.Append(v)
+	return r.secrets.private.Append(v)
 }
 
 // complete records the end.
-func (r *Run) complete(context.Context, <-chan struct{}) error {
+func (r *Run) complete() error {
 	r.mu.Lock()
 	done, all := r.fold.RunCompleted()
 	r.mu.Unlock()
 	if !all {
-		return fmt.Errorf("the run cannot be closed: a task is not sealed")
+		return errors.New("the run cannot be closed: a task is not sealed")
 	}
 	_, err := r.log.Append(trajectory.Draft{Payload: done})
 	return err
 }
 
-// seal writes what derives from a completed journal, signs the tree head, and
-// takes the marker away if recording never failed.
+// seal writes what derives from a completed journal, signs the tree head, and removes the marker if recording never
+// failed.
 func (r *Run) seal() error {
 	if r.lost == nil && r.unwritten != nil {
 		return fmt.Errorf("writing %s: %w", rundir.TrajectoriesFile, r.unwritten)
@@ -140,9 +132,9 @@ func (r *Run) seal() error {
 		return err
 	}
 	if r.lost != nil {
-		for name, data := range map[string][]byte{UnrecordedResults: results, UnrecordedSummary: summary} {
-			if err := r.writeFile(name, data); err != nil { // the disk may be the reason; the results are still printed
-				r.warn(fmt.Errorf("writing %s: %w", name, err))
+		for name, data := range map[string][]byte{runfiles.UnrecordedResults: results, runfiles.UnrecordedSummary: summary} {
+			if err := r.files.Write(name, data); err != nil { // the disk may be the reason; the results are still printed
+				r.warn(err)
 			}
 		}
 		return nil
@@ -155,28 +147,6 @@ func (r *Run) seal() error {
 	if err != nil {
 		return fmt.Errorf("signing the checkpoint: %w", err)
 	}
-	for _, f := range []*os.File{r.trajectories, r.private.File} {
-		if err := f.Sync(); err != nil {
-			return err
-		}
-	}
-	for _, f := range []struct {
-		name string
-		data []byte
-	}{{rundir.ResultsFile, results}, {rundir.SummaryFile, summary}, {trajectory.CheckpointFile, note}} {
-		if err := r.writeFile(f.name, f.data); err != nil {
-			return fmt.Errorf("writing %s: %w", f.name, err)
-		}
-	}
-	if err := durable.SyncDir(r.Dir); err != nil {
-		return err
-	}
-	marked, err := rundir.ReadMarker(os.DirFS(r.Dir))
-	if err != nil || marked != "" {
-		return err
-	}
-	if err := os.Remove(filepath.Join(r.Dir, rundir.MarkerFile)); err != nil {
-		return err
-	}
-	return durable.SyncDir(r.Dir)
+	return r.files.Seal(runfiles.File{Name: rundir.ResultsFile, Data: results},
+		runfiles.File{Name: rundir.SummaryFile, Data: summary}, runfiles.File{Name: trajectory.CheckpointFile, Data: note})
 }

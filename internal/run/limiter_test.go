@@ -10,11 +10,10 @@ import (
 func TestTaskLimiter(t *testing.T) {
 	var mu sync.Mutex
 	limit, inside, most := 2, 0, 0
-	l := &taskLimiter{fixed: limit, change: make(chan struct{})}
+	l := newTaskLimiter(limit)
 	allow := func(n int) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		limit, l.fixed = n, n
+		limit = n
+		l.allow(n)
 	}
 	var all sync.WaitGroup
 	for i := range 60 {
@@ -31,7 +30,6 @@ func TestTaskLimiter(t *testing.T) {
 			allow(5)
 		}
 		mu.Unlock()
-		l.wake()
 		all.Go(func() {
 			time.Sleep(time.Millisecond)
 			mu.Lock()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
@@ -29,7 +30,7 @@ func TestReadPrivate(t *testing.T) {
 	if err != nil || commitment != verified(t, r.Dir).Manifest.GoldCommitment {
 		t.Errorf("commitment %s, %v", commitment, err)
 	}
-	path := filepath.Join(r.Dir, grading.PrivateFile)
+	path := filepath.Join(r.Dir, rundir.PrivateFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,7 @@ func TestReadPrivate(t *testing.T) {
 			t.Fatal(err)
 		}
 		var fault *trajectory.Fault
-		if _, _, err := grading.ReadPrivate(r.Dir); !errors.As(err, &fault) || fault.File != grading.PrivateFile {
+		if _, _, err := grading.ReadPrivate(r.Dir); !errors.As(err, &fault) || fault.File != rundir.PrivateFile {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/tools/web"
@@ -224,7 +225,7 @@ func absent(t *testing.T, dir, secret string) {
 	}
 	files := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && d.Name() == workDir {
+		if err != nil || d.IsDir() && d.Name() == runfiles.WorkDir {
 			return cmp.Or(err, fs.SkipDir)
 		}
 		if d.IsDir() {

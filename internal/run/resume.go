@@ -2,27 +2,21 @@ package run
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/renameio/v2"
 )
 
-// PlanError means that what a run would be resumed with is not what it
-// planned.
+// PlanError means that a run would be resumed with another plan than its own.
 type PlanError struct{ Differences []string }
 
 func (e *PlanError) Error() string {
@@ -32,40 +26,27 @@ func (e *PlanError) Error() string {
 // ErrComplete means that there is nothing left to do in a run.
 var ErrComplete = errors.New("the run is complete")
 
-// Resume takes up an interrupted run. Its evidence must verify, and plan must be its
-// own plan again. An unfinished last line is kept aside and cut; attempts without an
-// answer are ended as errors, those with one as answered.
+// Resume continues an interrupted run. Its evidence must verify, and plan must be its own plan again. It keeps an
+// unfinished last line of the journal aside and cuts it, and ends open attempts: those without an answer as errors,
+// those with one as answered.
 func Resume(dir string, plan plan.Plan, e Env) (_ *Run, err error) {
-	e.Rand = &serial{r: e.Rand}
 	r := &Run{Dir: dir, env: e, secrets: secrets{gold: e.Gold.Map()}}
+	if r.files, err = runfiles.Lock(dir); err != nil {
+		return nil, err
+	}
+	var records *renameio.PendingFile
 	defer func() {
 		if err != nil {
 			r.Close()
 		}
-	}()
-	if err := regular(dir, lockFile, grading.PrivateFile); err != nil {
-		return nil, err
-	}
-	journal, _, err := rundir.OpenFile(os.DirFS(dir), trajectory.JournalFile, rundir.MaxFile) // before it is locked: a pipe would be waited for
-	if err != nil {
-		return nil, err
-	}
-	journal.Close()
-	if err := r.takeLocks(dir); err != nil {
-		return nil, err
-	}
-	if err := r.removeStrays(); err != nil {
-		return nil, err
-	}
-	found, records, err := r.rebuild()
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
 		if records != nil {
 			records.Cleanup()
 		}
 	}()
+	found, records, err := r.rebuild()
+	if err != nil {
+		return nil, err
+	}
 	if found.Complete {
 		return nil, ErrComplete
 	}
@@ -75,29 +56,29 @@ func Resume(dir string, plan plan.Plan, e Env) (_ *Run, err error) {
 	if r.swept, err = r.env.sweep(plan); err != nil {
 		return nil, err
 	}
-	if err := r.repairHelpers(); err != nil {
+	if err := r.files.Repair(); err != nil {
 		return nil, err
 	}
 	marked, err := rundir.ReadMarker(os.DirFS(dir))
 	if err != nil {
 		return nil, err
 	}
-	var torn *trajectory.Torn
-	closing, err := r.closing()
+	closing, err := r.files.Closing()
 	if err != nil {
 		return nil, err
 	}
+	var torn *trajectory.Torn
 	if found.Completed != nil && marked != "" && found.NotRecorded == "" && !closing {
-		// It was written and not synced: no one was told that the run was complete,
-		// and it does not say that recording had failed.
-		if torn, err = r.cutLast(); err != nil {
+		// run_completed was written and not synced: it was never acknowledged, and it does not record that recording had
+		// failed.
+		if torn, err = r.files.CutLast(); err != nil {
 			return nil, err
 		}
 		records.Cleanup()
 		if found, records, err = r.rebuild(); err != nil {
 			return nil, err
 		}
-	} else if torn, err = r.cutTail(found.Torn); err != nil {
+	} else if torn, err = r.files.CutTail(found.Torn); err != nil {
 		return nil, err
 	}
 	if err := records.CloseAtomicallyReplace(); err != nil {
@@ -120,19 +101,16 @@ func Resume(dir string, plan plan.Plan, e Env) (_ *Run, err error) {
 	return r, nil
 }
 
-// samePlan compares the plan that the run would have here with the recorded one. The
-// program may be another version; that is recorded, not refused.
+// samePlan compares the plan that the run would have here with the recorded one. The program may be another version:
+// that is recorded and not refused.
 func (r *Run) samePlan(given, old plan.Plan) error {
 	now, err := r.env.complete(given)
 	if err != nil {
 		return err
 	}
-	r.approved = now.Approved // each process has its own, and run_resumed says which
+	r.approved = now.Approved // each process has its own, and run_resumed records them
 	now.Approved, now.RunID, now.Created, now.Harness = old.Approved, old.RunID, old.Created, old.Harness
-	if old.Judge != nil && old.Judge.Battery == "" && now.Judge != nil { // the plan is older than self-tests
-		now.Judge.Battery, now.Judge.Endpoint = "", old.Judge.Endpoint
-	}
-	now.Splits, now.Tasks = knownThen(old.Splits, now.Splits), hashedThen(old.Tasks, now.Tasks)
+	now.Splits = knownThen(old.Splits, now.Splits)
 	if _, r.secrets.salts, err = grading.ReadPrivate(r.Dir); err != nil {
 		return err
 	}
@@ -146,8 +124,8 @@ func (r *Run) samePlan(given, old plan.Plan) error {
 	return err
 }
 
-// knownThen returns the splits that the plan knew of, as they are now where that is known: of the splits that are not run,
-// a hub may have given one then or now only.
+// knownThen returns the splits that the plan lists, as they are now where that is known. A hub may list a split that is
+// not run only then or only now.
 func knownThen(then, now []plan.SplitPlan) []plan.SplitPlan {
 	var out []plan.SplitPlan
 	for _, s := range then {
@@ -159,29 +137,15 @@ func knownThen(then, now []plan.SplitPlan) []plan.SplitPlan {
 	return out
 }
 
-// hashedThen returns the tasks of now without the digests of attachments that an
-// earlier version did not write into the plan.
-func hashedThen(then, now []plan.PlannedTask) []plan.PlannedTask {
-	if slices.ContainsFunc(then, func(t plan.PlannedTask) bool { return t.FileSHA256 != "" }) {
-		return now
-	}
-	now = slices.Clone(now)
-	for i := range now {
-		now[i].FileSHA256, now[i].FileBytes = "", 0
-	}
-	return now
-}
-
-// rebuild verifies the run and writes its records again beside the file, since
-// that may end early: the journal is read once. What speaks against submitting
-// the run is looked for on the way.
+// rebuild verifies the run and writes its records again beside the file, which may end early. It reads the journal once,
+// and looks on the way for what makes the run unfit to be submitted.
 func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
 	plan, _, _, err := rundir.ReadPlan(os.DirFS(r.Dir))
 	if err != nil {
 		return nil, nil, err
 	}
 	r.unfit.follow(plan, r.secrets.gold)
-	records, err := renameio.NewPendingFile(filepath.Join(r.Dir, rundir.TrajectoriesFile), renameio.WithPermissions(0o644), renameio.WithTempDir(r.Dir))
+	records, err := r.files.Rewrite()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -207,164 +171,7 @@ func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
 	return found, records, nil
 }
 
-// removeStrays removes what a killed process was about to put in its place, and the
-// copies of workspaces that it would have put back. The run is locked: no one else
-// writes here.
-func (r *Run) removeStrays() error {
-	for dir, ours := range map[string]func(string) bool{
-		r.Dir: isHidden,
-		filepath.Join(r.Dir, filepath.FromSlash(trajectory.BodiesDir)): func(name string) bool { return name[0] == '.' },
-		filepath.Join(r.Dir, workDir):                                  func(name string) bool { return strings.HasSuffix(name, tools.KeptSuffix) },
-	} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		for _, e := range entries {
-			if !ours(e.Name()) {
-				continue
-			}
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				return fmt.Errorf("removing what a killed process left: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
-// closing reports whether anything is there that is written once run_completed
-// is on disk.
-func (r *Run) closing() (bool, error) {
-	for _, name := range []string{rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile} {
-		if _, err := os.Lstat(filepath.Join(r.Dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return true, err
-		}
-	}
-	return false, nil
-}
-
-// cutTail keeps an unfinished last line aside, behind what was cut there
-// before, and cuts it from the journal.
-func (r *Run) cutTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
-	if tail == nil {
-		return r.cutBefore()
-	}
-	before, err := r.keptFrom(tail.Offset)
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.HasSuffix(before, tail.Bytes) { // else an earlier resume kept it and did not live to cut it
-		before = append(before, tail.Bytes...)
-	}
-	torn := newTorn(tail.Offset, before)
-	if err := r.writeFile(torn.File, before); err != nil {
-		return nil, fmt.Errorf("keeping the torn line aside: %w", err)
-	}
-	if err := durable.SyncDir(r.Dir); err != nil {
-		return nil, err
-	}
-	journal, err := os.OpenFile(filepath.Join(r.Dir, trajectory.JournalFile), os.O_WRONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer journal.Close()
-	if err := journal.Truncate(tail.Offset); err != nil {
-		return nil, fmt.Errorf("cutting the torn line: %w", err)
-	}
-	return torn, journal.Sync()
-}
-
-// cutLast keeps the journal's last line aside and cuts it.
-func (r *Run) cutLast() (*trajectory.Torn, error) {
-	journal, err := os.Open(filepath.Join(r.Dir, trajectory.JournalFile))
-	if err != nil {
-		return nil, err
-	}
-	defer journal.Close()
-	info, err := journal.Stat()
-	if err != nil {
-		return nil, err
-	}
-	// run_completed is short: a line of numbers
-	end := make([]byte, min(info.Size(), 1<<16))
-	if _, err := journal.ReadAt(end, info.Size()-int64(len(end))); err != nil {
-		return nil, err
-	}
-	last := end[bytes.LastIndexByte(end[:len(end)-1], '\n')+1:]
-	return r.cutTail(&trajectory.Tail{Offset: info.Size() - int64(len(last)), Bytes: last})
-}
-
-// cutBefore returns what an earlier resume cut and did not live to record: what
-// is kept aside from where the journal ends now.
-func (r *Run) cutBefore() (*trajectory.Torn, error) {
-	journal, err := os.Stat(filepath.Join(r.Dir, trajectory.JournalFile))
-	if err != nil {
-		return nil, err
-	}
-	kept, err := r.keptFrom(journal.Size())
-	if err != nil || kept == nil {
-		return nil, err
-	}
-	return newTorn(journal.Size(), kept), nil
-}
-
-func newTorn(offset int64, kept []byte) *trajectory.Torn {
-	return &trajectory.Torn{Bytes: int64(len(kept)), File: tornFile(offset), SHA256: canonical.Digest(kept)}
-}
-
-const tornPrefix = "torn-"
-
-func tornFile(offset int64) string { return fmt.Sprint(tornPrefix, offset) }
-
-// maxTorn bounds, in bytes, what is cut at one place: a line, and another for
-// each resume that was killed there.
-const maxTorn = 4 * trajectory.MaxLine
-
-// keptFrom returns all that was ever cut at an offset of the journal, nil if
-// nothing was: where one resume after another is killed it is more than a line.
-func (r *Run) keptFrom(offset int64) ([]byte, error) {
-	if err := regular(r.Dir, tornFile(offset)); err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(filepath.Join(r.Dir, tornFile(offset)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil && info.Size() > maxTorn {
-		err = trajectory.Faultf(tornFile(offset), "is larger than %d bytes", maxTorn)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(filepath.Join(r.Dir, tornFile(offset)))
-}
-
-// repairHelpers cuts a half-written line from the private file, and makes the
-// marker again if it is gone: no one knows then what it said.
-func (r *Run) repairHelpers() error {
-	path := filepath.Join(r.Dir, grading.PrivateFile)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := os.Truncate(path, int64(bytes.LastIndexByte(data, '\n')+1)); err != nil {
-		return fmt.Errorf("cutting a half-written line of %s: %w", grading.PrivateFile, err)
-	}
-	marker := filepath.Join(r.Dir, rundir.MarkerFile)
-	if _, err := os.Stat(marker); errors.Is(err, os.ErrNotExist) {
-		return writeNew(marker, markerText("the marker was missing when the run was resumed"))
-	}
-	if marked, err := rundir.ReadMarker(os.DirFS(r.Dir)); err != nil || marked != "" {
-		return err
-	}
-	if _, err := os.Lstat(filepath.Join(r.Dir, UnrecordedResults)); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return os.WriteFile(marker, markerText("the run had gone on without evidence, and its marker said nothing of it"), 0o644)
-}
-
-// goOn records that the run goes on, and what its marker says, and ends the
-// attempts that were cut off.
+// goOn records that the run continues, and the reason in its marker, and ends the attempts that were cut off.
 func (r *Run) goOn(end trajectory.End, torn *trajectory.Torn, marked string) error {
 	m := r.fold.Manifest
 	drafts := []trajectory.Draft{{Payload: trajectory.RunResumed{

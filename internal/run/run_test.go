@@ -23,6 +23,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/loader"
@@ -228,7 +229,7 @@ func TestNotRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.journal.Close(); err != nil {
+	if err := r.files.Journal.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
@@ -266,7 +267,7 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(r.Dir, c.plan, c.env); !errors.Is(err, ErrBusy) {
+	if _, err := Resume(r.Dir, c.plan, c.env); !errors.Is(err, runfiles.ErrBusy) {
 		t.Errorf("a second process got %v", err)
 	}
 	if err := r.Execute(context.Background(), drain); !errors.Is(err, ErrDrained) {
@@ -425,7 +426,7 @@ func TestLostHelpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	for _, name := range []string{lockFile, grading.PrivateFile, trajectory.JournalFile} {
+	for _, name := range []string{"lock", rundir.PrivateFile, trajectory.JournalFile} {
 		path := filepath.Join(r.Dir, name)
 		if err := os.Rename(path, path+".away"); err != nil {
 			t.Fatal(err)
@@ -452,16 +453,16 @@ func TestLostHelpers(t *testing.T) {
 	if err := os.Rename(journal+".away", journal); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Rename(filepath.Join(r.Dir, workDir), filepath.Join(r.Dir, "away")), os.Symlink(t.TempDir(), filepath.Join(r.Dir, workDir))); err != nil {
+	if err := errors.Join(os.Rename(filepath.Join(r.Dir, runfiles.WorkDir), filepath.Join(r.Dir, "away")), os.Symlink(t.TempDir(), filepath.Join(r.Dir, runfiles.WorkDir))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Resume(r.Dir, c.plan, c.env); err == nil || err.Error() != "work: is not a directory" {
 		t.Errorf("a link in place of the workspaces: %v", err)
 	}
-	if err := errors.Join(os.Remove(filepath.Join(r.Dir, workDir)), os.Rename(filepath.Join(r.Dir, "away"), filepath.Join(r.Dir, workDir))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(r.Dir, runfiles.WorkDir)), os.Rename(filepath.Join(r.Dir, "away"), filepath.Join(r.Dir, runfiles.WorkDir))); err != nil {
 		t.Fatal(err)
 	}
-	private := filepath.Join(r.Dir, grading.PrivateFile)
+	private := filepath.Join(r.Dir, rundir.PrivateFile)
 	if err := os.Rename(private, private+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -472,7 +473,7 @@ func TestLostHelpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	appendTo(t, private, []byte(`{"answer":"half a li`))
-	for _, name := range []string{workDir, rundir.MarkerFile} {
+	for _, name := range []string{runfiles.WorkDir, rundir.MarkerFile} {
 		if err := os.RemoveAll(filepath.Join(r.Dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -554,9 +555,9 @@ func TestNothingLeaks(t *testing.T) {
 			return err
 		}
 		redactions = redactions || bytes.Contains(data, []byte(trajectory.Redacted))
-		if d.Name() == grading.PrivateFile {
+		if d.Name() == rundir.PrivateFile {
 			if info, err := d.Info(); err != nil || info.Mode().Perm() != 0o600 || !bytes.Contains(data, []byte(gold)) {
-				t.Errorf("%s: %v, %v", grading.PrivateFile, info.Mode(), err)
+				t.Errorf("%s: %v, %v", rundir.PrivateFile, info.Mode(), err)
 			}
 			return nil
 		}

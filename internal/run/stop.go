@@ -90,22 +90,16 @@ func (o *outage) saw(e trajectory.Event) {
 	}
 }
 
-// reset notes an attempt that did not fail: the endpoint is there.
-func (o *outage) reset() { o.unreachable = nil }
-
-// An UnfitError is why a run that was meant to be submitted cannot be: the audit will
-// refuse it.
+// An UnfitError is why a run that was meant to be submitted cannot be: the audit will refuse it.
 type UnfitError struct{ Reason string }
 
 func (e *UnfitError) Error() string { return "the run is not submittable any longer: " + e.Reason }
 
-// unfitWatch follows a run that is to be submitted, from its first event on, for the
-// first thing that will keep it from being so.
+// unfitWatch follows a run that is to be submitted, from its first event, for the first thing that makes it unfit.
 type unfitWatch struct {
-	watch   *audit.Watch // nil: the run is not to be submitted
-	found   atomic.Pointer[UnfitError]
-	stopped atomic.Pointer[UnfitError]              // why no more is to be spent; nil: it may be
-	stop    atomic.Pointer[context.CancelCauseFunc] // ends what is under way, while the run solves
+	watch *audit.Watch // nil: the run is not to be submitted
+	found atomic.Pointer[UnfitError]
+	stop  atomic.Pointer[context.CancelCauseFunc] // cancels the attempts; nil: none began
 }
 
 // follow begins to watch a run of which nothing has happened.
@@ -131,29 +125,23 @@ func (u *unfitWatch) add(ev trajectory.Event) *UnfitError {
 	return found
 }
 
-// context returns one that ends once no more is to be spent.
-func (u *unfitWatch) context(ctx context.Context) (_ context.Context, release func()) {
-	ctx, stop := context.WithCancelCause(ctx)
-	u.stop.Store(&stop)
-	return ctx, func() {
-		u.stop.Store(nil)
-		stop(nil)
-	}
-}
-
-// Unfit is what keeps a run that was meant to be submitted from being so, as far as its
-// events show by themselves; nil if nothing is known, or the run is not to be submitted.
+// Unfit returns why a run that was meant to be submitted cannot be, as far as its events show by themselves; nil if
+// nothing is known, or the run is not to be submitted.
 func (r *Run) Unfit() *UnfitError { return r.unfit.found.Load() }
 
-// reportUnfit warns, each time a process takes the run up, and stops the spending where
-// the run is not to go on then.
+// stopsUnfit returns why no more may be spent on the run; nil if it is fit, or continues without evidence.
+func (r *Run) stopsUnfit() *UnfitError {
+	if r.env.Continue {
+		return nil
+	}
+	return r.Unfit()
+}
+
+// reportUnfit warns, once in each process, and cancels the attempts if no more may be spent on the run.
 func (r *Run) reportUnfit(e *UnfitError) {
 	r.warn(fmt.Errorf("%w; gaia audit will refuse it", e))
-	if !r.env.Continue {
-		r.unfit.stopped.Store(e)
-		if stop := r.unfit.stop.Load(); stop != nil {
-			(*stop)(e)
-		}
+	if stop := r.unfit.stop.Load(); stop != nil && !r.env.Continue {
+		(*stop)(e)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -89,7 +90,7 @@ func bareSync(b *testing.B) float64 {
 		if _, err := f.Write(lines); err != nil {
 			b.Fatal(err)
 		}
-		if err := (dataSync{f}).Sync(); err != nil {
+		if err := (runfiles.DataSync{File: f}).Sync(); err != nil {
 			b.Fatal(err)
 		}
 		took[i] = time.Since(began)

@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -28,7 +28,7 @@ func losing(t *testing.T, c setup, n int64) *Run {
 	var r *Run
 	c.env.Watch = func(e trajectory.Event) {
 		if r != nil && e.Seq+1 == n {
-			r.journal.Close()
+			r.files.Journal.Close()
 		}
 	}
 	r, err := Create(t.TempDir(), c.plan, c.env)
@@ -37,7 +37,7 @@ func losing(t *testing.T, c setup, n int64) *Run {
 	}
 	t.Cleanup(func() { r.Close() })
 	if n == 1 {
-		r.journal.Close()
+		r.files.Journal.Close()
 	}
 	return r
 }
@@ -88,11 +88,11 @@ func TestGoesOn(t *testing.T) {
 			if got, want := outcomes(state.Fold), outcomes(whole.Fold); got != want {
 				t.Errorf("%d events: went on to\n%snot\n%s", n, got, want)
 			}
-			results, err := os.ReadFile(filepath.Join(r.Dir, UnrecordedResults))
+			results, err := os.ReadFile(filepath.Join(r.Dir, runfiles.UnrecordedResults))
 			if err != nil || bytes.Count(results, []byte("\n")) != 2 || bytes.Count(results, []byte(`"unrecorded":true}`)) != 2 {
 				t.Errorf("%d events: left %s, %v", n, results, err)
 			}
-			summary, err := os.ReadFile(filepath.Join(r.Dir, UnrecordedSummary))
+			summary, err := os.ReadFile(filepath.Join(r.Dir, runfiles.UnrecordedSummary))
 			if err != nil || !bytes.Contains(summary, []byte(`"unrecorded":"evidence could not be recorded: `)) {
 				t.Errorf("%d events: left %s, %v", n, summary, err)
 			}
@@ -138,7 +138,7 @@ func TestGoesOnNot(t *testing.T) {
 		if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) || errors.As(err, &lost) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := os.Stat(filepath.Join(r.Dir, UnrecordedResults)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(r.Dir, runfiles.UnrecordedResults)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: there are results: %v", name, err)
 		}
 	}
@@ -290,11 +290,11 @@ func TestTornAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := tornFile(int64(len(whole)))
+	name := fmt.Sprint("torn-", len(whole))
 	for _, cut := range []bool{false, true} { // killed before the cut, and after it
 		appendTo(t, journal, []byte(`{"half`))
-		again := &Run{Dir: r.Dir}
-		if _, err := again.cutTail(&trajectory.Tail{Offset: int64(len(whole)), Bytes: []byte(`{"half`)}); err != nil {
+		again := &runfiles.Dir{Path: r.Dir}
+		if _, err := again.CutTail(&trajectory.Tail{Offset: int64(len(whole)), Bytes: []byte(`{"half`)}); err != nil {
 			t.Fatal(err)
 		}
 		if !cut {
@@ -338,7 +338,7 @@ func TestMarkedAtOnce(t *testing.T) {
 	c := config(t, goldenTask, "fab1e001-0000-4000-8000-000000000001")
 	var r *Run
 	c.env.Concurrency = 2
-	c.env.Model = &stopping{both: make(chan struct{}), lose: func() { r.journal.Close() }}
+	c.env.Model = &stopping{both: make(chan struct{}), lose: func() { r.files.Journal.Close() }}
 	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
@@ -360,7 +360,7 @@ func unsynced(t *testing.T, c setup, marker bool) (r *Run, events int64) {
 	events = verified(t, whole.Dir).End.Events
 	r = losing(t, c, events-1)
 	if !marker {
-		r.marker.Close()
+		r.files.Marker.Close()
 	}
 	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
 		t.Fatal(err)
@@ -423,7 +423,7 @@ func TestNothingCutWhenClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(r.Dir, rundir.MarkerFile), markerText("made up"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(r.Dir, rundir.MarkerFile), []byte("made up"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		finish(t, r.Dir, c)
@@ -460,7 +460,7 @@ func TestStrays(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		copied := filepath.Join(workDir, "0001-1"+tools.KeptSuffix)
+		copied := filepath.Join(runfiles.WorkDir, "0001-1"+tools.KeptSuffix)
 		if err := os.MkdirAll(filepath.Join(r.Dir, copied, "some"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -489,7 +489,7 @@ func TestMarkerLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	if err := os.WriteFile(filepath.Join(r.Dir, rundir.MarkerFile), markerText(rundir.MarkerOpen), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.Dir, rundir.MarkerFile), []byte(rundir.MarkerOpen), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c.env.Continue = false
@@ -499,8 +499,8 @@ func TestMarkerLost(t *testing.T) {
 	}
 
 	r = losing(t, c, 5)
-	r.marker.Close()
-	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) || errors.Is(err, ErrUnmarked) {
+	r.files.Marker.Close()
+	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) || errors.Is(err, runfiles.ErrUnmarked) {
 		t.Fatal(err)
 	}
 	r.Close()
@@ -538,10 +538,10 @@ func TestTwoWriters(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := os.Remove(filepath.Join(r.Dir, lockFile)); err != nil {
+	if err := os.Remove(filepath.Join(r.Dir, "lock")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(r.Dir, c.plan, c.env); !errors.Is(err, ErrBusy) {
+	if _, err := Resume(r.Dir, c.plan, c.env); !errors.Is(err, runfiles.ErrBusy) {
 		t.Errorf("a second writer: %v", err)
 	}
 }
@@ -554,7 +554,7 @@ func TestHalfASalt(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	path := filepath.Join(r.Dir, grading.PrivateFile)
+	path := filepath.Join(r.Dir, rundir.PrivateFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -564,7 +564,7 @@ func TestHalfASalt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fault *trajectory.Fault
-	if _, err := Resume(r.Dir, c.plan, c.env); !errors.As(err, &fault) || fault.File != grading.PrivateFile {
+	if _, err := Resume(r.Dir, c.plan, c.env); !errors.As(err, &fault) || fault.File != rundir.PrivateFile {
 		t.Errorf("half a salt: %v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, line) {

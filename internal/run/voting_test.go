@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -131,7 +130,7 @@ func TestVoting(t *testing.T) {
 		if s.Voting.PassAt1.Correct != 1 || s.Voting.PassAtK.Correct != 3 || s.Scores.Official.Correct != 2 || *s.CostMicroUSD != 30 {
 			t.Errorf("summary %+v of %+v, cost %d", s.Voting, s.Scores, *s.CostMicroUSD)
 		}
-		private, err := os.ReadFile(filepath.Join(r.Dir, grading.PrivateFile))
+		private, err := os.ReadFile(filepath.Join(r.Dir, rundir.PrivateFile))
 		if lines := bytes.Count(private, []byte("\n")); err != nil || lines != 1+3+3+2+1 {
 			t.Errorf("%d private lines, %v", lines, err)
 		}

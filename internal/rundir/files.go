@@ -14,12 +14,14 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// The files of a run directory that this package reads, beside those of [plan].
+// The files of a run directory, besides those of [plan] and package trajectory. PrivateFile holds gold answers and
+// verdicts; it is never packaged, and this package does not read it.
 const (
 	TrajectoriesFile = "trajectories.jsonl"
 	ResultsFile      = "results.jsonl"
 	SummaryFile      = "summary.json"
 	MarkerFile       = "unsubmittable"
+	PrivateFile      = "judgments.jsonl"
 )
 
 // Schemas of the files that are one JSON value or one a line.

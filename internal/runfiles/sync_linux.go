@@ -1,17 +1,16 @@
-package run
+package runfiles
 
 import (
 	"os"
 	"syscall"
 )
 
-// dataSync is a journal that is synced without what its data does not need to
-// be read back, such as the time of the last change. A failure is final and is
-// not tried again: no one knows then what the disk holds.
-type dataSync struct{ *os.File }
+// DataSync is a journal file. It syncs the data and not the metadata that reading it back does not need, such as the
+// time of the last change.
+type DataSync struct{ *os.File }
 
 // Sync implements trajectory.Sink.
-func (f dataSync) Sync() error {
+func (f DataSync) Sync() error {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return err

@@ -1,0 +1,326 @@
+// Package runfiles writes the files of one run directory, and repairs what a killed process left in one.
+//
+// A [Dir] holds two locks, so one process writes a run at a time. Files that grow are opened once; every other file
+// appears whole, by renaming a synced file beside it. The marker file has its full size from the start, so a reason can
+// be written when the disk is full. A failed sync is final and is not tried again.
+//
+// After a crash, [Lock] removes unfinished files, [Dir.Repair] cuts a half-written line from the private file and creates
+// a missing marker, and [Dir.CutTail] keeps a torn last line of the journal aside before it cuts it.
+// TestResume and TestKilledWriterLosesNothing show that no acknowledged byte is lost.
+package runfiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/durable"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+)
+
+// WorkDir is the folder of the workspaces.
+const WorkDir = "work"
+
+// lockFile exists only to be locked.
+const lockFile = "lock"
+
+// The files of a run that reached its end without evidence, in the forms of results.jsonl and summary.json.
+const (
+	UnrecordedResults = "results.unrecorded.jsonl"
+	UnrecordedSummary = "summary.unrecorded.json"
+)
+
+// ErrBusy means that another process writes the run.
+var ErrBusy = errors.New("another process is writing this run")
+
+// ErrUnmarked means that recording failed and that the marker could not be written either.
+var ErrUnmarked = errors.New("the run could not be marked as not submittable")
+
+// Dir is a run directory that this process writes.
+type Dir struct {
+	Path                                   string
+	Journal, Trajectories, Private, Marker *os.File // open after Open
+
+	locks []*flock.Flock
+}
+
+// A File is one file of a new run directory.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Create makes the directory at path with these files, each synced, an open marker, the private file, the empty files
+// that grow, and a folder for the workspaces. The caller syncs the directory. An error leaves what was written.
+func Create(path string, private []byte, files ...File) (*Dir, error) {
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return nil, fmt.Errorf("making the run directory: %w", err)
+	}
+	files = append(files, File{rundir.MarkerFile, markerText(rundir.MarkerOpen)}, File{rundir.PrivateFile, private},
+		File{trajectory.JournalFile, nil}, File{rundir.TrajectoriesFile, nil})
+	for _, f := range files {
+		if err := writeNew(filepath.Join(path, f.Name), f.Data); err != nil {
+			return nil, fmt.Errorf("writing %s: %w", f.Name, err)
+		}
+	}
+	return &Dir{Path: path}, os.Mkdir(filepath.Join(path, WorkDir), 0o700) // no one else may run what code leaves there
+}
+
+// writeNew writes a file that must not exist and syncs it. Only its owner can read the private file.
+func writeNew(path string, data []byte) error {
+	mode := fs.FileMode(0o644)
+	if filepath.Base(path) == rundir.PrivateFile {
+		mode = 0o600
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Lock locks the directory of an interrupted run and removes what a killed process was about to rename. It returns a
+// *trajectory.Fault for a journal, lock or private file that is not a regular file, and ErrBusy.
+func Lock(path string) (*Dir, error) {
+	if err := checkTypes(path, lockFile, rundir.PrivateFile); err != nil {
+		return nil, err
+	}
+	journal, _, err := rundir.OpenFile(os.DirFS(path), trajectory.JournalFile, rundir.MaxFile) // before it is locked: a pipe would block
+	if err != nil {
+		return nil, err
+	}
+	journal.Close()
+	d := &Dir{Path: path}
+	if err = d.lock(); err == nil {
+		err = d.removeStrays()
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// lock locks the run by the lock file, and by the journal itself, which no one removes from a run that is being written.
+func (d *Dir) lock() error {
+	if len(d.locks) > 0 {
+		return nil
+	}
+	for _, lock := range []*flock.Flock{flock.New(filepath.Join(d.Path, lockFile)), journalLock(d.Path)} {
+		if err := tryLock(lock); err != nil {
+			return err
+		}
+		d.locks = append(d.locks, lock)
+	}
+	return nil
+}
+
+func journalLock(dir string) *flock.Flock {
+	return flock.New(filepath.Join(dir, trajectory.JournalFile), flock.SetFlag(os.O_RDONLY))
+}
+
+func tryLock(lock *flock.Flock) error {
+	got, err := lock.TryLock()
+	if err != nil {
+		return fmt.Errorf("locking the run: %w", err)
+	}
+	if !got {
+		return ErrBusy
+	}
+	return nil
+}
+
+// Hold locks a run directory against a process that would write it, until release is called. It returns ErrBusy if one
+// does. It makes nothing in the directory.
+func Hold(dir string) (release func() error, err error) {
+	if err := checkTypes(dir, lockFile, trajectory.JournalFile); err != nil {
+		return nil, err
+	}
+	lock := journalLock(dir)
+	return lock.Unlock, tryLock(lock)
+}
+
+// Open locks the run, if it is not locked yet, and opens the files that grow.
+func (d *Dir) Open() (err error) {
+	if err := d.lock(); err != nil {
+		return err
+	}
+	for _, o := range []struct {
+		name string
+		flag int
+		file **os.File
+	}{
+		{trajectory.JournalFile, os.O_APPEND, &d.Journal}, {rundir.TrajectoriesFile, os.O_APPEND, &d.Trajectories},
+		{rundir.PrivateFile, os.O_APPEND, &d.Private}, {rundir.MarkerFile, 0, &d.Marker},
+	} {
+		if *o.file, err = os.OpenFile(filepath.Join(d.Path, o.name), os.O_RDWR|o.flag, 0); err != nil {
+			return fmt.Errorf("opening %s: %w", o.name, err)
+		}
+	}
+	return nil
+}
+
+// Close closes the files and unlocks the run.
+func (d *Dir) Close() error {
+	var errs []error
+	for _, file := range []*os.File{d.Journal, d.Trajectories, d.Private, d.Marker} {
+		if file != nil {
+			errs = append(errs, file.Close())
+		}
+	}
+	for _, lock := range d.locks {
+		errs = append(errs, lock.Unlock())
+	}
+	return errors.Join(errs...)
+}
+
+// markerSize is the size of the marker file, in bytes.
+const markerSize = 1 << 10
+
+// Mark overwrites the marker in place with the reason why recording failed. If that fails it removes the marker: a run
+// that is resumed without one is marked then. The error matches ErrUnmarked.
+func (d *Dir) Mark(reason string) error {
+	_, err := d.Marker.WriteAt(markerText(reason), 0)
+	if err == nil {
+		err = d.Marker.Sync()
+	}
+	if err == nil || os.Remove(filepath.Join(d.Path, rundir.MarkerFile)) == nil && durable.SyncDir(d.Path) == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnmarked, err)
+}
+
+// markerText returns a reason as one line, padded or cut to the size of the marker.
+func markerText(reason string) []byte {
+	text := strings.ReplaceAll(reason, "\n", " ")
+	text = strings.ToValidUTF8(text[:min(len(text), markerSize-1)], "")
+	return []byte(text + strings.Repeat("\n", markerSize-len(text)))
+}
+
+// Write writes a file of the run directory, whole and durable or not at all. Its temporary file is in the directory too.
+func (d *Dir) Write(name string, data []byte) error {
+	if err := renameio.WriteFile(filepath.Join(d.Path, name), data, 0o644, renameio.WithTempDir(d.Path)); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return nil
+}
+
+// Rewrite returns a pending file that replaces the trajectories when it is committed.
+func (d *Dir) Rewrite() (*renameio.PendingFile, error) {
+	return renameio.NewPendingFile(filepath.Join(d.Path, rundir.TrajectoriesFile), renameio.WithPermissions(0o644), renameio.WithTempDir(d.Path))
+}
+
+// Seal syncs the files that grew, writes the files of a completed run in their order, and removes the marker unless it
+// has a reason.
+func (d *Dir) Seal(files ...File) error {
+	for _, f := range []*os.File{d.Trajectories, d.Private} {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	for _, f := range files {
+		if err := d.Write(f.Name, f.Data); err != nil {
+			return err
+		}
+	}
+	if err := durable.SyncDir(d.Path); err != nil {
+		return err
+	}
+	marked, err := rundir.ReadMarker(os.DirFS(d.Path))
+	if err != nil || marked != "" {
+		return err
+	}
+	if err := os.Remove(filepath.Join(d.Path, rundir.MarkerFile)); err != nil {
+		return err
+	}
+	return durable.SyncDir(d.Path)
+}
+
+// KeepBodies makes whole bodies durable. A body that exists already is the same: files are named by their digests and
+// appear whole.
+func (d *Dir) KeepBodies(bodies []trajectory.Body) error {
+	dir := filepath.Join(d.Path, filepath.FromSlash(trajectory.BodiesDir))
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := errors.Join(durable.SyncDir(filepath.Dir(dir)), durable.SyncDir(d.Path)); err != nil {
+			return err
+		}
+	}
+	for _, b := range bodies {
+		path := filepath.Join(d.Path, filepath.FromSlash(trajectory.BodyFile(b.SHA256)))
+		info, err := os.Lstat(path)
+		switch {
+		case err == nil && info.Mode().IsRegular() && info.Size() == int64(len(b.Text)):
+			continue
+		case err == nil:
+			return fmt.Errorf("keeping a body: %s is there and is something else", trajectory.BodyFile(b.SHA256))
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if err := renameio.WriteFile(path, []byte(b.Text), 0o644, renameio.WithTempDir(dir)); err != nil {
+			return fmt.Errorf("keeping a body: %w", err)
+		}
+	}
+	return durable.SyncDir(dir)
+}
+
+// renamed are the files that appear by renaming a hidden one beside them.
+func renamed() []string {
+	return []string{rundir.TrajectoriesFile, rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile, tornPrefix,
+		UnrecordedResults, UnrecordedSummary}
+}
+
+// isHidden reports whether a file of this name was to be renamed to one of those.
+func isHidden(name string) bool {
+	return slices.ContainsFunc(renamed(), func(n string) bool { return strings.HasPrefix(name, "."+n) })
+}
+
+// Foreign returns the name of a file or folder in a run directory that no run makes, "" if there is none.
+func Foreign(dir string) (string, error) {
+	bodies, _, _ := strings.Cut(trajectory.BodiesDir, "/")
+	own := append(renamed(), plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile, rundir.MarkerFile, rundir.PrivateFile,
+		lockFile, WorkDir, plan.ConstitutionFile, bodies, audit.AttestationsDir)
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if name := e.Name(); !isHidden(name) && !strings.HasPrefix(name, tornPrefix) && !slices.Contains(own, name) {
+			return name, nil
+		}
+	}
+	return "", err
+}
+
+// checkTypes refuses anything but regular files under names that rundir.Verify does not read, and anything but a folder
+// for the workspaces: opening a pipe would never return, and a link could lead out of the run.
+func checkTypes(dir string, names ...string) error {
+	for _, name := range append(names, WorkDir) {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case name == WorkDir && !info.IsDir():
+			return trajectory.Faultf(name, "is not a directory")
+		case name != WorkDir && !info.Mode().IsRegular():
+			return trajectory.Faultf(name, "is not a regular file")
+		}
+	}
+	return nil
+}
