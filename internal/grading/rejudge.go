@@ -152,7 +152,7 @@ func OpenRejudging(dir string) (r Rejudging, later int, err error) {
 		return r, 0, err
 	}
 	if gold == nil {
-		return r, 0, exit.New(exit.Failure, fmt.Errorf("%s is missing, which holds the gold answers", PrivateFile), "judge where the run was made")
+		return r, 0, exit.New(exit.Failure, fmt.Errorf("%s is missing, which holds the gold answers", rundir.PrivateFile), "judge where the run was made")
 	}
 	r.Gold, err = gold.Of(r.Run.Manifest)
 	return r, len(judgments), PrivateFault(err)
