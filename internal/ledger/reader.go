@@ -112,12 +112,6 @@ type place struct {
 
 const wantRuns = "give run directories, packages, their archives, or folders that hold some, such as runs/"
 
-// IsPathError reports whether an error is that a path is none that runs are read from.
-func IsPathError(err error) bool {
-	e := (*exit.Error)(nil)
-	return errors.As(err, &e) && slices.Equal(e.Hints, []string{wantRuns})
-}
-
 // Runs gives the finished runs at paths, in the order in which they began, one at a time. Each path is a run
 // directory, a full package, its archive, or a folder that holds some; links in folders are not followed.
 // Runs that were removed from there are given in their place. Runs that do not verify, different ones of the same

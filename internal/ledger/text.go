@@ -144,7 +144,7 @@ func (l *List) eventLine(e Event) (out []byte) {
 		{"outcome", outcome(e.RunEvent), 24},
 		{"rules", strconv.Itoa(e.Denials.Violations()), -6}, // numbers are at the right end
 		{"rework", strconv.Itoa(e.ReworkLines), -6},
-		{"duration", Milliseconds(e.DurationMs), -10},
+		{"duration", milliseconds(e.DurationMs), -10},
 	}
 	add := func(s string, width int) {
 		if width < 0 {
@@ -234,8 +234,8 @@ func (l *List) evaluatedLine(e Event, results []history.Evaluation) (out []byte)
 	return append(append(bytes.TrimRight(append(out, marks(e)...), " "), '\n'), why...)
 }
 
-// Milliseconds returns a number of milliseconds as a duration.
-func Milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+// milliseconds returns a number of milliseconds as a duration.
+func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
 // Rows returns all members of an event as names and values.
 func Rows(e Event) [][2]string {
@@ -260,7 +260,7 @@ func Rows(e Event) [][2]string {
 		{"calls", fmt.Sprintf("%s, %s retried", view.Count(e.ToolCalls, "tool call"), view.Count(e.Retries, "model call"))},
 		{"tokens", strconv.FormatInt(e.Tokens, 10)},
 		{"cost", view.Dollars(e.CostMicroUSD)},
-		{"duration", Milliseconds(e.DurationMs)},
+		{"duration", milliseconds(e.DurationMs)},
 		{"files", list(e.FilesTouched)},
 		{"diff", fmt.Sprintf("%s, %s added, %d removed", view.Count(diff.Files, "file"), view.Count(diff.LinesAdded, "line"), diff.LinesRemoved)},
 		{"rework", view.Count(e.ReworkLines, "line")},
@@ -303,7 +303,7 @@ func Rows(e Event) [][2]string {
 func MetricsTable(all history.Metrics, guidances []history.GuidanceMetrics) string {
 	rate := func(format string, f *float32, scale float32) string {
 		if f == nil {
-			return history.NoNumber
+			return noNumber
 		}
 		return fmt.Sprintf(format, *f*scale)
 	}
@@ -335,7 +335,7 @@ func RankTable(rules []history.RankedRule) string {
 func Counted(table string, read EventsRead) string {
 	rehearsal, outside := "", ""
 	if read.Rehearsal {
-		rehearsal = "rehearsal: " + runview.RehearsalNote + "\n\n"
+		rehearsal = RehearsalHeader
 	}
 	if read.Outside > 0 {
 		outside = fmt.Sprintf(", %s without such an attempt", view.Count(read.Outside, "run"))
