@@ -2,8 +2,8 @@ package trajectory
 
 import "strings"
 
-// Attempt records the events of one attempt at one task. Several of its
-// methods may run at once; order is the order of the calls.
+// Attempt records the events of one attempt at one task. Several of its methods may run at once; order is the order of
+// the calls.
 type Attempt struct {
 	Log    *Log
 	TaskID string
@@ -12,8 +12,7 @@ type Attempt struct {
 	Hashes bool // record no heads: bodies by their digests alone
 }
 
-// Excerpt returns what the journal shows of a body, and keeps the whole of it
-// if the log does.
+// Excerpt returns what the journal shows of a body, and keeps the whole of it if the log does.
 func (a *Attempt) Excerpt(body string, limit int) Excerpt {
 	x := a.Part(body, limit)
 	if a.Log.cfg.Bodies != nil {
@@ -32,8 +31,7 @@ func (a *Attempt) Part(text string, limit int) Excerpt {
 	return x
 }
 
-// Append records payloads at a turn (0 for those outside of turns) and returns
-// when they are durable.
+// Append records payloads at a turn (0 for those outside of turns) and returns when they are durable.
 func (a *Attempt) Append(turn int, payloads ...Payload) error {
 	_, err := a.Log.Append(a.drafts(turn, payloads)...)
 	return err

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// BodiesDir is the folder of a run directory that holds whole bodies, each in a
-// file that is called by the hexadecimal digits of its digest.
+// BodiesDir is the folder of a run directory that holds whole bodies, each in a file that is called by the hexadecimal
+// digits of its digest.
 const BodiesDir = "bodies/sha256"
 
 // Body is a whole body without secrets, under its digest.
@@ -15,8 +15,7 @@ type Body struct {
 	Text   string
 }
 
-// BodyFile returns where a run directory keeps the body of a digest; "" for
-// what is no digest.
+// BodyFile returns where a run directory keeps the body of a digest; "" for what is no digest.
 func BodyFile(digest string) string {
 	if !isDigest(digest) {
 		return ""

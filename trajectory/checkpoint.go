@@ -18,9 +18,8 @@ import (
 // CheckpointFile is the name of the signed tree head in a run directory.
 const CheckpointFile = "checkpoint"
 
-// Checkpoint is a signed tree head: a C2SP tlog-checkpoint whose origin and
-// key name are gaia-harness/<run id>, with two extension lines, and a third in
-// a rehearsal:
+// Checkpoint is a signed tree head: a C2SP tlog-checkpoint whose origin and key name are gaia-harness/<run id>, with
+// two extension lines, and a third in a rehearsal:
 //
 //	gaia-harness/01JZ…
 //	26
@@ -50,9 +49,8 @@ func (c Checkpoint) text() string {
 	return text
 }
 
-// ParseCheckpoint reads what a signed note says and does not look at who signed
-// it: Verify does. Journal.LastID does not stand in a note. Any other text than
-// the one that Sign writes is a *Fault.
+// ParseCheckpoint reads what a signed note says and does not look at who signed it: Verify does. Journal.LastID does
+// not stand in a note. Any other text than the one that Sign writes is a *Fault.
 func ParseCheckpoint(data []byte) (Checkpoint, error) {
 	malformed := Faultf(CheckpointFile, "is not written as a signed note is")
 	text, _, found := strings.Cut(string(data), "\n\n")
@@ -93,8 +91,7 @@ func (c Checkpoint) Sign(key sign.Key) ([]byte, error) {
 	return note.Sign(&note.Note{Text: c.text()}, noteKey{key.Public(), keyName(c.RunID), key})
 }
 
-// Verify reports, with a *Fault, how data differs from what c signed by pub
-// must be.
+// Verify reports, with a *Fault, how data differs from what c signed by pub must be.
 func (c Checkpoint) Verify(data []byte, pub sign.PublicKey) error {
 	verifier := noteKey{public: pub, name: keyName(c.RunID)}
 	n, err := note.Open(data, note.VerifierList(verifier))
@@ -120,8 +117,7 @@ func (c Checkpoint) Verify(data []byte, pub sign.PublicKey) error {
 
 func keyName(runID string) string { return "gaia-harness/" + runID }
 
-// noteKey is a signing key under the name of one run, as note.Signer and
-// note.Verifier.
+// noteKey is a signing key under the name of one run, as note.Signer and note.Verifier.
 type noteKey struct {
 	public  sign.PublicKey
 	name    string
@@ -130,8 +126,8 @@ type noteKey struct {
 
 func (k noteKey) Name() string { return k.name }
 
-// KeyHash is the note format's key id: the first four bytes of SHA-256 over
-// name, newline, algorithm 1 (Ed25519) and key.
+// KeyHash is the note format's key id: the first four bytes of SHA-256 over name, newline, algorithm 1 (Ed25519) and
+// key.
 func (k noteKey) KeyHash() uint32 {
 	h := sha256.New()
 	h.Write([]byte(k.name))

@@ -8,13 +8,12 @@ type Denials struct {
 	Rule     int `json:"rule" parquet:"rule"`
 }
 
-// Violations returns how often a rule other than that of budgets, or the deny list, was
-// violated. Denials by mode and by budget are counted by themselves.
+// Violations returns how often a rule other than that of budgets, or the deny list, was violated. Denials by mode and
+// by budget are counted by themselves.
 func (d Denials) Violations() int { return d.DenyList + d.Rule }
 
-// Conduct counts what was done about the calls of attempts beside running them.
-// Everything that counts denials, refusals or rollbacks has its numbers from
-// [Conduct.Add].
+// Conduct counts what was done about the calls of attempts beside running them. Everything that counts denials,
+// refusals or rollbacks has its numbers from [Conduct.Add].
 type Conduct struct {
 	Denials          Denials `json:"denials"`
 	PersonRefusals   int     `json:"person_refusals"` // a person was asked, and said no
@@ -65,8 +64,8 @@ func (c *Conduct) numbers() []*int {
 	return []*int{&d.Budget, &d.DenyList, &d.Mode, &d.Rule, &c.PersonRefusals, &c.Rollbacks, &c.RollbacksCorrect}
 }
 
-// Sum adds the counts of another conduct. It returns false, and changes nothing, where
-// a count is negative, a sum exceeds most, or more rollbacks are correct than there are.
+// Sum adds the counts of another conduct. It returns false, and changes nothing, where a count is negative, a sum
+// exceeds most, or more rollbacks are correct than there are.
 func (c *Conduct) Sum(other Conduct, most int64) bool {
 	sum := *c
 	to := sum.numbers()
@@ -83,12 +82,11 @@ func (c *Conduct) Sum(other Conduct, most int64) bool {
 	return true
 }
 
-// Restores reports whether a rollback changed the workspace: it lists what it restored,
-// or the workspace could not be read and was replaced as a whole.
+// Restores reports whether a rollback changed the workspace: it lists what it restored, or the workspace could not be
+// read and was replaced as a whole.
 func (r Rollback) Restores() bool {
 	return len(r.Restored) > 0 || r.TreeFound == "" && r.TreeBefore != ""
 }
 
-// Correct reports whether a rollback is recorded to have left the workspace as it was
-// kept.
+// Correct reports whether a rollback is recorded to have left the workspace as it was kept.
 func (r Rollback) Correct() bool { return r.TreeAfter == r.TreeBefore && r.TreeBefore != "" }

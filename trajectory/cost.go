@@ -1,8 +1,7 @@
 package trajectory
 
-// Cost returns what the requests to a model cost that an event tells of, in
-// micro-USD, nil where that is not known, and how many there were at least; 0
-// where it tells of none that was answered.
+// Cost returns what the requests to a model cost that an event tells of, in micro-USD, nil where that is not known, and
+// how many there were at least; 0 where it tells of none that was answered.
 func Cost(p Payload) (microUSD *int64, requests int) {
 	switch p := p.(type) {
 	case ModelCallCompleted:

@@ -14,26 +14,22 @@ import (
 // BundleType is the DSSE payload type that an evidence bundle is signed under.
 const BundleType = "application/vnd.gaia-harness.evidence+json"
 
-// MaxBundle bounds an evidence bundle, in bytes. What is larger is handed over
-// as a package.
+// MaxBundle bounds an evidence bundle, in bytes. What is larger is handed over as a package.
 const MaxBundle = 256 << 20
 
 const bundleVersion = 1
 
-// Bundle is an evidence bundle: events of one task or of a whole run, with what
-// ties them to the run's signed plan and tree head, as one canonical JSON value.
+// Bundle is an evidence bundle: events of one task or of a whole run, with what ties them to the run's signed plan and
+// tree head, as one canonical JSON value.
 //
-// Whatever has its own digest or signature is in it byte for byte, as
-// a JSON string: the journal's lines (without their newlines), manifest.json,
-// its envelope and the checkpoint. So a reader needs no encoder of ours to check
-// them.
+// Whatever has its own digest or signature is in it byte for byte, as a JSON string: the journal's lines (without their
+// newlines), manifest.json, its envelope and the checkpoint. So a reader needs no encoder of ours to check them.
 type Bundle struct {
 	Contents
 	Sealing
 }
 
-// Contents is what a bundle says. Leaf and Inclusion stand in one of a single
-// task.
+// Contents is what a bundle says. Leaf and Inclusion stand in one of a single task.
 type Contents struct {
 	Approvals         []Projection `json:"approvals"`
 	ChainTransactions []struct{}   `json:"chain_transactions"` // always empty: nothing here is on a chain
@@ -50,15 +46,14 @@ type Contents struct {
 	WorkflowID        string       `json:"workflow_id"` // run id, or run id, "/" and task id
 }
 
-// Sealing fixes a bundle: ContentHash is the digest of the canonical Contents;
-// Signature is over the canonical Contents and ContentHash.
+// Sealing fixes a bundle: ContentHash is the digest of the canonical Contents; Signature is over the canonical Contents
+// and ContentHash.
 type Sealing struct {
 	ContentHash string         `json:"content_hash"`
 	Signature   sign.Signature `json:"signature"`
 }
 
-// Projection repeats an event for readers who look for one kind of them. It
-// follows from the line of its seq.
+// Projection repeats an event for readers who look for one kind of them. It follows from the line of its seq.
 type Projection struct {
 	Attempt int            `json:"attempt,omitzero"`
 	Payload jsontext.Value `json:"payload"`
@@ -68,8 +63,7 @@ type Projection struct {
 	Type    Type           `json:"type"`
 }
 
-// NewContents begins a bundle about a run, or about one task of it if task is
-// not "".
+// NewContents begins a bundle about a run, or about one task of it if task is not "".
 func NewContents(runID, task string) Contents {
 	c := Contents{Version: bundleVersion, WorkflowID: runID}
 	if task != "" {
@@ -78,8 +72,7 @@ func NewContents(runID, task string) Contents {
 	return c
 }
 
-// Workflow returns the run and the task that a bundle says to be about; task is
-// "" for a whole run.
+// Workflow returns the run and the task that a bundle says to be about; task is "" for a whole run.
 func (c *Contents) Workflow() (runID, task string) {
 	runID, task, _ = strings.Cut(c.WorkflowID, "/")
 	return runID, task
@@ -107,8 +100,7 @@ func (c *Contents) Add(e Event, line []byte) error {
 	return nil
 }
 
-// CheckProjections wants c to repeat exactly the events that were added to
-// again.
+// CheckProjections wants c to repeat exactly the events that were added to again.
 func (c *Contents) CheckProjections(again Contents) error {
 	same := func(a, b Projection) bool {
 		payload := bytes.Equal(a.Payload, b.Payload)
@@ -161,8 +153,8 @@ func (c Contents) signed() (hash string, payload []byte, err error) {
 // WholeBundle stands for the file in a *Fault about what is no bundle at all.
 const WholeBundle = "evidence bundle"
 
-// DecodeBundle reads an evidence bundle as Seal writes it. What it says is not
-// checked yet, nor who signed it. Anything else is a *Fault.
+// DecodeBundle reads an evidence bundle as Seal writes it. What it says is not checked yet, nor who signed it. Anything
+// else is a *Fault.
 func DecodeBundle(data []byte) (Bundle, error) {
 	var b Bundle
 	if len(data) > MaxBundle {
@@ -207,16 +199,13 @@ func (b *Bundle) CheckSignature(v sign.Verifier) error {
 	return nil
 }
 
-// EventsMember is the file that faults in a bundle's events name; their lines
-// are counted in the bundle, from 1.
+// EventsMember is the file that faults in a bundle's events name; their lines are counted in the bundle, from 1.
 const EventsMember = "events"
 
-// ReadTask reads the events of a bundle of one task and calls visit with each
-// and its line, newline included. It checks each line by itself, that all are of
-// this run and task, and their order; two that followed each other in the
-// journal must still be chained. Between others stood lines of other tasks, and
-// whether none of this one's is missing the leaf must show. It stops at the
-// first *Fault or at visit's first error.
+// ReadTask reads the events of a bundle of one task and calls visit with each and its line, newline included. It checks
+// each line by itself, that all are of this run and task, and their order; two that followed each other in the journal
+// must still be chained. Between others stood lines of other tasks, and whether none of this one's is missing the leaf
+// must show. It stops at the first *Fault or at visit's first error.
 func (c *Contents) ReadTask(visit func(Event, []byte) error) error {
 	runID, task := c.Workflow()
 	var last Event

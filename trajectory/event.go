@@ -1,5 +1,5 @@
-// Package trajectory is the evidence of a run: typed events in a hash-chained,
-// durable journal, the Merkle tree over its tasks, and the signed tree head.
+// Package trajectory is the evidence of a run: typed events in a hash-chained, durable journal, the Merkle tree over
+// its tasks, and the signed tree head.
 //
 // # Journal
 //
@@ -10,35 +10,29 @@
 //	 "task_id":"…","timestamp":"2026-01-02T03:04:05.678Z","turn":3,
 //	 "type":"tool_executed"}
 //
-// content_hash is over the canonical payload. parent_hash is over the previous
-// line with its newline; the first line's parent is the digest of
-// manifest.json. seq counts from 0 without holes. Ids are ULIDs that only
-// grow; timestamp is the id's time. mono_us is monotonic time since the
-// process started. Which of task_id, attempt and turn stand on a line follows
-// from its type alone (events.go).
+// content_hash is over the canonical payload. parent_hash is over the previous line with its newline; the first line's
+// parent is the digest of manifest.json. seq counts from 0 without holes. Ids are ULIDs that only grow; timestamp is
+// the id's time. mono_us is monotonic time since the process started. Which of task_id, attempt and turn stand on a
+// line follows from its type alone (events.go).
 //
-// [Log] writes a journal and returns from Append only when the events are
-// durable. [ReadJournal] checks every line and refuses, by name of file and
-// line, bytes that are not exactly what Log would have written; a last line
-// without a newline is what a crash leaves and is reported as torn.
+// [Log] writes a journal and returns from Append only when the events are durable. [ReadJournal] checks every line and
+// refuses, by name of file and line, bytes that are not exactly what Log would have written; a last line without a
+// newline is what a crash leaves and is reported as torn.
 //
 // # Tree
 //
-// [Leaf] is a task's digest over all lines that bear its id. [Root] is the
-// RFC 6962 root over the leaves in plan order, and a [Checkpoint] is a C2SP
-// signed note over size, root, manifest and journal head.
+// [Leaf] is a task's digest over all lines that bear its id. [Root] is the RFC 6962 root over the leaves in plan order,
+// and a [Checkpoint] is a C2SP signed note over size, root, manifest and journal head.
 //
 // # Disclosure
 //
-// A [Bundle] holds the lines of one task, or of a whole run, with the plan, the
-// tree head and the proof that ties them together. The package internal/rundir
-// makes and verifies them, since it knows what a plan is.
+// A [Bundle] holds the lines of one task, or of a whole run, with the plan, the tree head and the proof that ties them
+// together. The package internal/rundir makes and verifies them, since it knows what a plan is.
 //
 // # Witness bundle
 //
-// A [Witness] is what one attempt came to in a file of a binary format that
-// other programs write and read, too (bundle.go). It can be signed with a
-// shared key; what it says is only as good as whoever has that key.
+// A [Witness] is what one attempt came to in a file of a binary format that other programs write and read, too
+// (bundle.go). It can be signed with a shared key; what it says is only as good as whoever has that key.
 //
 // TestReadJournalRefuses and FuzzReadEvent show what is refused.
 package trajectory
@@ -94,9 +88,8 @@ type body struct {
 	hash    string
 }
 
-// encodePayload returns a payload's canonical form. Where it holds bytes that
-// are not UTF-8, the payload becomes the one a reader of the line will see: what
-// derives from an event must not depend on whether it was just written or read
+// encodePayload returns a payload's canonical form. Where it holds bytes that are not UTF-8, the payload becomes the
+// one a reader of the line will see: what derives from an event must not depend on whether it was just written or read
 // back.
 func encodePayload(p Payload, k kind) (body, error) {
 	b, err := canonical.Encode(p)
@@ -111,8 +104,7 @@ func encodePayload(p Payload, k kind) (body, error) {
 	return body{p, b, canonical.Digest(b)}, nil
 }
 
-// appendLine completes e with its payload and appends its line to buf, newline
-// included.
+// appendLine completes e with its payload and appends its line to buf, newline included.
 func (e *Event) appendLine(buf []byte, p body) ([]byte, error) {
 	e.Payload, e.ContentHash = p.payload, p.hash
 	buf, err := wire{
@@ -123,9 +115,8 @@ func (e *Event) appendLine(buf []byte, p body) ([]byte, error) {
 	return append(buf, '\n'), err
 }
 
-// appendTo appends the canonical JSON of w, whose payload must be canonical. It
-// writes what canonical.Encode would, at a tenth of the cost: a journal has
-// thousands of these members.
+// appendTo appends the canonical JSON of w, whose payload must be canonical. It writes what canonical.Encode would, at
+// a tenth of the cost: a journal has thousands of these members.
 func (w wire) appendTo(b []byte) ([]byte, error) {
 	if max(w.Seq, w.MonoUs, int64(w.Attempt), int64(w.Turn)) > canonical.MaxInt || min(w.Seq, w.MonoUs) < 0 {
 		return b, errors.New("a number is below 0 or above 2⁵³")
@@ -161,9 +152,8 @@ func appendString(b []byte, name, s string, before error) ([]byte, error) {
 	return b, cmp.Or(before, err)
 }
 
-// decodeEvent reads one line without its newline. It checks the line by
-// itself: encoding, types, scope, content hash, id and time; the chain is the
-// reader's.
+// decodeEvent reads one line without its newline. It checks the line by itself: encoding, types, scope, content hash,
+// id and time; the chain is the reader's.
 func decodeEvent(line []byte) (Event, error) {
 	var w wire
 	if err := json.Unmarshal(line, &w, json.RejectUnknownMembers(true)); err != nil {
@@ -194,9 +184,8 @@ func decodeEvent(line []byte) (Event, error) {
 	}, nil
 }
 
-// decode reads one type of payload. Encoding it again also finds what the
-// canonical form of the whole line cannot: unknown members, and members that
-// stand there at a value that is left out.
+// decode reads one type of payload. Encoding it again also finds what the canonical form of the whole line cannot:
+// unknown members, and members that stand there at a value that is left out.
 func decode[P Payload](b []byte) (Payload, error) {
 	var p P
 	if err := canonical.Decode(b, &p); err != nil {

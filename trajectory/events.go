@@ -1,23 +1,19 @@
 package trajectory
 
-// This file is the taxonomy: every type of event and the payload it carries;
-// kinds.go says where each may stand.
-// Serialisations that exist never change. A new optional member is added with
-// omitzero (a list with omitempty, so that an empty one has no second form), so
-// that old journals still have exactly one encoding.
+// This file is the taxonomy: every type of event and the payload it carries; kinds.go says where each may stand.
+// Serialisations that exist never change. A new optional member is added with omitzero (a list with omitempty, so that
+// an empty one has no second form), so that old journals still have exactly one encoding.
 
 // Type names an event.
 type Type string
 
-// Where a run keeps whole bodies, body_sha256 is the digest of the body without
-// secrets, under which it lies in BodiesDir: of what ContextCompiled excerpts,
-// of the message received, of the arguments as received, of the whole document.
+// Where a run keeps whole bodies, body_sha256 is the digest of the body without secrets, under which it lies in
+// BodiesDir: of what ContextCompiled excerpts, of the message received, of the arguments as received, of the whole
+// document.
 
-// The types of events. A run event bears no task; a task event bears a task
-// id; an attempt event also the attempt (from 1); a turn event also the turn
-// (from 1). What does not apply is left out of the line. memory_proposed,
-// memory_written, memory_retrieved and handoff are reserved: no payload has
-// them yet, and a reader refuses them.
+// The types of events. A run event bears no task; a task event bears a task id; an attempt event also the attempt (from
+// 1); a turn event also the turn (from 1). What does not apply is left out of the line. memory_proposed,
+// memory_written, memory_retrieved and handoff are reserved: no payload has them yet, and a reader refuses them.
 const (
 	TypeRunStarted         Type = "run_started"          // run
 	TypeRunResumed         Type = "run_resumed"          // run
@@ -70,8 +66,8 @@ type RunStarted struct {
 	SubmitIntent   bool    `json:"submit_intent"`
 }
 
-// RunResumed says that a process took the run up again after Events lines. What
-// the marker said, which anybody can remove, is evidence from here on.
+// RunResumed says that a process took the run up again after Events lines. What the marker said, which anybody can
+// remove, is evidence from here on.
 type RunResumed struct {
 	Approved     []string `json:"approved,omitempty"` // tools whose calls are approved beforehand from here on; sorted
 	Events       int64    `json:"events"`
@@ -91,13 +87,11 @@ type Torn struct {
 	SHA256 string `json:"sha256"`
 }
 
-// StoppedByEndpoint is why a run was closed before its end: a model that it needs
-// cannot be asked.
+// StoppedByEndpoint is why a run was closed before its end: a model that it needs cannot be asked.
 const StoppedByEndpoint = "endpoint"
 
-// RunCompleted closes a run. It is the last line of a finished one. With Stopped,
-// the run has not reached its end: tasks that are not sealed count as planned
-// alone, TasksBegun have an attempt, and only a run_resumed may follow.
+// RunCompleted closes a run. It is the last line of a finished one. With Stopped, the run has not reached its end:
+// tasks that are not sealed count as planned alone, TasksBegun have an attempt, and only a run_resumed may follow.
 type RunCompleted struct {
 	Error        int    `json:"error"`
 	Failed       int    `json:"failed"`
@@ -126,8 +120,8 @@ const (
 	ToolNone   = "none"  // it calls none
 )
 
-// Preflight says what came of asking a model of the plan one thing before any task
-// began. It belongs to no task. Tokens and cost are those of all its requests.
+// Preflight says what came of asking a model of the plan one thing before any task began. It belongs to no task. Tokens
+// and cost are those of all its requests.
 type Preflight struct {
 	CostMicroUSD  *int64     `json:"cost_microusd"`  // null: a price is unknown
 	Error         *CallError `json:"error,omitzero"` // left out: every request was answered
@@ -142,9 +136,8 @@ type Preflight struct {
 	UsageReported bool       `json:"usage_reported"`
 }
 
-// Probes are what a whole document showed when it was recorded, before any
-// paging or cut. They tell signs of a leak and hold no text; the package audit
-// defines how each is measured. Coverage is in thousandths.
+// Probes are what a whole document showed when it was recorded, before any paging or cut. They tell signs of a leak and
+// hold no text; the package audit defines how each is measured. Coverage is in thousandths.
 type Probes struct {
 	AnswerColumn     bool `json:"answer_column,omitzero"`    // the benchmark's own column of answers
 	AnswerKeys       int  `json:"answer_keys"`               // distinct names of answer fields
@@ -169,8 +162,7 @@ type Probes struct {
 	UUIDGoldNear     bool `json:"uuid_gold_near"`           // gold or an answer field near the task's id
 }
 
-// File is one file of an attempt's workspace. Probes are over its text, or over
-// its bytes where it has no text.
+// File is one file of an attempt's workspace. Probes are over its text, or over its bytes where it has no text.
 type File struct {
 	Bytes  int64   `json:"bytes"`
 	Path   string  `json:"path"`
@@ -184,8 +176,8 @@ const (
 	JudgeCacheRead  = "judge_cache_read"  // an entry was found bad when its verdict was wanted
 )
 
-// SecurityEvent tells of a check of the judge cache: how many entries were
-// looked at, how many of them do not verify, and which (at most 100).
+// SecurityEvent tells of a check of the judge cache: how many entries were looked at, how many of them do not verify,
+// and which (at most 100).
 type SecurityEvent struct {
 	Bad     int        `json:"bad"`
 	Checked int        `json:"checked"`
@@ -193,9 +185,9 @@ type SecurityEvent struct {
 	Kind    string     `json:"kind"`
 }
 
-// JudgeBattery is the result of the LLM judge's self-test, without which no verdict of it
-// counts. Cached says that the result is from the signed cache; nothing was asked then.
-// Accepted, Refused and Unreadable name items of the null battery.
+// JudgeBattery is the result of the LLM judge's self-test, without which no verdict of it counts. Cached says that the
+// result is from the signed cache; nothing was asked then. Accepted, Refused and Unreadable name items of the null
+// battery.
 type JudgeBattery struct {
 	Accepted     []string `json:"accepted,omitempty"` // called correct
 	Asked        int      `json:"asked"`              // items that the judge was asked about
@@ -245,10 +237,9 @@ type TurnCompleted struct {
 	ToolCalls int   `json:"tool_calls"`
 }
 
-// Message is one message of the conversation as it was sent: SHA256 is over
-// the canonical JSON of the message (see docs/formats.md), Source says where
-// it came from: a template id, "question", "model", or "tool:" and a call id.
-// Image is the picture that it carries.
+// Message is one message of the conversation as it was sent: SHA256 is over the canonical JSON of the message (see
+// docs/formats.md), Source says where it came from: a template id, "question", "model", or "tool:" and a call id. Image
+// is the picture that it carries.
 type Message struct {
 	Bytes  int64  `json:"bytes"`
 	Image  Image  `json:"image,omitzero"`
@@ -257,9 +248,8 @@ type Message struct {
 	Source string `json:"source"`
 }
 
-// Image is a picture as it was sent, which may be smaller than the file of the
-// workspace that it was made from. It counts in the message by its digest and
-// media type, not by its bytes.
+// Image is a picture as it was sent, which may be smaller than the file of the workspace that it was made from. It
+// counts in the message by its digest and media type, not by its bytes.
 type Image struct {
 	Bytes     int64  `json:"bytes"`
 	MediaType string `json:"media_type"`
@@ -267,11 +257,10 @@ type Image struct {
 	SHA256    string `json:"sha256"`
 }
 
-// ContextCompiled lists the messages of a request and excerpts those that no
-// earlier request of the attempt held: ContentSHA256 and Bytes are over their
-// concatenated canonical forms, Head is the first 2 KiB. MessageHeads are the
-// beginnings of those among them that their source does not give, by the events
-// of the attempt: at most MostMessageHeads.
+// ContextCompiled lists the messages of a request and excerpts those that no earlier request of the attempt held:
+// ContentSHA256 and Bytes are over their concatenated canonical forms, Head is the first 2 KiB. MessageHeads are the
+// beginnings of those among them that their source does not give, by the events of the attempt: at most
+// MostMessageHeads.
 type ContextCompiled struct {
 	BodySHA256    string        `json:"body_sha256,omitzero"`
 	Bytes         int64         `json:"bytes"`
@@ -300,9 +289,8 @@ func NewMessageHead(x Excerpt) MessageHead {
 	return MessageHead{x.Bytes, x.Head, x.Redactions, x.SHA256, x.Truncated}
 }
 
-// ContextCondensed says that messages of the conversation were replaced by
-// shorter ones, from the next request on, because the whole no longer fits the
-// model's window.
+// ContextCondensed says that messages of the conversation were replaced by shorter ones, from the next request on,
+// because the whole no longer fits the model's window.
 type ContextCondensed struct {
 	Messages []Condensed `json:"messages"`
 	Reason   string      `json:"reason"` // RefusedForLength or WindowFull
@@ -314,8 +302,8 @@ const (
 	WindowFull       = "context_window"          // it would not fit the window that the plan names
 )
 
-// Condensed is a message that was replaced: by the template condensed.v1 with
-// the name of the tool and the bytes that had been shown.
+// Condensed is a message that was replaced: by the template condensed.v1 with the name of the tool and the bytes that
+// had been shown.
 type Condensed struct {
 	FromBytes  int64  `json:"from_bytes"`
 	FromSHA256 string `json:"from_sha256"`
@@ -324,8 +312,8 @@ type Condensed struct {
 	ToSHA256   string `json:"to_sha256"`
 }
 
-// ModelCallStarted is recorded before a request leaves. WaitedMs is how long the
-// call waited for it: for other requests, for rates, or to be tried again.
+// ModelCallStarted is recorded before a request leaves. WaitedMs is how long the call waited for it: for other
+// requests, for rates, or to be tried again.
 type ModelCallStarted struct {
 	RequestedModel string `json:"requested_model"`
 	Try            int    `json:"try"`
@@ -340,8 +328,7 @@ type CallError struct {
 	Status    int    `json:"status,omitzero"`
 }
 
-// Unanswered reports whether a request left and no answer to it could be read: it
-// may have been billed all the same.
+// Unanswered reports whether a request left and no answer to it could be read: it may have been billed all the same.
 func (e CallError) Unanswered() bool {
 	return e.Code != Unreachable && (e.Status == 0 || e.Status >= 200 && e.Status <= 299)
 }
@@ -362,12 +349,10 @@ func (t Tokens) Add(u Tokens) Tokens {
 	return Tokens{t.Cached + u.Cached, t.In + u.In, t.Out + u.Out, t.Reasoning + u.Reasoning}
 }
 
-// ModelCallCompleted is one try of a model call. OutputSHA256, Bytes and Head
-// (2 KiB) are of the message received, in the canonical form that
-// ContextCompiled uses; they are left out when the try failed. CostMicroUSD is
-// null where no price is known. RetryOf is the event id of the try it repeats.
-// UnrecordedChannels name what the endpoint did on its own, such as searching:
-// what it read is not in the journal.
+// ModelCallCompleted is one try of a model call. OutputSHA256, Bytes and Head (2 KiB) are of the message received, in
+// the canonical form that ContextCompiled uses; they are left out when the try failed. CostMicroUSD is null where no
+// price is known. RetryOf is the event id of the try it repeats. UnrecordedChannels name what the endpoint did on its
+// own, such as searching: what it read is not in the journal.
 type ModelCallCompleted struct {
 	BodySHA256         string     `json:"body_sha256,omitzero"`
 	Bytes              int64      `json:"bytes,omitzero"`
@@ -390,11 +375,9 @@ type ModelCallCompleted struct {
 	UsageReported      bool       `json:"usage_reported"`
 }
 
-// ToolProposed is a tool call as the model asked for it. Args holds strings as
-// they are and other values as their JSON text, each cut at 8 KiB;
-// ArgsTruncated names those that were cut. ArgsSHA256 is over the argument
-// bytes as received. Malformed holds the head of arguments that are no JSON
-// object.
+// ToolProposed is a tool call as the model asked for it. Args holds strings as they are and other values as their JSON
+// text, each cut at 8 KiB; ArgsTruncated names those that were cut. ArgsSHA256 is over the argument bytes as received.
+// Malformed holds the head of arguments that are no JSON object.
 type ToolProposed struct {
 	Args          map[string]string `json:"args"`
 	ArgsSHA256    string            `json:"args_sha256"`
@@ -406,8 +389,8 @@ type ToolProposed struct {
 	Redactions    int               `json:"redactions,omitzero"`
 }
 
-// PolicyDecision is what the Gate decided before a tool could run. Shown is
-// what the model was told when it was refused.
+// PolicyDecision is what the Gate decided before a tool could run. Shown is what the model was told when it was
+// refused.
 type PolicyDecision struct {
 	CallID     string   `json:"call_id"`
 	Decision   string   `json:"decision"` // allow, deny, confirm
@@ -418,8 +401,8 @@ type PolicyDecision struct {
 	Shown      string   `json:"shown,omitzero"`
 }
 
-// PolicyViolation says that a call was denied, or a redirect of it was refused. Class is
-// that of policy.Decision; RuleIDs may be empty where it is deny_list or mode.
+// PolicyViolation says that a call was denied, or a redirect of it was refused. Class is that of policy.Decision;
+// RuleIDs may be empty where it is deny_list or mode.
 type PolicyViolation struct {
 	CallID      string   `json:"call_id"`
 	Class       string   `json:"class"`
@@ -451,23 +434,20 @@ type ApprovalResolved struct {
 	LatencyMs int64  `json:"latency_ms"`
 }
 
-// CheckpointSaved says that the workspace was kept as it is before the calls of
-// a turn run, of which CallID is the first that may change it. TreeSHA256 is the
-// digest of all there is in it, links and permissions included; Workspace lists
-// the regular files.
+// CheckpointSaved says that the workspace was kept as it is before the calls of a turn run, of which CallID is the
+// first that may change it. TreeSHA256 is the digest of all there is in it, links and permissions included; Workspace
+// lists the regular files.
 type CheckpointSaved struct {
 	CallID     string `json:"call_id"`
 	TreeSHA256 string `json:"tree_sha256,omitzero"`
 	Workspace  []File `json:"workspace"` // by path, without probes
 }
 
-// Rollback says that the workspace was put back as it was last kept: at the start
-// of the turn, because CallID broke RuleIDs; or, without RuleIDs, because it had
-// grown beyond its limits or could not be looked through. Where that showed before
-// the calls of the turn ran, it was last kept after an earlier turn. The three
-// digests are of the workspace as it was kept, as it was found ("" where it could not
-// be kept as it was) and as it was left: the rollback is correct where the first and
-// the last are equal.
+// Rollback says that the workspace was put back as it was last kept: at the start of the turn, because CallID broke
+// RuleIDs; or, without RuleIDs, because it had grown beyond its limits or could not be looked through. Where that
+// showed before the calls of the turn ran, it was last kept after an earlier turn. The three digests are of the
+// workspace as it was kept, as it was found ("" where it could not be kept as it was) and as it was left: the rollback
+// is correct where the first and the last are equal.
 type Rollback struct {
 	CallID     string   `json:"call_id"`
 	Reason     string   `json:"reason"`
@@ -485,8 +465,8 @@ type URL struct {
 	URL         string `json:"url"`
 }
 
-// ModelUse is what a tool asked of a model to make its result. CostMicroUSD is
-// null where no price is known; Tries counts the requests.
+// ModelUse is what a tool asked of a model to make its result. CostMicroUSD is null where no price is known; Tries
+// counts the requests.
 type ModelUse struct {
 	CostMicroUSD   *int64 `json:"cost_microusd"`
 	RequestID      string `json:"request_id,omitzero"`
@@ -497,10 +477,9 @@ type ModelUse struct {
 	UsageReported  bool   `json:"usage_reported"`
 }
 
-// ToolExecuted is a tool's result. OutputSHA256, Bytes and Head (4 KiB) are of
-// the whole document the tool made, before paging. ShownBytes is the size of
-// what the model was shown of it; ShownSHA256 is over the message that showed
-// it, as the next ContextCompiled lists it.
+// ToolExecuted is a tool's result. OutputSHA256, Bytes and Head (4 KiB) are of the whole document the tool made, before
+// paging. ShownBytes is the size of what the model was shown of it; ShownSHA256 is over the message that showed it, as
+// the next ContextCompiled lists it.
 type ToolExecuted struct {
 	BodySHA256   string    `json:"body_sha256,omitzero"`
 	Bytes        int64     `json:"bytes"`
@@ -526,8 +505,8 @@ type Error struct {
 	Stage   string `json:"stage"`
 }
 
-// AnswerCommitted fixes an attempt's answer before any judge is asked. Rule is
-// the id of the extraction rule that found it.
+// AnswerCommitted fixes an attempt's answer before any judge is asked. Rule is the id of the extraction rule that found
+// it.
 type AnswerCommitted struct {
 	Answer         string `json:"answer"`
 	ReasoningTrace string `json:"reasoning_trace"`
@@ -542,8 +521,8 @@ const (
 	Errored  = "error"
 )
 
-// Why an attempt ended as an error. The first two say nothing about the task:
-// another attempt is made, up to the plan's free re-attempts.
+// Why an attempt ended as an error. The first two say nothing about the task: another attempt is made, up to the plan's
+// free re-attempts.
 const (
 	Interrupted    = "interrupted"    // by a crash or a stop of the process; recorded by the next one
 	RunStopped     = "run stopped"    // by a failure that every task would meet
@@ -555,18 +534,16 @@ func (e AttemptEnded) Lost() bool {
 	return e.Outcome == Errored && (e.Reason == Interrupted || e.Reason == RunStopped)
 }
 
-// AttemptEnded closes an attempt. Workspace is left out where no tool of the run
-// can change one.
+// AttemptEnded closes an attempt. Workspace is left out where no tool of the run can change one.
 type AttemptEnded struct {
 	Outcome   string           `json:"outcome"` // Answered, NoAnswer or Errored
 	Reason    string           `json:"reason,omitzero"`
 	Workspace *WorkspaceChange `json:"workspace,omitzero"`
 }
 
-// WorkspaceChange is what an attempt has made of its workspace. Diff is a unified
-// diff of its text files against the start, cut at 64 KiB; Added and Removed count
-// the lines of that diff before the cut, Reworked those that were written during
-// the attempt and changed again later in it.
+// WorkspaceChange is what an attempt has made of its workspace. Diff is a unified diff of its text files against the
+// start, cut at 64 KiB; Added and Removed count the lines of that diff before the cut, Reworked those that were written
+// during the attempt and changed again later in it.
 type WorkspaceChange struct {
 	Added      int      `json:"added"`
 	Diff       string   `json:"diff"`
@@ -578,10 +555,8 @@ type WorkspaceChange struct {
 	Truncated  bool     `json:"truncated"`
 }
 
-// Judgment is a verdict on the attempt's committed answer: usage, request id,
-// verdict and prompt version, and nothing from which gold could be learnt. A
-// verdict of the LLM judge that comes from the signed cache has Cached and no
-// tries.
+// Judgment is a verdict on the attempt's committed answer: usage, request id, verdict and prompt version, and nothing
+// from which gold could be learnt. A verdict of the LLM judge that comes from the signed cache has Cached and no tries.
 type Judgment struct {
 	Cached        bool   `json:"cached,omitzero"`
 	CostMicroUSD  *int64 `json:"cost_microusd"`

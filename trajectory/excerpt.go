@@ -20,9 +20,8 @@ const (
 	OddHead      = 16 << 10 // of a message that its source does not give
 )
 
-// Excerpt is the hash-plus-head form of a body: SHA256 and Bytes are of the
-// whole original, Head its start with secrets taken out, never ending inside
-// a character.
+// Excerpt is the hash-plus-head form of a body: SHA256 and Bytes are of the whole original, Head its start with secrets
+// taken out, never ending inside a character.
 type Excerpt struct {
 	SHA256     string
 	Bytes      int64
@@ -32,17 +31,15 @@ type Excerpt struct {
 	BodySHA256 string // of the whole body without secrets, where it is kept; else ""
 }
 
-// Redactor takes secrets out of text before it is written. The zero value
-// knows the forms of package secret only.
+// Redactor takes secrets out of text before it is written. The zero value knows the forms of package secret only.
 type Redactor struct {
 	values []string
 }
 
-// NewRedactor also takes out the given values, as they are and as they stand in
-// a URL: found ones, of settings whose names say that they are secret, and
-// declared ones, which are. Of those that were found the short ones and those
-// without a key's shape stay, so that a password "the" does not eat prose; of
-// the declared ones those of under six bytes.
+// NewRedactor also takes out the given values, as they are and as they stand in a URL: found ones, of settings whose
+// names say that they are secret, and declared ones, which are. Of those that were found the short ones and those
+// without a key's shape stay, so that a password "the" does not eat prose; of the declared ones those of under six
+// bytes.
 func NewRedactor(found []string, declared ...string) Redactor {
 	var r Redactor
 	values := slices.DeleteFunc(slices.Clone(found), func(v string) bool { return !keyShaped.MatchString(v) })
@@ -55,8 +52,7 @@ func NewRedactor(found []string, declared ...string) Redactor {
 			}
 		}
 	}
-	// The longest first: of two values that begin alike, the shorter one would
-	// leave the other's end behind.
+	// The longest first: of two values that begin alike, the shorter one would leave the other's end behind.
 	slices.SortFunc(r.values, func(a, b string) int { return len(b) - len(a) })
 	return r
 }
@@ -83,25 +79,22 @@ func (r Redactor) Redact(s string) (string, int) {
 // maxLabel bounds, in bytes, the names and codes that come from outside.
 const maxLabel = 256
 
-// Label returns a name, code or id from outside as it may be recorded: without
-// secrets, and cut to 256 bytes.
+// Label returns a name, code or id from outside as it may be recorded: without secrets, and cut to 256 bytes.
 func (r Redactor) Label(s string) string {
 	clean, _ := r.Redact(strings.ToValidUTF8(s, "\ufffd"))
 	return cutUTF8(clean, maxLabel)
 }
 
-// How far beyond the cut a secret that begins before it is looked for, and how
-// far the head stays from the edge of what was searched, where half a secret
-// may stand: the bound of keyShaped. A private key needs no end to be found.
+// How far beyond the cut a secret that begins before it is looked for, and how far the head stays from the edge of what
+// was searched, where half a secret may stand: the bound of keyShaped. A private key needs no end to be found.
 const (
 	redactWindow = 8 << 10
 	redactMargin = 4 << 10
 )
 
-// Excerpt cuts body to limit bytes. Secrets are looked for before the cut, so
-// that no half of one is left at its edge: where redaction makes the text so
-// much shorter that the head would reach the edge of the window, the window
-// grows. Bytes that are not UTF-8 are shown as U+FFFD.
+// Excerpt cuts body to limit bytes. Secrets are looked for before the cut, so that no half of one is left at its edge:
+// where redaction makes the text so much shorter that the head would reach the edge of the window, the window grows.
+// Bytes that are not UTF-8 are shown as U+FFFD.
 func (r Redactor) Excerpt(body string, limit int) Excerpt {
 	x := Excerpt{SHA256: canonical.Digest([]byte(body)), Bytes: int64(len(body))}
 	for size := limit + redactWindow; ; size *= 2 {

@@ -9,24 +9,23 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
-// MaxLine bounds one line of a journal, in bytes: the largest event is a
-// context_compiled with its list of messages, far below.
+// MaxLine bounds one line of a journal, in bytes: the largest event is a context_compiled with its list of messages,
+// far below.
 const MaxLine = 16 << 20
 
 // JournalFile is the name of the journal in a run directory.
 const JournalFile = "events.jsonl"
 
-// End is where a journal stands: how many events it holds, the digest of its
-// last line (of manifest.json when there is none) and the last id.
+// End is where a journal stands: how many events it holds, the digest of its last line (of manifest.json when there is
+// none) and the last id.
 type End struct {
 	Events int64
 	Head   string
 	LastID string
 }
 
-// Fault is evidence that does not verify: it names the file, the line (from
-// 1, 0 where lines do not matter) and what is wrong. It is told apart from an
-// I/O error, which proves nothing.
+// Fault is evidence that does not verify: it names the file, the line (from 1, 0 where lines do not matter) and what is
+// wrong. It is told apart from an I/O error, which proves nothing.
 type Fault struct {
 	File   string
 	Line   int64
@@ -52,12 +51,10 @@ type Tail struct {
 	Bytes  []byte
 }
 
-// ReadJournal reads the journal of a run from its first line, whose parent
-// must be head (the digest of manifest.json), and calls visit with each event
-// and its line, newline included (valid during the call). It stops at the
-// first line that is not what a Log would have written, with a *Fault, or at
-// visit's first error. A last line without newline ends the reading and is
-// returned as a Tail.
+// ReadJournal reads the journal of a run from its first line, whose parent must be head (the digest of manifest.json),
+// and calls visit with each event and its line, newline included (valid during the call). It stops at the first line
+// that is not what a Log would have written, with a *Fault, or at visit's first error. A last line without newline ends
+// the reading and is returned as a Tail.
 func ReadJournal(r io.Reader, runID, head string, visit func(Event, []byte) error) (End, *Tail, error) {
 	end := End{Head: head}
 	br := bufio.NewReaderSize(r, 1<<16)
@@ -88,8 +85,7 @@ func ReadJournal(r io.Reader, runID, head string, visit func(Event, []byte) erro
 	}
 }
 
-// checkLine decodes a line and checks its place in the chain; reason is what
-// is wrong, "" when nothing is.
+// checkLine decodes a line and checks its place in the chain; reason is what is wrong, "" when nothing is.
 func checkLine(line []byte, runID string, end End) (e Event, reason string) {
 	e, err := decodeEvent(line[:len(line)-1])
 	switch {
@@ -109,8 +105,7 @@ func checkLine(line []byte, runID string, end End) (e Event, reason string) {
 
 var errLineTooLong = errors.New("line too long")
 
-// readLine returns the next line with its newline; io.EOF with what is there
-// when the newline is missing.
+// readLine returns the next line with its newline; io.EOF with what is there when the newline is missing.
 func readLine(br *bufio.Reader) ([]byte, error) {
 	var long []byte
 	for {

@@ -1,7 +1,6 @@
 package trajectory
 
-// This file ties each payload of events.go to its type, and each type to where
-// it may stand and to what decodes it.
+// This file ties each payload of events.go to its type, and each type to where it may stand and to what decodes it.
 
 // Type implements Payload.
 func (RunStarted) Type() Type         { return TypeRunStarted }
@@ -42,8 +41,7 @@ const (
 	scopeTurn
 )
 
-// kind is what the reader must know of a type: where it may stand and how its
-// payload decodes.
+// kind is what the reader must know of a type: where it may stand and how its payload decodes.
 type kind struct {
 	scope  scope
 	decode func([]byte) (Payload, error)

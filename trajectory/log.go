@@ -19,13 +19,12 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// ErrNotRecorded means that events could not be made durable. It is final for
-// the log: after a failed write or sync it is unknown what the disk holds, so
-// nothing is tried again and nothing more is accepted.
+// ErrNotRecorded means that events could not be made durable. It is final for the log: after a failed write or sync it
+// is unknown what the disk holds, so nothing is tried again and nothing more is accepted.
 var ErrNotRecorded = errors.New("evidence could not be recorded")
 
-// ErrTooLarge means that an event is larger than a line may be. It is refused
-// with all that was to be recorded together with it, and the log works on.
+// ErrTooLarge means that an event is larger than a line may be. It is refused with all that was to be recorded together
+// with it, and the log works on.
 var ErrTooLarge = fmt.Errorf("an event is larger than %d bytes and cannot be recorded", MaxLine)
 
 // Draft is an event before the log has given it its place.
@@ -48,20 +47,18 @@ type LogConfig struct {
 	Now   func() time.Time     // wall clock
 	Mono  func() time.Duration // monotonic time since the process started
 	Rand  io.Reader            // entropy of the ids
-	// Recorded, if set, sees every event with its line (newline included) in
-	// order once it is durable. Its error makes the log fail.
+	// Recorded, if set, sees every event with its line (newline included) in order once it is durable. Its error makes
+	// the log fail.
 	Recorded func(Event, []byte) error
-	// Failed, if set, is told at once what makes the log fail, before anybody who
-	// waits for it is. It must not call the log.
+	// Failed, if set, is told at once what makes the log fail, before anybody who waits for it is. It must not call the
+	// log.
 	Failed func(error)
-	// Bodies, if set, makes whole bodies durable, before the lines that name
-	// them. Without it none are kept.
+	// Bodies, if set, makes whole bodies durable, before the lines that name them. Without it none are kept.
 	Bodies func([]Body) error
 }
 
-// Log is the one writer of a journal. Its methods may be called from many
-// goroutines. Events gather in a batch while the one before is written and
-// synced; whoever waits for one of them waits for its batch (group commit).
+// Log is the one writer of a journal. Its methods may be called from many goroutines. Events gather in a batch while
+// the one before is written and synced; whoever waits for one of them waits for its batch (group commit).
 type Log struct {
 	sink   Sink
 	cfg    LogConfig
@@ -99,8 +96,7 @@ type placed struct {
 
 func newBatch(lines []byte) *batch { return &batch{lines: lines[:0], done: make(chan struct{})} }
 
-// NewLog continues a journal at end; a new journal ends at
-// End{Head: digest of manifest.json}.
+// NewLog continues a journal at end; a new journal ends at End{Head: digest of manifest.json}.
 func NewLog(sink Sink, end End, cfg LogConfig) (*Log, error) {
 	l := &Log{sink: sink, cfg: cfg, end: end, durable: end, open: newBatch(nil), random: bufio.NewReaderSize(cfg.Rand, 512)}
 	if end.LastID != "" {
@@ -113,9 +109,8 @@ func NewLog(sink Sink, end End, cfg LogConfig) (*Log, error) {
 	return l, nil
 }
 
-// Append records events in order and returns their ids when they, and all
-// enqueued before them, are durable. The error matches ErrNotRecorded, or it is
-// ErrTooLarge.
+// Append records events in order and returns their ids when they, and all enqueued before them, are durable. The error
+// matches ErrNotRecorded, or it is ErrTooLarge.
 func (l *Log) Append(drafts ...Draft) ([]string, error) {
 	bodies, err := encodeAll(drafts)
 	l.mu.Lock()
@@ -138,9 +133,8 @@ func (l *Log) Append(drafts ...Draft) ([]string, error) {
 	return ids, b.err
 }
 
-// Enqueue records events without waiting for the disk: they become durable
-// with the next Append. What must not happen before it is recorded, needs
-// Append.
+// Enqueue records events without waiting for the disk: they become durable with the next Append. What must not happen
+// before it is recorded, needs Append.
 func (l *Log) Enqueue(drafts ...Draft) ([]string, error) {
 	bodies, err := encodeAll(drafts)
 	l.mu.Lock()
@@ -148,8 +142,7 @@ func (l *Log) Enqueue(drafts ...Draft) ([]string, error) {
 	return l.enqueue(drafts, bodies, err)
 }
 
-// encodeAll encodes the payloads of drafts, which takes most of the time and
-// needs no lock.
+// encodeAll encodes the payloads of drafts, which takes most of the time and needs no lock.
 func encodeAll(drafts []Draft) ([]body, error) {
 	bodies := make([]body, len(drafts))
 	for i, d := range drafts {
@@ -169,12 +162,10 @@ func encodeAll(drafts []Draft) ([]body, error) {
 	return bodies, nil
 }
 
-// maxFrame bounds, in bytes, what stands around the payload of a line whose ids
-// are not very long.
+// maxFrame bounds, in bytes, what stands around the payload of a line whose ids are not very long.
 const maxFrame = 4 << 10
 
-// enqueue gives events their places. invalid is why there are fewer bodies than
-// drafts.
+// enqueue gives events their places. invalid is why there are fewer bodies than drafts.
 func (l *Log) enqueue(drafts []Draft, bodies []body, invalid error) ([]string, error) {
 	if errors.Is(invalid, ErrTooLarge) {
 		return nil, invalid
@@ -212,12 +203,10 @@ func (l *Log) enqueue(drafts []Draft, bodies []body, invalid error) ([]string, e
 	return ids, l.failed
 }
 
-// nextID returns an id above the last one, also when the clock steps back and
-// when the last one is of a process before this one. In a later millisecond all
-// 80 bits are random. In the same one it is the last id and a random step of up
-// to 2⁶⁸, so that who knows the ids before and behind cannot guess it. (The
-// library's monotonic source draws some 250 times for a step, and knows only the
-// ids that it made itself.)
+// nextID returns an id above the last one, also when the clock steps back and when the last one is of a process before
+// this one. In a later millisecond all 80 bits are random. In the same one it is the last id and a random step of up to
+// 2⁶⁸, so that who knows the ids before and behind cannot guess it. (The library's monotonic source draws some 250
+// times for a step, and knows only the ids that it made itself.)
 func (l *Log) nextID() (ulid.ULID, error) {
 	ms := max(ulid.Timestamp(l.cfg.Now()), l.last.Time())
 	if ms == l.last.Time() {
@@ -233,8 +222,7 @@ func (l *Log) nextID() (ulid.ULID, error) {
 	return ulid.New(ms, l.random)
 }
 
-// after returns the id that is high·2⁶⁴ + low + 1 above one of the same
-// millisecond; false if there is none.
+// after returns the id that is high·2⁶⁴ + low + 1 above one of the same millisecond; false if there is none.
 func after(id ulid.ULID, high uint16, low uint64) (ulid.ULID, bool) {
 	sum, carry := bits.Add64(binary.BigEndian.Uint64(id[8:]), low, 1)
 	top := uint64(binary.BigEndian.Uint16(id[6:8])) + uint64(high) + carry
@@ -251,8 +239,7 @@ func (l *Log) take() {
 	l.written, l.open, l.spare = l.open, newBatch(l.spare), nil
 }
 
-// flush writes the batch that was taken, and those that are wanted when it is
-// done.
+// flush writes the batch that was taken, and those that are wanted when it is done.
 func (l *Log) flush() {
 	for more := true; more; {
 		b := l.written
@@ -325,8 +312,7 @@ func (l *Log) fail(err error) error {
 	return l.failed
 }
 
-// Keep takes a whole body that an event enqueued after it will name, and
-// returns its digest; "" if the log keeps none.
+// Keep takes a whole body that an event enqueued after it will name, and returns its digest; "" if the log keeps none.
 func (l *Log) Keep(body string) string {
 	if l.cfg.Bodies == nil {
 		return ""

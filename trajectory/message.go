@@ -28,8 +28,8 @@ type SentCall struct {
 	OpaqueSHA256 string `json:"opaque_sha256,omitzero"`
 }
 
-// Canonical returns the canonical JSON of a message. It cannot fail: the type
-// holds strings only, and bytes that are not UTF-8 become U+FFFD.
+// Canonical returns the canonical JSON of a message. It cannot fail: the type holds strings only, and bytes that are
+// not UTF-8 become U+FFFD.
 func (m SentMessage) Canonical() []byte {
 	b, err := canonical.EncodeLossy(m)
 	if err != nil {

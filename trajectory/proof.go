@@ -7,9 +7,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Inclusion proves that a tree of Size leaves holds a leaf at Index, from 0:
-// the RFC 6962 audit path, from the leaf's sibling up. Hashes are base64 in
-// JSON.
+// Inclusion proves that a tree of Size leaves holds a leaf at Index, from 0: the RFC 6962 audit path, from the leaf's
+// sibling up. Hashes are base64 in JSON.
 type Inclusion struct {
 	Hashes []tlog.Hash `json:"hashes"`
 	Index  int64       `json:"index"`
@@ -28,9 +27,8 @@ func (i Inclusion) Check(leaf Leaf, root tlog.Hash) error {
 	return nil
 }
 
-// TlogProof returns the proof with its signed checkpoint as a
-// c2sp.org/tlog-proof@v1 file. What it proves to be there is the canonical JSON
-// of the leaf.
+// TlogProof returns the proof with its signed checkpoint as a c2sp.org/tlog-proof@v1 file. What it proves to be there
+// is the canonical JSON of the leaf.
 func (i Inclusion) TlogProof(checkpoint []byte) []byte {
 	out := fmt.Appendf(nil, "c2sp.org/tlog-proof@v1\nindex %d\n", i.Index)
 	for _, h := range i.Hashes {

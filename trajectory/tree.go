@@ -7,10 +7,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Leaf is a task's entry in the tree: canonical JSON of these members. Digest
-// is over all lines of the journal that bear the task's id, in order,
-// newlines included. Salt is the one of its task_sealed event, so that a leaf
-// cannot be guessed from a known question and answer.
+// Leaf is a task's entry in the tree: canonical JSON of these members. Digest is over all lines of the journal that
+// bear the task's id, in order, newlines included. Salt is the one of its task_sealed event, so that a leaf cannot be
+// guessed from a known question and answer.
 type Leaf struct {
 	Attempts int    `json:"attempts"`
 	Digest   string `json:"digest"`
@@ -20,8 +19,7 @@ type Leaf struct {
 	TaskID   string `json:"task_id"`
 }
 
-// Hash returns the leaf's hash in the tree: SHA-256 over a zero byte and its
-// canonical JSON.
+// Hash returns the leaf's hash in the tree: SHA-256 over a zero byte and its canonical JSON.
 func (l Leaf) Hash() (tlog.Hash, error) {
 	b, err := canonical.Encode(l)
 	if err != nil {

@@ -1,11 +1,12 @@
-// Package canonical encodes and decodes canonical JSON and writes digests. Every signed byte of a run is canonical JSON.
+// Package canonical encodes and decodes canonical JSON and writes digests. Every signed byte of a run is canonical
+// JSON.
 //
 // # Canonical JSON
 //
 // Values are encoded as RFC 8785 (JSON Canonicalization Scheme) with two restrictions that keep all readers in
 // agreement: numbers are integers, and they lie within ±2⁵³. [Decode] accepts a document only if encoding the decoded
-// value gives the same bytes. It rejects duplicate members, unknown members, another order, another escape, white space,
-// floats and invalid UTF-8. A signed document has exactly one acceptable form (TestDecodeRefuses, FuzzDecode).
+// value gives the same bytes. It rejects duplicate members, unknown members, another order, another escape, white
+// space, floats and invalid UTF-8. A signed document has exactly one acceptable form (TestDecodeRefuses, FuzzDecode).
 //
 // # Digests
 //
@@ -24,17 +25,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrMalformed is the one answer to bytes that are not the canonical encoding
-// of a value of the expected type. What is wrong with hostile input is not
-// told in detail: nothing may depend on it.
+// ErrMalformed is the one answer to bytes that are not the canonical encoding of a value of the expected type. What is
+// wrong with hostile input is not told in detail: nothing may depend on it.
 var ErrMalformed = errors.New("not the canonical JSON of its type")
 
-// Canonical returns the canonical JSON of v. It fails on numbers that are not
-// integers within ±2⁵³ and on strings that are not UTF-8.
+// Canonical returns the canonical JSON of v. It fails on numbers that are not integers within ±2⁵³ and on strings that
+// are not UTF-8.
 func Encode(v any) ([]byte, error) { return encode(v, false) }
 
-// CanonicalLossy is Canonical, but writes U+FFFD for bytes that are not UTF-8:
-// for records of what others sent, which must not fail because of it.
+// CanonicalLossy is Canonical, but writes U+FFFD for bytes that are not UTF-8: for records of what others sent, which
+// must not fail because of it.
 func EncodeLossy(v any) ([]byte, error) { return encode(v, true) }
 
 func encode(v any, lossy bool) ([]byte, error) {
@@ -56,8 +56,8 @@ func encode(v any, lossy bool) ([]byte, error) {
 	return c, nil
 }
 
-// Decode reads canonical JSON into v, which must be a pointer. Any other bytes
-// give ErrMalformed; v is then to be thrown away.
+// Decode reads canonical JSON into v, which must be a pointer. Any other bytes give ErrMalformed; v is then to be
+// thrown away.
 func Decode(data []byte, v any) error {
 	if err := json.Unmarshal(data, v, json.RejectUnknownMembers(true)); err != nil {
 		return ErrMalformed

@@ -8,10 +8,9 @@ import (
 // MaxInt bounds integers: 2⁵³, above which some JSON readers round.
 const MaxInt = 1 << 53
 
-// inspect looks through valid JSON once. It tells whether every number is an
-// integer within ±2⁵³ in its shortest form, and whether the text is certainly
-// canonical already, as what structs with sorted members encode to mostly is.
-// When in doubt it says no: making it canonical costs time, not correctness.
+// inspect looks through valid JSON once. It tells whether every number is an integer within ±2⁵³ in its shortest form,
+// and whether the text is certainly canonical already, as what structs with sorted members encode to mostly is. When in
+// doubt it says no: making it canonical costs time, not correctness.
 func inspect(b []byte) (integers, canonical bool) {
 	canonical = true
 	var names [maxNested][]byte // of each open object, the last member; nil in an array
@@ -61,9 +60,8 @@ func inspect(b []byte) (integers, canonical bool) {
 // maxNested is how deep inspect follows the members of objects.
 const maxNested = 16
 
-// inspectString returns the end of the string that begins at start; whether it
-// is ASCII without escapes, so that such strings sort by their bytes with
-// their quotes; and whether its escapes are the ones that must be.
+// inspectString returns the end of the string that begins at start; whether it is ASCII without escapes, so that such
+// strings sort by their bytes with their quotes; and whether its escapes are the ones that must be.
 func inspectString(b []byte, start int) (end int, plain, exact bool) {
 	plain, exact = true, true
 	for i := start + 1; ; i++ {
@@ -86,8 +84,8 @@ func inspectString(b []byte, start int) (end int, plain, exact bool) {
 	}
 }
 
-// isNeededEscape reports whether four hexadecimal digits are of a character
-// that has no other escape: below U+0020 and none of \b \t \n \f \r.
+// isNeededEscape reports whether four hexadecimal digits are of a character that has no other escape: below U+0020 and
+// none of \b \t \n \f \r.
 func isNeededEscape(digits []byte) bool {
 	if digits[0] != '0' || digits[1] != '0' {
 		return false

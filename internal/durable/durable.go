@@ -1,8 +1,8 @@
 // Package durable creates files that survive a crash.
 //
 // A file is written under a temporary name, synced, and then given its final name without replacing another file; the
-// directory is synced last. After a crash the file is either complete or absent. A file system without hard links gets an
-// exclusive empty file that is replaced (TestPutNew). A failed sync is final: no function retries one.
+// directory is synced last. After a crash the file is either complete or absent. A file system without hard links gets
+// an exclusive empty file that is replaced (TestPutNew). A failed sync is final: no function retries one.
 package durable
 
 import (
@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// WriteAside writes a new file in a directory durably, to be linked or renamed
-// to its place, and returns its name. Nothing is left of one that fails.
+// WriteAside writes a new file in a directory durably, to be linked or renamed to its place, and returns its name.
+// Nothing is left of one that fails.
 func WriteAside(dir string, content []byte, mode fs.FileMode) (name string, err error) {
 	f, err := os.CreateTemp(dir, ".new-*")
 	if err != nil {
@@ -77,8 +77,8 @@ func SameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// NoPlace reports whether an error is that nothing can be created in a place: a disk
-// that is full or read-only, a limit of file sizes, or no directory.
+// NoPlace reports whether an error is that nothing can be created in a place: a disk that is full or read-only, a limit
+// of file sizes, or no directory.
 func NoPlace(err error) bool {
 	var at *fs.PathError
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) ||

@@ -14,8 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// DecodeManifest reads manifest.json, with a *trajectory.Fault if it is not
-// what Encode writes or contradicts itself.
+// DecodeManifest reads manifest.json, with a *trajectory.Fault if it is not what Encode writes or contradicts itself.
 func Decode(data []byte) (Plan, error) {
 	var m Plan
 	if err := checkSchema(data); err != nil {
@@ -43,8 +42,8 @@ func Decode(data []byte) (Plan, error) {
 	return m, nil
 }
 
-// checkSchema names the version that reads a plan of an earlier schema, whose
-// members are not those of this one. It reads the schema only.
+// checkSchema names the version that reads a plan of an earlier schema, whose members are not those of this one. It
+// reads the schema only.
 func checkSchema(data []byte) error {
 	const earlier, reader = "gaia.manifest/1", "gaia 0.1.0"
 	var plan struct {
@@ -60,8 +59,7 @@ func checkSchema(data []byte) error {
 	}
 }
 
-// checkPolicy: the policy is in its one form, and the one that the rest of the
-// plan speaks of.
+// checkPolicy: the policy is in its one form, and the one that the rest of the plan speaks of.
 func checkPolicy(m Plan) error {
 	form, err := canonical.Encode(m.Policy.Canonical())
 	if err != nil {
@@ -96,8 +94,8 @@ func checkPolicy(m Plan) error {
 	return nil
 }
 
-// checkServer: the plan says of each server that is a program what it reaches and which variables it is
-// given, and of no other tool.
+// checkServer: the plan says of each server that is a program what it reaches and which variables it is given, and of
+// no other tool.
 func checkServer(t ToolPlan, m Plan) error {
 	program := t.Server != "" && !t.Remote()
 	switch {
@@ -182,8 +180,7 @@ func checkLimits(m Plan) error {
 	return nil
 }
 
-// Limits of a plan. They bound what an audit of it costs: it looks for each task in
-// each template.
+// Limits of a plan. They bound what an audit of it costs: it looks for each task in each template.
 const (
 	MaxTasks     = 50_000
 	MaxTools     = 1024
@@ -261,8 +258,8 @@ func checkDataset(m Plan) error {
 	return nil
 }
 
-// CheckSelection checks that the planned tasks, in their order, are those that the
-// label of the selection gives, as far as the plan's split_ids and levels show it.
+// CheckSelection checks that the planned tasks, in their order, are those that the label of the selection gives, as far
+// as the plan's split_ids and levels show it.
 func CheckSelection(m Plan) error {
 	d := m.Dataset
 	f, err := selection.Parse(d.Selection)

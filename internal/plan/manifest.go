@@ -1,10 +1,10 @@
 // Package plan holds the plan of a run: what manifest.json contains, and nothing else.
 //
-// Flags, the settings file, --like and resume fill one [Plan]; internal/run adds digests and the salted commitment to the
-// gold answers and signs it before a model is asked. [Decode] accepts only canonical JSON of the current schema whose
-// members agree with each other (rundir.TestDecodeManifestRefuses, rundir.FuzzDecodeManifest); it names the version that reads an older
-// schema. Diff compares two plans member by member. Money is in micro-USD, times in milliseconds, temperature in
-// thousandths. docs/formats.md lists the members.
+// Flags, the settings file, --like and resume fill one [Plan]; internal/run adds digests and the salted commitment to
+// the gold answers and signs it before a model is asked. [Decode] accepts only canonical JSON of the current schema
+// whose members agree with each other (rundir.TestDecodeManifestRefuses, rundir.FuzzDecodeManifest); it names the
+// version that reads an older schema. Diff compares two plans member by member. Money is in micro-USD, times in
+// milliseconds, temperature in thousandths. docs/formats.md lists the members.
 package plan
 
 import (
@@ -32,7 +32,8 @@ const ManifestType = "application/vnd.gaia-harness.manifest+json"
 // manifestSchema is the schema of [ManifestFile] that this version reads and writes.
 const manifestSchema = "gaia.manifest/2"
 
-// Plan is what [ManifestFile] contains: all that decides the result of a run, signed before anything is asked of a model.
+// Plan is what [ManifestFile] contains: all that decides the result of a run, signed before anything is asked of a
+// model.
 type Plan struct {
 	Approved           []string           `json:"approved,omitempty"` // tools whose calls were approved beforehand, or policy.EveryTool; sorted
 	Budgets            Budgets            `json:"budgets"`
@@ -107,9 +108,8 @@ type SplitPlan struct {
 	Size        int    `json:"size"`
 }
 
-// PlannedTask is one task of the plan. QuestionSHA256 fixes the question; see
-// [QuestionDigest]. FileSHA256 fixes the attachment; an earlier plan of this schema has
-// no digest of it.
+// PlannedTask is one task of the plan. QuestionSHA256 fixes the question; see [QuestionDigest]. FileSHA256 fixes the
+// attachment; an earlier plan of this schema has no digest of it.
 type PlannedTask struct {
 	FileBytes      int64  `json:"file_bytes,omitzero"`
 	FileName       string `json:"file_name,omitzero"`
@@ -119,8 +119,7 @@ type PlannedTask struct {
 	TaskID         string `json:"task_id"`
 }
 
-// ModelPlan says which model answers, and how it is asked. Temperature is in
-// thousandths.
+// ModelPlan says which model answers, and how it is asked. Temperature is in thousandths.
 type ModelPlan struct {
 	API              string   `json:"api,omitzero"`            // "responses"; "" for chat completions
 	ContextWindow    int      `json:"context_window,omitzero"` // tokens by which the conversation is kept short; 0: until the endpoint refuses it
@@ -152,9 +151,8 @@ type SearchPlan struct {
 	Origin string `json:"origin"` // scheme and host
 }
 
-// JudgePlan says which model judges, by which prompt, and whether verdicts may
-// come from the signed cache. No verdict counts of a judge that has not passed
-// the null battery.
+// JudgePlan says which model judges, by which prompt, and whether verdicts may come from the signed cache. No verdict
+// counts of a judge that has not passed the null battery.
 type JudgePlan struct {
 	Battery      string `json:"battery_sha256,omitzero"` // "": the plan is older than batteries
 	Cache        bool   `json:"cache"`
@@ -165,9 +163,8 @@ type JudgePlan struct {
 	PromptSHA256 string `json:"prompt_sha256"`
 }
 
-// Budgets bound an attempt, and the run. Money, tokens and tool calls of the
-// attempts that failed before it count, too. Money is in micro-USD; 0 is no
-// limit.
+// Budgets bound an attempt, and the run. Money, tokens and tool calls of the attempts that failed before it count, too.
+// Money is in micro-USD; 0 is no limit.
 type Budgets struct {
 	CostMicroUSD    int64 `json:"cost_microusd"`
 	RunCostMicroUSD int64 `json:"run_cost_microusd,omitzero"` // of the whole run, its judge included
@@ -184,14 +181,13 @@ type Prompt struct {
 	Text   string `json:"text"`
 }
 
-// Offered returns the tools that the policy lets the model have. Tools also lists those
-// that it always denies: a call of one is denied by its class, not as unknown.
+// Offered returns the tools that the policy lets the model have. Tools also lists those that it always denies: a call
+// of one is denied by its class, not as unknown.
 func (m Plan) Offered() []ToolPlan {
 	return slices.DeleteFunc(slices.Clone(m.Tools), func(t ToolPlan) bool { return !m.Policy.Offers(t.Name) })
 }
 
-// ToolPlan is a tool as the model is told of it; SchemaSHA256 is over the
-// parameters' schema as sent.
+// ToolPlan is a tool as the model is told of it; SchemaSHA256 is over the parameters' schema as sent.
 type ToolPlan struct {
 	Description  string   `json:"description"`
 	Env          []string `json:"env,omitempty"` // names of the variables that the server is given, sorted
@@ -211,14 +207,13 @@ const (
 // Remote reports whether the tool is of a server that is asked over HTTP.
 func (t ToolPlan) Remote() bool { return strings.Contains(t.Server, " ") }
 
-// FreeReattempts is how many attempts at a task are made in place of those that
-// an interruption or a stop of the run ended after a reply that calls no tool. The
-// task then ends as an error: whoever stops a run at every wrong answer gets no more.
+// FreeReattempts is how many attempts at a task are made in place of those that an interruption or a stop of the run
+// ended after a reply that calls no tool. The task then ends as an error: whoever stops a run at every wrong answer
+// gets no more.
 const FreeReattempts = 3
 
-// RetryPlan says what is tried again: model calls within an attempt, attempts
-// that ended for lack of infrastructure, and attempts that an interruption or a
-// stop of the run ended after a reply that calls no tool.
+// RetryPlan says what is tried again: model calls within an attempt, attempts that ended for lack of infrastructure,
+// and attempts that an interruption or a stop of the run ended after a reply that calls no tool.
 type RetryPlan struct {
 	AttemptsPerTask int `json:"attempts_per_task"`
 	CallTries       int `json:"call_tries"`
@@ -261,9 +256,8 @@ type commitment struct {
 	Salt string            `json:"salt"`
 }
 
-// Commitment returns the digest by which a manifest commits to the gold
-// answers of its tasks without telling them: over canonical {gold, salt}, the
-// salt being 32 random bytes, hex, that stay private until the run is judged.
+// Commitment returns the digest by which a manifest commits to the gold answers of its tasks without telling them: over
+// canonical {gold, salt}, the salt being 32 random bytes, hex, that stay private until the run is judged.
 func Commitment(gold map[string]string, salt string) (string, error) {
 	b, err := canonical.Encode(commitment{gold, salt})
 	if err != nil {
@@ -272,8 +266,7 @@ func Commitment(gold map[string]string, salt string) (string, error) {
 	return canonical.Digest(b), nil
 }
 
-// Refuses says what about a null battery is not of this judge, or contradicts itself;
-// "" if nothing.
+// Refuses says what about a null battery is not of this judge, or contradicts itself; "" if nothing.
 func (j *JudgePlan) Refuses(b trajectory.JudgeBattery) (reason string) {
 	named := slices.Concat(b.Accepted, b.Refused, b.Unreadable)
 	slices.Sort(named)
@@ -310,8 +303,7 @@ func (m *Plan) Govern(p policy.Policy) {
 	m.DenylistSHA256 = policy.DenylistDigest()
 }
 
-// preflightModel returns the model that a kind of preflight asks; false if the
-// plan has none.
+// preflightModel returns the model that a kind of preflight asks; false if the plan has none.
 func (m Plan) PreflightModel(kind string) (model string, planned bool) {
 	switch {
 	case kind == trajectory.PreflightModel, kind == trajectory.PreflightTools && len(m.Tools) > 0:
@@ -326,9 +318,8 @@ func (m Plan) PreflightModel(kind string) (model string, planned bool) {
 	return "", false
 }
 
-// TaskSalt returns the salt of a task: HMAC-SHA256 of its id under the secret of the
-// run. Secret and salt are 32 bytes in hexadecimal. The salt is public from the task's
-// task_sealed on; the secret never is.
+// TaskSalt returns the salt of a task: HMAC-SHA256 of its id under the secret of the run. Secret and salt are 32 bytes
+// in hexadecimal. The salt is public from the task's task_sealed on; the secret never is.
 func TaskSalt(secret, taskID string) (string, error) {
 	key, err := hex.DecodeString(secret)
 	if err != nil || len(key) != sha256.Size {
@@ -337,8 +328,8 @@ func TaskSalt(secret, taskID string) (string, error) {
 	return hex.EncodeToString(mac(key, []byte(taskID))), nil
 }
 
-// AnsweredBy names what answered the tasks of a run. RepliedAs, RepliedOther and all
-// harnesses after the first follow from the journal, everything else from the j.
+// AnsweredBy names what answered the tasks of a run. RepliedAs, RepliedOther and all harnesses after the first follow
+// from the journal, everything else from the j.
 type AnsweredBy struct {
 	Agent        string               `json:"agent"`
 	CleanBuild   bool                 `json:"clean_build"` // every harness was built from a known commit without changes
@@ -404,9 +395,8 @@ func (d Dataset) ClaimsGAIA() bool {
 	return strings.EqualFold(d.Name, GaiaName) || d.Name == DirectoryName
 }
 
-// CheckDatasetName refuses a name that can be mistaken for GAIA's: one with characters
-// other than printable ASCII, or with space at an end, and one whose owner or last part
-// only looks like GAIA's, such as "GAlA" with a small L.
+// CheckDatasetName refuses a name that can be mistaken for GAIA's: one with characters other than printable ASCII, or
+// with space at an end, and one whose owner or last part only looks like GAIA's, such as "GAlA" with a small L.
 func CheckDatasetName(name string) error {
 	if name != strings.TrimSpace(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return fmt.Errorf("the dataset name %+q has characters that can be invisible or look like others", name)
@@ -434,8 +424,8 @@ func (d Dataset) Mismatch() string {
 		sum(d.Levels), d.Levels[0], d.Levels[1], d.Levels[2], sum(want), want[0], want[1], want[2])
 }
 
-// QuestionDigest returns the question_sha256 of a task with this salt: HMAC-SHA256 of
-// the question's SHA-256. Without the salt no one can test a guess at the question.
+// QuestionDigest returns the question_sha256 of a task with this salt: HMAC-SHA256 of the question's SHA-256. Without
+// the salt no one can test a guess at the question.
 func QuestionDigest(salt, question string) (string, error) {
 	key, err := hex.DecodeString(salt)
 	if err != nil || len(key) != sha256.Size {
@@ -453,8 +443,7 @@ func (p *PlannedTask) SaltQuestion(secret, question string) error {
 	return err
 }
 
-// Unsalted returns a plan without the digests of its questions, which differ in any two
-// runs.
+// Unsalted returns a plan without the digests of its questions, which differ in any two runs.
 func (m Plan) Unsalted() Plan {
 	m.Tasks = slices.Clone(m.Tasks)
 	for i := range m.Tasks {

@@ -10,17 +10,17 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// SecretError means that a plan would hold a secret. A plan is signed as it is, so
-// nothing is taken out of it, and whoever is given the run reads it.
+// SecretError means that a plan would hold a secret. A plan is signed as it is, so nothing is taken out of it, and
+// whoever is given the run reads it.
 type SecretError struct {
 	Where string // in the plan, itself without secrets
 }
 
 func (e *SecretError) Error() string { return "the plan would hold a secret in " + e.Where }
 
-// NoSecret returns a *SecretError if what servers and the user say in a plan has a
-// secret in it that redact knows. What else a plan holds is built in, the dataset's,
-// or computed: a commit is no secret, though a variable called KEY may have it.
+// NoSecret returns a *SecretError if what servers and the user say in a plan has a secret in it that redact knows. What
+// else a plan holds is built in, the dataset's, or computed: a commit is no secret, though a variable called KEY may
+// have it.
 func NoSecret(m Plan, redact trajectory.Redactor) error {
 	s := secretSearch{redact}
 	for _, t := range m.Tools {

@@ -21,13 +21,11 @@ const (
 	maxReasoning = 2 << 10
 )
 
-// An Answer is what a final message gives: its text, the rule that found it, and
-// what the model said before.
+// An Answer is what a final message gives: its text, the rule that found it, and what the model said before.
 type Answer struct{ Text, Rule, Reasoning string }
 
-// FinalAnswer finds the answer in a final message, in the form that the template
-// system.v1 asks for. The last marker counts, because models quote the format
-// before they use it; prose after the answer's line is left out.
+// FinalAnswer finds the answer in a final message, in the form that the template system.v1 asks for. The last marker
+// counts, because models quote the format before they use it; prose after the answer's line is left out.
 func FinalAnswer(content string) (Answer, bool) {
 	marks := marker.FindAllStringIndex(content, -1)
 	if len(marks) == 0 {
@@ -46,8 +44,8 @@ func FinalAnswer(content string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// unwrap takes white space from around an answer, and markdown that is paired
-// within its line: the star of "A*" is part of the answer.
+// unwrap takes white space from around an answer, and markdown that is paired within its line: the star of "A*" is part
+// of the answer.
 func unwrap(s, line string) string {
 	s = strings.TrimSpace(s)
 	for _, mark := range []string{"**", "__", "`", "*"} {

@@ -11,9 +11,8 @@ import (
 // QuestionSource is the source of the message that holds the question.
 const QuestionSource = "question"
 
-// Conversation computes which messages the next request of an attempt lists,
-// from the events of the attempt. It reads digests and sizes and no texts: the
-// agent records its requests with it, and the audit checks them with it.
+// Conversation computes which messages the next request of an attempt lists, from the events of the attempt. It reads
+// digests and sizes and no texts: the agent records its requests with it, and the audit checks them with it.
 type Conversation struct {
 	unknown  map[string]bool // sources whose template has another text than here
 	question trajectory.SentMessage
@@ -40,8 +39,7 @@ const (
 // message identifies what a message says and who says it.
 type message struct{ role, sha256, source string }
 
-// toolResults are the results that a message can be of: calls can share an id,
-// and what they gave.
+// toolResults are the results that a message can be of: calls can share an id, and what they gave.
 type toolResults struct {
 	unread []toolResult    // whose short forms are not computed
 	forms  map[string]bool // digests of the messages that can replace them
@@ -52,8 +50,8 @@ type toolResult struct {
 	bytes int64
 }
 
-// NewConversation begins the conversation about a question. The templates of the
-// sources in unknown, a set, have another text than in this version.
+// NewConversation begins the conversation about a question. The templates of the sources in unknown, a set, have
+// another text than in this version.
 func NewConversation(question, fileName string, unknown map[string]bool) *Conversation {
 	c := &Conversation{unknown: unknown, question: trajectory.SentMessage{Content: Question(question, fileName), Role: "user"},
 		due: map[message]int{}, unsure: map[message]bool{}, replaced: map[int]trajectory.Message{}, results: map[message]*toolResults{}, once: map[string]bool{}}
@@ -70,8 +68,7 @@ func (c *Conversation) Picture(image trajectory.Image) {
 // Reply adds a reply of the model.
 func (c *Conversation) Reply(sha256 string) { c.due[message{"assistant", sha256, "model"}]++ }
 
-// Result adds what the model is shown for a call: the digest of that message, and
-// the bytes of its text.
+// Result adds what the model is shown for a call: the digest of that message, and the bytes of its text.
 func (c *Conversation) Result(callID, sha256, tool string, bytes int64) {
 	m := message{"tool", sha256, "tool:" + callID}
 	c.due[m]++
@@ -81,8 +78,8 @@ func (c *Conversation) Result(callID, sha256, tool string, bytes int64) {
 	c.results[m].unread = append(c.results[m].unread, toolResult{tool, bytes})
 }
 
-// Condense replaces results by their short forms. What is no result, or would
-// become another text than the template gives, stays.
+// Condense replaces results by their short forms. What is no result, or would become another text than the template
+// gives, stays.
 func (c *Conversation) Condense(e trajectory.ContextCondensed) {
 	if c.places == nil {
 		c.places = map[message][]int{}
@@ -123,11 +120,10 @@ func (r *toolResults) become(callID, sha256 string) bool {
 	return r.forms[sha256]
 }
 
-// Request takes the messages that a request lists, and calls visit with the index
-// and origin of each that the request before did not list at its place. A request
-// is stale if it lists no more than the one before, which may only be repeated
-// after it was condensed; it is short if it leaves out a reply or a result. The
-// next request is compared with this one, whatever it lists. It keeps listed.
+// Request takes the messages that a request lists, and calls visit with the index and origin of each that the request
+// before did not list at its place. A request is stale if it lists no more than the one before, which may only be
+// repeated after it was condensed; it is short if it leaves out a reply or a result. The next request is compared with
+// this one, whatever it lists. It keeps listed.
 func (c *Conversation) Request(listed []trajectory.Message, visit func(int, Origin)) (stale, short bool) {
 	stale = len(listed) < len(c.last) || len(listed) == len(c.last) && (len(c.due) > 0 || len(c.replaced) == 0)
 	for i, m := range listed {
@@ -154,8 +150,7 @@ func (c *Conversation) Request(listed []trajectory.Message, visit func(int, Orig
 	return stale, short
 }
 
-// expects reports whether a message that is new at its place follows from the
-// events. Results can stand in any order.
+// expects reports whether a message that is new at its place follows from the events. Results can stand in any order.
 func (c *Conversation) expects(i int, m trajectory.Message) bool {
 	k := messageOf(m)
 	switch {
@@ -173,8 +168,8 @@ func (c *Conversation) expects(i int, m trajectory.Message) bool {
 	return c.due[k] >= 0
 }
 
-// fixed are the messages that are the same in all conversations: the first one,
-// and those of which each source can have one.
+// fixed are the messages that are the same in all conversations: the first one, and those of which each source can have
+// one.
 var fixed = sync.OnceValue(func() (f struct {
 	system message
 	once   map[message]bool

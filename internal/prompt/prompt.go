@@ -1,25 +1,19 @@
-// Package prompt holds every text this program writes to a model by itself, and
-// renders it; and it reads the answer out of what comes back ([FinalAnswer]), in
-// the form that the system template asks for.
+// Package prompt holds every text this program writes to a model by itself, and renders it; and it reads the answer out
+// of what comes back ([FinalAnswer]), in the form that the system template asks for.
 //
-// It promises that a rendering is a pure function of the template and the values
-// put in, so that whoever holds the manifest (which lists each template's id,
-// text and digest) and the question can write the same prompt again and compare
-// it with the one recorded. A template's id ends in its version: a text that has
-// been used is not edited, it gets a successor.
+// It promises that a rendering is a pure function of the template and the values put in, so that whoever holds the
+// manifest (which lists each template's id, text and digest) and the question can write the same prompt again and
+// compare it with the one recorded. A template's id ends in its version: a text that has been used is not edited, it
+// gets a successor.
 //
-// The templates are the files of templates/, in the language of text/template.
-// Values are put in once and never read as templates. Questions are put in as they
-// are, a file name as a JSON string, and what the judge sees of question,
-// expected answer and candidate as three strings of one JSON object on
-// one line, in which line breaks, control and invisible characters, characters
-// that change the writing direction and "<", ">" and "&" are escaped. What a
-// candidate says can therefore neither end its string nor look like a role
-// marker.
+// The templates are the files of templates/, in the language of text/template. Values are put in once and never read as
+// templates. Questions are put in as they are, a file name as a JSON string, and what the judge sees of question,
+// expected answer and candidate as three strings of one JSON object on one line, in which line breaks, control and
+// invisible characters, characters that change the writing direction and "<", ">" and "&" are escaped. What a candidate
+// says can therefore neither end its string nor look like a role marker.
 //
-// There is nothing it refuses: bytes that are not UTF-8 reach the judge as
-// U+FFFD. TestRenderings pins every rendering, TestValuesAreInert shows that
-// template syntax and JSON in a value stay text.
+// There is nothing it refuses: bytes that are not UTF-8 reach the judge as U+FFFD. TestRenderings pins every rendering,
+// TestValuesAreInert shows that template syntax and JSON in a value stay text.
 package prompt
 
 import (
@@ -34,8 +28,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The ids of the templates, as the manifest and the sources of a message's text
-// name them.
+// The ids of the templates, as the manifest and the sources of a message's text name them.
 const (
 	SystemID    = "system.v1"
 	QuestionID  = "question.v1"
@@ -70,8 +63,7 @@ func Templates() []Template {
 // System returns the system message of the agent.
 func System() string { return render(SystemID, "", nil) }
 
-// Question returns the first user message of an attempt. An empty fileName
-// means that no file comes with the question.
+// Question returns the first user message of an attempt. An empty fileName means that no file comes with the question.
 func Question(question, fileName string) string {
 	file := ""
 	if fileName != "" {
@@ -97,14 +89,14 @@ func LastTurnReasons() []string {
 	return []string{TurnsSpent, BudgetSpent, TokensSpent, TimeSpent, RunMoneySpent}
 }
 
-// LastTurn returns the request to answer at once. The reason says, as a clause
-// without a full stop, which budget ran out.
+// LastTurn returns the request to answer at once. The reason says, as a clause without a full stop, which budget ran
+// out.
 func LastTurn(reason string) string {
 	return render(LastTurnID, "", struct{ Reason string }{reason})
 }
 
-// Condensed returns what replaces, in a conversation, the result of a tool that
-// had to make room; bytes is the size of what had been shown.
+// Condensed returns what replaces, in a conversation, the result of a tool that had to make room; bytes is the size of
+// what had been shown.
 func Condensed(tool string, bytes int64) string {
 	return render(CondensedID, "", struct {
 		Tool  string
@@ -131,8 +123,8 @@ func Judge(question, candidate, expected string) (system, user string) {
 // JudgeDigest is the digest of the template of the LLM judge.
 func JudgeDigest() string { return Template{JudgeID, text(JudgeID)}.Digest() }
 
-// What models are asked before the first task of a run, and the tool that one of
-// them is asked to call. A gauge is read by no model that does not call it.
+// What models are asked before the first task of a run, and the tool that one of them is asked to call. A gauge is read
+// by no model that does not call it.
 const (
 	PreflightQuestion = "Reply with the word ready."
 	PreflightLook     = "Which colour is this picture? Reply with one word."
@@ -148,8 +140,8 @@ func text(id string) string {
 	return string(b)
 }
 
-// render fills the template, or the part of it that is defined under a name.
-// The file's own last line break is no part of the message.
+// render fills the template, or the part of it that is defined under a name. The file's own last line break is no part
+// of the message.
 func render(id, part string, values any) string {
 	t := template.Must(template.New(id).Parse(strings.TrimSuffix(text(id), "\n")))
 	if part == "" {
@@ -170,9 +162,8 @@ func encode(v any, o ...json.Options) string {
 	return escapeUnseen(string(b))
 }
 
-// escapeUnseen writes what is unseen in a JSON text as \u escapes. Outside
-// ASCII, a JSON text has characters only within its strings, so that the value
-// stays the same.
+// escapeUnseen writes what is unseen in a JSON text as \u escapes. Outside ASCII, a JSON text has characters only
+// within its strings, so that the value stays the same.
 func escapeUnseen(s string) string {
 	if strings.IndexFunc(s, unseen) < 0 {
 		return s
@@ -191,9 +182,9 @@ func escapeUnseen(s string) string {
 	return out.String()
 }
 
-// unseen reports whether a character can hide or reorder text: controls, joiners and
-// direction marks, fillers, variation selectors, tags. The ranges are written
-// out because a rendering must not change with the toolchain's Unicode tables.
+// unseen reports whether a character can hide or reorder text: controls, joiners and direction marks, fillers,
+// variation selectors, tags. The ranges are written out because a rendering must not change with the toolchain's
+// Unicode tables.
 func unseen(r rune) bool {
 	switch {
 	case r < 0x7f:

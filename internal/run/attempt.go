@@ -24,8 +24,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// attempt makes one attempt at a task, paid from a reservation, and records how it
-// ended. It returns an error only where the run itself cannot go on.
+// attempt makes one attempt at a task, paid from a reservation, and records how it ended. It returns an error only
+// where the run itself cannot go on.
 func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, paid *budget.Reservation) error {
 	m := r.fold.Manifest
 	r.mu.Lock()
@@ -131,8 +131,7 @@ func (r *Run) question(task loader.Task, workspace *tools.Workspace) (agent.Ques
 	return q, nil
 }
 
-// failed ends an attempt whose model or tools failed. A failure that every
-// other task would meet stops the run.
+// failed ends an attempt whose model or tools failed. A failure that every other task would meet stops the run.
 func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cause error) error {
 	ended.Outcome, ended.Reason = trajectory.Errored, trajectory.Infrastructure
 	text, _ := r.env.Redact.Redact(withoutPlaces(cause))
@@ -157,13 +156,12 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 	return nil
 }
 
-// maxProbed bounds, in bytes, the attachments that are looked through. A larger
-// one has no probes, which the audit counts as a gap.
+// maxProbed bounds, in bytes, the attachments that are looked through. A larger one has no probes, which the audit
+// counts as a gap.
 const maxProbed = 64 << 20
 
-// prepareWorkspace makes an attempt's workspace, a directory with a read-only copy of the
-// attachment, and lists what is in it. Without an attachment and a tool that writes
-// there is none.
+// prepareWorkspace makes an attempt's workspace, a directory with a read-only copy of the attachment, and lists what is
+// in it. Without an attachment and a tool that writes there is none.
 func (r *Run) prepareWorkspace(ctx context.Context, task loader.Task, prober *probe.Prober, dir string) (*tools.Workspace, []trajectory.File, error) {
 	files := []trajectory.File{}
 	if task.FileName == "" && !r.gate.Writes() {

@@ -38,8 +38,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Env is what a run needs besides its plan: the tasks and models that the plan
-// names, and the effects that the run may have.
+// Env is what a run needs besides its plan: the tasks and models that the plan names, and the effects that the run may
+// have.
 type Env struct {
 	Set  loader.Set
 	Gold loader.Gold
@@ -72,15 +72,13 @@ type Env struct {
 	Warn    func(error)            // called with what goes wrong without harm to the run; may be nil
 }
 
-// failuresPerTask is how many attempts at a task may fail because a model cannot be
-// asked, besides the last one, before no other is made in their place. Interrupted
-// attempts do not count.
+// failuresPerTask is how many attempts at a task may fail because a model cannot be asked, besides the last one, before
+// no other is made in their place. Interrupted attempts do not count.
 const failuresPerTask = 1
 
-// Complete returns a plan with all that follows from the environment: tasks and
-// splits, tools, prompts, and where the models are. What Create alone knows is not in
-// it: id, time, the gold commitment and the digests of the questions. A plan that
-// would hold a secret is a *SecretError; to Create, too.
+// Complete returns a plan with all that follows from the environment: tasks and splits, tools, prompts, and where the
+// models are. What Create alone knows is not in it: id, time, the gold commitment and the digests of the questions. A
+// plan that would hold a secret is a *SecretError; to Create, too.
 func Complete(m plan.Plan, e Env) (plan.Plan, error) {
 	m, err := e.complete(m)
 	if err == nil {
@@ -151,8 +149,7 @@ func (e Env) planTasks(m *plan.Plan) (err error) {
 	return nil
 }
 
-// commit adds to a plan the digests of its questions and, if there are gold answers,
-// the commitment to them.
+// commit adds to a plan the digests of its questions and, if there are gold answers, the commitment to them.
 func (e Env) commit(m *plan.Plan, salts grading.Salts) (err error) {
 	m.GoldCommitment = ""
 	if e.Gold.Len() > 0 {
@@ -168,8 +165,8 @@ func (e Env) commit(m *plan.Plan, salts grading.Salts) (err error) {
 	return nil
 }
 
-// verdicts returns the judge cache; nil if there is none, or if the answers come from
-// a cassette: anyone can write one, and none of its replies may become a cached verdict.
+// verdicts returns the judge cache; nil if there is none, or if the answers come from a cassette: anyone can write one,
+// and none of its replies may become a cached verdict.
 func (e Env) verdicts(m plan.Plan) *judgecache.Cache {
 	if m.Cassette == plan.CassetteReplay {
 		return nil
@@ -190,8 +187,8 @@ func (e Env) sweep(m plan.Plan) (*judgecache.Sweep, error) {
 	return &swept, nil
 }
 
-// catalogue returns the tools of a run: those that ask a model are paid from its
-// budget, which money returns once the run executes.
+// catalogue returns the tools of a run: those that ask a model are paid from its budget, which money returns once the
+// run executes.
 func (e Env) catalogue(m plan.Plan, money func() *budget.Budget) []tools.Tool {
 	all := slices.Clone(e.Tools)
 	paid := budget.Metered{Budget: money, Hear: e.Transcriber, Viewer: e.Viewer}
@@ -210,8 +207,8 @@ func (e Env) newGate(m plan.Plan, money func() *budget.Budget) (*tools.Gate, err
 		e.catalogue(m, money)...)
 }
 
-// Affords returns a *budget.LimitError if the money of a run is not enough for an
-// attempt at any of its tasks; Create does, too.
+// Affords returns a *budget.LimitError if the money of a run is not enough for an attempt at any of its tasks; Create
+// does, too.
 func Affords(m plan.Plan, e Env) error {
 	gate, err := e.newGate(m, nil)
 	if err != nil {
@@ -235,7 +232,6 @@ func firstTokens(t loader.Task, specs []tools.Spec) int64 {
 	return agent.FirstTokens(agent.Question{Text: t.Question, FileName: t.FileName}, specs)
 }
 
-// Procs is the GOMAXPROCS of a process that executes runs: one more than Go chose,
-// since the goroutine that syncs the journal keeps its place among them while it waits
-// for the disk.
+// Procs is the GOMAXPROCS of a process that executes runs: one more than Go chose, since the goroutine that syncs the
+// journal keeps its place among them while it waits for the disk.
 func Procs() int { return runtime.GOMAXPROCS(0) + 1 }

@@ -17,14 +17,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrDrained means that the run was asked to stop and did so before all tasks had
-// their attempts. Where none was left out the run is graded and closed.
+// ErrDrained means that the run was asked to stop and did so before all tasks had their attempts. Where none was left
+// out the run is graded and closed.
 var ErrDrained = errors.New("stopped on request")
 
-// Execute asks the models, solves what is not solved, grades, closes and seals. When
-// drain is closed no further task begins and those under way are finished. Every error
-// leaves a run that can be resumed; one that matches trajectory.ErrNotRecorded has
-// marked it as not submittable. It is an *UnrecordedError where the run went on without
+// Execute asks the models, solves what is not solved, grades, closes and seals. When drain is closed no further task
+// begins and those under way are finished. Every error leaves a run that can be resumed; one that matches
+// trajectory.ErrNotRecorded has marked it as not submittable. It is an *UnrecordedError where the run went on without
 // evidence and came to its end.
 func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 	phases := func() error {
@@ -34,7 +33,8 @@ func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 		r.env.Limiter.OnUnreachable(r.warn)
 		m := r.fold.Manifest
 		r.money = budget.New(m.Budgets.RunCostMicroUSD, r.env.Prices, m.Model.Name, m.Model.MaxTokens)
-		// A call whose cost is unknown counts as the most expensive that is known, and as no less than a whole completion.
+		// A call whose cost is unknown counts as the most expensive that is known, and as no less than a whole
+		// completion.
 		r.money.Spend(r.fold.Spent(r.money.Bound(m.Model.Name, 0, int64(m.Model.MaxTokens))))
 		r.grader.Budget = r.money
 		if err := r.preflight(ctx, drain); err != nil {
@@ -80,11 +80,10 @@ func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 // errLeftOut warns of attempts that the run's budget does not allow.
 var errLeftOut = errors.New(prompt.RunMoneySpent + ", or not enough for another attempt: what has not begun is left out, and counts as wrong")
 
-// solve makes attempts until every task has its answers or none can be had. An attempt
-// that infrastructure failed is made again only when all other tasks had theirs: what
-// failed it may have passed by then. Without submit intent a task is graded as soon as
-// it is solved. Where the run turns out unfit to be submitted and is to stop then, the
-// error is an *UnfitError.
+// solve makes attempts until every task has its answers or none can be had. An attempt that infrastructure failed is
+// made again only when all other tasks had theirs: what failed it may have passed by then. Without submit intent a task
+// is graded as soon as it is solved. Where the run turns out unfit to be submitted and is to stop then, the error is an
+// *UnfitError.
 func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 	solving, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -153,8 +152,8 @@ func (r *Run) allSettled() bool {
 	return !slices.ContainsFunc(r.fold.Tasks, func(t *rundir.Task) bool { return !r.settled(t) })
 }
 
-// each does something for every task, several at once. When drain closes it begins no
-// more, lets those under way finish, and returns ErrDrained.
+// each does something for every task, several at once. When drain closes it begins no more, lets those under way
+// finish, and returns ErrDrained.
 func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.Context, *rundir.Task) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	tasks := r.limitTasks()
@@ -195,8 +194,8 @@ func isClosed(c <-chan struct{}) bool {
 // for their tools, others ask.
 const tasksPerRequest = 2
 
-// limitTasks returns the limiter of the run: a fixed number of tasks, or else so many as the limit of requests allows at
-// the moment. Each change of that limit is recorded before it has an effect on the tasks.
+// limitTasks returns the limiter of the run: a fixed number of tasks, or else so many as the limit of requests allows
+// at the moment. Each change of that limit is recorded before it has an effect on the tasks.
 func (r *Run) limitTasks() *taskLimiter {
 	l := newTaskLimiter(cmp.Or(r.env.Concurrency, tasksPerRequest*r.env.Limiter.Limit()))
 	r.env.Limiter.Follow(func(c llm.LimitChange) {
@@ -256,8 +255,8 @@ func (l *taskLimiter) leave() {
 	l.room.Broadcast()
 }
 
-// UnrecordedError means that a run came to its end, but that its evidence ends after
-// Events events: the answers and scores that follow rest on nothing.
+// UnrecordedError means that a run came to its end, but that its evidence ends after Events events: the answers and
+// scores that follow rest on nothing.
 type UnrecordedError struct {
 	Events int64
 	Cause  error
@@ -275,9 +274,8 @@ type discard struct{}
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) Sync() error                 { return nil }
 
-// withoutEvidence takes a run to its end that could not record any longer, from where
-// its evidence ends: as if it were resumed there, but without writing a line. Attempts
-// whose events were lost are made again.
+// withoutEvidence takes a run to its end that could not record any longer, from where its evidence ends: as if it were
+// resumed there, but without writing a line. Attempts whose events were lost are made again.
 func (r *Run) withoutEvidence(phases func() error, cause error) error {
 	end := r.log.Durable()
 	r.warn(fmt.Errorf("the run goes on without evidence after event %d", end.Events))

@@ -33,8 +33,8 @@ func (r *Run) newGrader(m plan.Plan) *grading.Grader {
 		}}
 }
 
-// gradeTask judges every answer that a task's attempts committed, in their order, if
-// there is gold, and seals the task. What was graded or sealed before stays as it is.
+// gradeTask judges every answer that a task's attempts committed, in their order, if there is gold, and seals the task.
+// What was graded or sealed before stays as it is.
 func (r *Run) gradeTask(ctx context.Context, t *rundir.Task) error {
 	if t.Sealed != nil {
 		return nil
@@ -73,8 +73,8 @@ func (r *Run) gradeTask(ctx context.Context, t *rundir.Task) error {
 	return err
 }
 
-// judge asks for both verdicts on a committed answer and records them: usage and
-// verdict in the journal, gold and texts in the private file alone.
+// judge asks for both verdicts on a committed answer and records them: usage and verdict in the journal, gold and texts
+// in the private file alone.
 func (r *Run) judge(ctx context.Context, t *rundir.Task, a *rundir.Attempt) error {
 	item := judge.Item{TaskID: t.Plan.TaskID, Question: r.env.Set.Tasks[t.Index].Question, Gold: r.secrets.gold[t.Plan.TaskID], Answer: &a.Answer.Answer}
 	v, event, err := r.grader.Score(ctx, item)
@@ -95,8 +95,7 @@ func (r *Run) judge(ctx context.Context, t *rundir.Task, a *rundir.Attempt) erro
 	return nil
 }
 
-// keepPrivate writes a verdict with its gold to the private file, durably: of what is
-// recorded.
+// keepPrivate writes a verdict with its gold to the private file, durably: of what is recorded.
 func (r *Run) keepPrivate(t *rundir.Task, v grading.PrivateVerdict) error {
 	if r.lost != nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// withoutPlaces returns what an error says with the names of files alone: where
-// they lie on this machine is no one's business who reads the evidence.
+// withoutPlaces returns what an error says with the names of files alone: where they lie on this machine is no one's
+// business who reads the evidence.
 func withoutPlaces(err error) string {
 	var paths []string
 	var gather func(error)

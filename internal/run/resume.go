@@ -69,8 +69,8 @@ func Resume(dir string, plan plan.Plan, e Env) (_ *Run, err error) {
 	}
 	var torn *trajectory.Torn
 	if found.Completed != nil && marked != "" && found.NotRecorded == "" && !closing {
-		// run_completed was written and not synced: it was never acknowledged, and it does not record that recording had
-		// failed.
+		// run_completed was written and not synced: it was never acknowledged, and it does not record that recording
+		// had failed.
 		if torn, err = r.files.CutLast(); err != nil {
 			return nil, err
 		}
@@ -137,8 +137,8 @@ func knownThen(then, now []plan.SplitPlan) []plan.SplitPlan {
 	return out
 }
 
-// rebuild verifies the run and writes its records again beside the file, which may end early. It reads the journal once,
-// and looks on the way for what makes the run unfit to be submitted.
+// rebuild verifies the run and writes its records again beside the file, which may end early. It reads the journal
+// once, and looks on the way for what makes the run unfit to be submitted.
 func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
 	plan, _, _, err := rundir.ReadPlan(os.DirFS(r.Dir))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// A StopError means that a model which the run needs cannot be asked. The run is
-// closed, and goes on when it is resumed. Its text is without secrets.
+// A StopError means that a model which the run needs cannot be asked. The run is closed, and goes on when it is
+// resumed. Its text is without secrets.
 type StopError struct {
 	Asked string // the kind of model, as preflight names them: trajectory.PreflightModel and so on
 	text  string
@@ -28,18 +28,16 @@ func (e *StopError) Unwrap() error { return e.cause }
 
 // How many attempts have to fail before the run stops.
 const (
-	// maxUnreachable is how many consecutive attempts may fail to reach the model, each
-	// after all its tries: every further task would fail. A second attempt at the same
-	// task shows the same. Replies that cannot be used are not counted: the task may be
-	// the cause.
+	// maxUnreachable is how many consecutive attempts may fail to reach the model, each after all its tries: every
+	// further task would fail. A second attempt at the same task shows the same. Replies that cannot be used are not
+	// counted: the task may be the cause.
 	maxUnreachable = 10
-	// maxRefused is how many tasks may be refused in the same way before any task had a
-	// reply: it is not what they ask that the endpoint refuses.
+	// maxRefused is how many tasks may be refused in the same way before any task had a reply: it is not what they ask
+	// that the endpoint refuses.
 	maxRefused = 4
 )
 
-// outage counts what shows that the endpoint is down, by the attempts that failed, in
-// this process.
+// outage counts what shows that the endpoint is down, by the attempts that failed, in this process.
 type outage struct {
 	unreachable []string             // tasks of consecutive attempts that could not reach the model
 	refused     map[refused][]string // tasks, each once
@@ -52,8 +50,8 @@ type refused struct {
 	code   string
 }
 
-// failed counts how an attempt at a task failed, and returns why the run is to stop, ""
-// if it is not. text is the error in words that can be recorded.
+// failed counts how an attempt at a task failed, and returns why the run is to stop, "" if it is not. text is the error
+// in words that can be recorded.
 func (o *outage) failed(task string, e *llm.Error, text string) string {
 	if e.Retryable && (e.Status < 200 || e.Status > 299) {
 		twice := slices.Contains(o.unreachable, task)
@@ -145,9 +143,8 @@ func (r *Run) reportUnfit(e *UnfitError) {
 	}
 }
 
-// preflight asks the models one question each before any task begins; a run that goes
-// on asks the one that answers alone. It returns a *StopError where the run cannot go
-// on. Failures that another try may help are left to the tasks.
+// preflight asks the models one question each before any task begins; a run that goes on asks the one that answers
+// alone. It returns a *StopError where the run cannot go on. Failures that another try may help are left to the tasks.
 func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 	m := r.fold.Manifest
 	if r.env.Preflight == nil || r.asked || m.NoPreflight || m.Cassette == plan.CassetteReplay || isClosed(drain) || r.allSettled() {

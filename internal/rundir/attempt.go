@@ -41,16 +41,15 @@ type Attempt struct {
 	silent          int  // replies that no call followed
 }
 
-// Lost reports whether an interruption or a stop of the run ended an attempt after
-// a reply that called no tool: an answer may have been lost with it.
+// Lost reports whether an interruption or a stop of the run ended an attempt after a reply that called no tool: an
+// answer may have been lost with it.
 func (a *Attempt) Lost() bool {
 	return a.silent > 0 && a.Ended != nil && a.Ended.Lost()
 }
 
-// Diff returns what an attempt has made of its workspace, as a unified
-// diff; recorded is false where the journal does not tell: it holds digests alone,
-// or the attempt was cut off before the diff was made. Where no call was let through that
-// may change the workspace, there is an empty one.
+// Diff returns what an attempt has made of its workspace, as a unified diff; recorded is false where the journal does
+// not tell: it holds digests alone, or the attempt was cut off before the diff was made. Where no call was let through
+// that may change the workspace, there is an empty one.
 func (a *Attempt) Diff() (diff string, recorded bool) {
 	if a.Ended == nil {
 		return "", false
@@ -62,12 +61,11 @@ func (a *Attempt) Diff() (diff string, recorded bool) {
 	return w.Diff, w.Diff != "" || !w.Truncated
 }
 
-// latencyMs is the time from the first event of an attempt that has ended to its
-// last.
+// latencyMs is the time from the first event of an attempt that has ended to its last.
 func (a *Attempt) latencyMs() int64 { return (a.lastUs - a.firstUs) / 1000 }
 
-// maxLines bounds the lines of text that an attempt can have written: far more than
-// a workspace has room for, and so few that no sum of them overflows.
+// maxLines bounds the lines of text that an attempt can have written: far more than a workspace has room for, and so
+// few that no sum of them overflows.
 const maxLines = 1 << 32
 
 // add takes an event of an open attempt.
@@ -121,8 +119,8 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 	return ""
 }
 
-// classified reports whether the class of a violation follows from its rules: a rule
-// other than that of budgets makes it one of rules, whatever else denied the call.
+// classified reports whether the class of a violation follows from its rules: a rule other than that of budgets makes
+// it one of rules, whatever else denied the call.
 func classified(p trajectory.PolicyViolation) bool {
 	class := policy.Denial(p.Class)
 	if slices.ContainsFunc(p.RuleIDs, func(id string) bool { return id != policy.Budget }) {
@@ -178,9 +176,8 @@ func (a *Attempt) step(e trajectory.Event) {
 	}
 }
 
-// StepOf returns the step of a trajectory that an event of the open turn gives, nil
-// if it gives none. A ToolCallStep is without its rule hits, which follow from the
-// decision about the call.
+// StepOf returns the step of a trajectory that an event of the open turn gives, nil if it gives none. A ToolCallStep is
+// without its rule hits, which follow from the decision about the call.
 func (a *Attempt) StepOf(e trajectory.Event) any {
 	switch p := e.Payload.(type) {
 	case trajectory.ContextCompiled:
@@ -207,8 +204,7 @@ func (a *Attempt) StepOf(e trajectory.Event) any {
 	return nil
 }
 
-// list makes an absent list an empty one: the derived files have no nulls for
-// "none".
+// list makes an absent list an empty one: the derived files have no nulls for "none".
 func List[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -224,8 +220,8 @@ func (a *Attempt) charge(microUSD *int64) {
 	}
 }
 
-// Asks says whether the question of a task can be this one: by the plan and the salt of
-// a sealed task, by the journal of one that was begun. Of another task nothing is known.
+// Asks says whether the question of a task can be this one: by the plan and the salt of a sealed task, by the journal
+// of one that was begun. Of another task nothing is known.
 func (t *Task) Asks(question string) bool {
 	if t.Sealed != nil {
 		digest, err := plan.QuestionDigest(t.Sealed.Salt, question)

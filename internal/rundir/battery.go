@@ -5,9 +5,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// battery takes what came of a null battery. Its counts have to go together: who
-// reads of one that was passed is not to find an accepted item in it. What settles
-// it is the last word: a judge that paid is not put to it until it does not.
+// battery takes what came of a null battery. Its counts have to go together: who reads of one that was passed is not to
+// find an accepted item in it. What settles it is the last word: a judge that paid is not put to it until it does not.
 func (f *Fold) battery(b trajectory.JudgeBattery) (reason string) {
 	switch plan := f.Manifest.Judge; {
 	case plan == nil:
@@ -69,8 +68,7 @@ func (s *JudgeSummary) add(j trajectory.Judgment) {
 	}
 }
 
-// CountJudgments counts what a judge did that is not the run's: b is nil where the null
-// battery was not needed.
+// CountJudgments counts what a judge did that is not the run's: b is nil where the null battery was not needed.
 func CountJudgments(model string, b *trajectory.JudgeBattery, all []trajectory.Judgment) JudgeSummary {
 	s := JudgeSummary{CostMicroUSD: new(int64), Model: model}
 	if b != nil {
@@ -87,8 +85,8 @@ func (b *BatterySummary) settled() bool {
 	return b != nil && (b.Passed || b.Cached || len(b.Accepted) > 0)
 }
 
-// Battery returns how the judge stood the null battery so far, nil if it was not
-// put to it, and whether that is settled for the run.
+// Battery returns how the judge stood the null battery so far, nil if it was not put to it, and whether that is settled
+// for the run.
 func (f *Fold) Battery() (b *BatterySummary, settled bool) {
 	return f.judge.Battery, f.judge.Battery.settled()
 }

@@ -94,8 +94,7 @@ func (f *Fold) Summary() Summary {
 	return Summarise(f.Manifest, f.ManifestSHA256, rows, told)
 }
 
-// IntegrityEvents returns how many entries of the judge cache did not verify so
-// far.
+// IntegrityEvents returns how many entries of the judge cache did not verify so far.
 func (f *Fold) IntegrityEvents() int { return f.badCache }
 
 // Encode returns summary.json.
@@ -116,8 +115,7 @@ func (f *Fold) leaf(t *Task) trajectory.Leaf {
 		RunID: f.Manifest.RunID, Salt: t.Sealed.Salt, TaskID: t.Plan.TaskID}
 }
 
-// Checkpoint returns the tree head of a completed run whose journal ends at
-// end.
+// Checkpoint returns the tree head of a completed run whose journal ends at end.
 func (f *Fold) Checkpoint(end trajectory.End) (trajectory.Checkpoint, error) {
 	leaves := f.Leaves()
 	root, err := trajectory.Root(leaves)
@@ -125,8 +123,7 @@ func (f *Fold) Checkpoint(end trajectory.End) (trajectory.Checkpoint, error) {
 		ManifestSHA256: f.ManifestSHA256, Journal: end, Rehearsal: f.Manifest.Rehearsal}, err
 }
 
-// RunCompleted returns the closing event's payload; false while a task is not
-// sealed.
+// RunCompleted returns the closing event's payload; false while a task is not sealed.
 func (f *Fold) RunCompleted() (trajectory.RunCompleted, bool) {
 	for _, t := range f.Tasks {
 		if t.Sealed == nil {
@@ -136,8 +133,7 @@ func (f *Fold) RunCompleted() (trajectory.RunCompleted, bool) {
 	return f.counts(), true
 }
 
-// RunStopped returns the payload that closes a run before its end, since a model
-// that it needs cannot be asked.
+// RunStopped returns the payload that closes a run before its end, since a model that it needs cannot be asked.
 func (f *Fold) RunStopped() trajectory.RunCompleted {
 	c := f.counts()
 	c.Planned, c.Stopped = len(f.Tasks), trajectory.StoppedByEndpoint
@@ -174,8 +170,8 @@ func encodeLine(v any) ([]byte, error) {
 // ErrUnscored is that a run has no gold answers to be compared by.
 var ErrUnscored = errors.New("the run is unscored: without gold answers there is nothing to compare by")
 
-// ScoredTasks returns the tasks of a completed run in plan order. Of a run without gold
-// answers the error is ErrUnscored.
+// ScoredTasks returns the tasks of a completed run in plan order. Of a run without gold answers the error is
+// ErrUnscored.
 func (f *Fold) ScoredTasks() ([]stats.Scored, error) {
 	if !f.Scored() {
 		return nil, ErrUnscored

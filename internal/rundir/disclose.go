@@ -16,8 +16,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Disclosure is an evidence bundle whose integrity holds: its events are what
-// the run's key signed, and the bundle is what Signer signed.
+// Disclosure is an evidence bundle whose integrity holds: its events are what the run's key signed, and the bundle is
+// what Signer signed.
 type Disclosure struct {
 	*Fold        // of a bundle of one task, only that task was followed
 	Task   *Task // nil for a whole run
@@ -28,22 +28,19 @@ type Disclosure struct {
 	Signer sign.Verifier  // made the bundle's signature: Key, or one of those that VerifyBundle was given; nil: it was not checked
 }
 
-// UnknownSignerError says that all of a bundle holds together but for its own
-// signature, which names none of the keys at hand. A bundle names its signer by id
-// alone, so without the key nothing can be said of the signature.
+// UnknownSignerError says that all of a bundle holds together but for its own signature, which names none of the keys
+// at hand. A bundle names its signer by id alone, so without the key nothing can be said of the signature.
 type UnknownSignerError struct{ Alg, KeyID string }
 
 func (e *UnknownSignerError) Error() string {
 	return fmt.Sprintf("the bundle is signed by an unknown %s key: %q", e.Alg, e.KeyID)
 }
 
-// ErrIncomplete says that a run has no signed tree head yet, so that nothing of
-// it can be disclosed.
+// ErrIncomplete says that a run has no signed tree head yet, so that nothing of it can be disclosed.
 var ErrIncomplete = errors.New("the run is not complete")
 
-// Disclose returns an evidence bundle of one task of a verified run, or of all
-// of it if task is "". dir holds the files that the run was read from, a package's
-// or a run directory's.
+// Disclose returns an evidence bundle of one task of a verified run, or of all of it if task is "". dir holds the files
+// that the run was read from, a package's or a run directory's.
 func (r *Run) Disclose(dir fs.FS, task string, signer sign.Signer) ([]byte, error) {
 	if !r.Complete {
 		return nil, ErrIncomplete
@@ -106,13 +103,11 @@ func (r *Run) gather(dir fs.FS, task string, c *trajectory.Contents) error {
 	return nil
 }
 
-// VerifyBundle checks an evidence bundle by itself: that it is written in the
-// one way it can be, that its events are a legal run or task of its plan, that
-// they give leaf, root and everything else it says; and only then the
-// signatures of plan, checkpoint and bundle. verifiers are keys besides the
-// run's own that may have signed the bundle. What does not hold is a
-// *trajectory.Fault that names the member; a signer that is none of these is an
-// *UnknownSignerError, when all else holds, and comes with the disclosure.
+// VerifyBundle checks an evidence bundle by itself: that it is written in the one way it can be, that its events are a
+// legal run or task of its plan, that they give leaf, root and everything else it says; and only then the signatures of
+// plan, checkpoint and bundle. verifiers are keys besides the run's own that may have signed the bundle. What does not
+// hold is a *trajectory.Fault that names the member; a signer that is none of these is an *UnknownSignerError, when all
+// else holds, and comes with the disclosure.
 func VerifyBundle(data []byte, verifiers ...sign.Verifier) (*Disclosure, error) {
 	b, err := trajectory.DecodeBundle(data)
 	if err != nil {
@@ -161,8 +156,7 @@ func inMember(err error) error {
 	return &trajectory.Fault{File: name, Line: fault.Line, Reason: fault.Reason, Hint: fault.Hint}
 }
 
-// readPlan reads the plan and what the bundle repeats of it. Who signed it is
-// checked later.
+// readPlan reads the plan and what the bundle repeats of it. Who signed it is checked later.
 func (d *Disclosure) readPlan() error {
 	data := []byte(d.Bundle.Manifest)
 	if len(data) > maxPlan {
@@ -186,8 +180,7 @@ func (d *Disclosure) readPlan() error {
 	return nil
 }
 
-// checkTask follows the events of one task and the proof from its leaf to the
-// tree head.
+// checkTask follows the events of one task and the proof from its leaf to the tree head.
 func (d *Disclosure) checkTask(id string) error {
 	index := slices.IndexFunc(d.Tasks, func(t *Task) bool { return t.Plan.TaskID == id })
 	if index < 0 {
@@ -277,8 +270,7 @@ func (d *Disclosure) checkRun() error {
 	return nil
 }
 
-// checkSignatures checks the plan's and the checkpoint's, by the key that the
-// plan names, and the bundle's.
+// checkSignatures checks the plan's and the checkpoint's, by the key that the plan names, and the bundle's.
 func (d *Disclosure) checkSignatures(verifiers []sign.Verifier) error {
 	payload, err := sign.Unseal([]byte(d.Bundle.ManifestEnvelope), plan.ManifestType, d.Key)
 	if err != nil {

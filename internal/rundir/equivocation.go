@@ -10,8 +10,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Signed is what a verified run, package or bundle shows that a key has signed of a
-// run: its plan and, of a finished run, the checkpoint.
+// Signed is what a verified run, package or bundle shows that a key has signed of a run: its plan and, of a finished
+// run, the checkpoint.
 type Signed struct {
 	Complete       bool
 	Events         int64 // of the journal
@@ -27,8 +27,7 @@ func (r *Run) Signed() Signed {
 	return Signed{Complete: r.Complete, Events: r.End.Events, Head: r.End.Head, KeyID: r.Key.ID(), ManifestSHA256: r.ManifestSHA256, Root: r.RootHash, RunID: r.Manifest.RunID}
 }
 
-// Equivocation says that a key vouches for two histories of one run, of which neither
-// is the beginning of the other.
+// Equivocation says that a key vouches for two histories of one run, of which neither is the beginning of the other.
 type Equivocation struct {
 	Digests [2]string `json:"digests"` // of the two plans, journals or trees
 	KeyID   string    `json:"key_id"`
@@ -46,11 +45,10 @@ func (e *Equivocation) Error() string {
 	return fmt.Sprintf("the key %s signed another %s of the run %s: %s at %s, %s at %s", e.KeyID, what, e.RunID, e.Digests[0], e.Paths[0], e.Digests[1], e.Paths[1])
 }
 
-// Equivocates compares what a key has signed of one run in two places. It returns nil
-// if the runs or keys differ, or one journal is the beginning of the other. Only for an
-// unfinished journal it calls headAt, which returns the head after so many events of
-// the other journal, "" if that is not at hand. A finished journal is the beginning of
-// no other, since run_completed is its last event.
+// Equivocates compares what a key has signed of one run in two places. It returns nil if the runs or keys differ, or
+// one journal is the beginning of the other. Only for an unfinished journal it calls headAt, which returns the head
+// after so many events of the other journal, "" if that is not at hand. A finished journal is the beginning of no
+// other, since run_completed is its last event.
 func Equivocates(a, b Signed, paths [2]string, headAt func(path string, events int64) (string, error)) (*Equivocation, error) {
 	if a.RunID != b.RunID || a.KeyID != b.KeyID {
 		return nil, nil
@@ -84,8 +82,8 @@ func Equivocates(a, b Signed, paths [2]string, headAt func(path string, events i
 	return differ("journal", a.Head, b.Head)
 }
 
-// HeadAt returns the digest of the line of a journal with this number, from 1. It
-// streams the file, whose lines have been verified.
+// HeadAt returns the digest of the line of a journal with this number, from 1. It streams the file, whose lines have
+// been verified.
 func HeadAt(dir fs.FS, number int64) (string, error) {
 	f, _, err := OpenFile(dir, trajectory.JournalFile, MaxFile)
 	if err != nil {

@@ -31,12 +31,11 @@ const (
 	SummarySchema    = "gaia.summary/1"
 )
 
-// MaxFile bounds every file of a run or package, in bytes. It is the limit of the
-// journal and of what derives from it; other files have lower ones.
+// MaxFile bounds every file of a run or package, in bytes. It is the limit of the journal and of what derives from it;
+// other files have lower ones.
 const MaxFile = 4 << 30
 
-// Limits, in bytes, of files that are read whole before anything is known of
-// them. A plan of 50,000 tasks has 10 MB.
+// Limits, in bytes, of files that are read whole before anything is known of them. A plan of 50,000 tasks has 10 MB.
 const (
 	maxPlan       = 16 << 20
 	maxMarker     = 4 << 10
@@ -49,9 +48,8 @@ func derived(summary string) []string {
 	return []string{ResultsFile, summary, trajectory.CheckpointFile}
 }
 
-// present tells which files of a closing or closed run are there. It is asked
-// before the journal is read, so that a run that is being written, and closes
-// in the meantime, is not taken for a damaged one.
+// present tells which files of a closing or closed run are there. It is asked before the journal is read, so that a run
+// that is being written, and closes in the meantime, is not taken for a damaged one.
 func present(dir fs.FS, summary string) (map[string]bool, error) {
 	there := map[string]bool{}
 	for _, name := range append(derived(summary), MarkerFile) {
@@ -76,9 +74,9 @@ func isMissing(err error) bool {
 	return errors.As(err, &fault) && fault.Reason == Missing
 }
 
-// OpenFile opens a file of a run directory or package and returns its size. A file that
-// is missing, is larger than limit bytes, or is not regular (a link could lead anywhere, a pipe
-// would never end) is a Fault; one that cannot be read proves nothing.
+// OpenFile opens a file of a run directory or package and returns its size. A file that is missing, is larger than
+// limit bytes, or is not regular (a link could lead anywhere, a pipe would never end) is a Fault; one that cannot be
+// read proves nothing.
 func OpenFile(dir fs.FS, name string, limit int64) (fs.File, int64, error) {
 	info, err := fs.Lstat(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,8 +102,7 @@ func tooLarge(name string, limit int64) error {
 	return trajectory.Faultf(name, "is larger than %d bytes", limit)
 }
 
-// ReadFile is OpenFile for a whole file of at most limit bytes; a larger one is a
-// Fault, and nothing of it is read.
+// ReadFile is OpenFile for a whole file of at most limit bytes; a larger one is a Fault, and nothing of it is read.
 func ReadFile(dir fs.FS, name string, limit int64) ([]byte, error) {
 	f, _, err := OpenFile(dir, name, limit)
 	if err != nil {
@@ -122,9 +119,8 @@ func ReadFile(dir fs.FS, name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// ReadBody returns the whole body that an event names by its body_sha256. Other
-// bytes than those are a Fault; the error matches fs.ErrNotExist where the run
-// keeps no such body.
+// ReadBody returns the whole body that an event names by its body_sha256. Other bytes than those are a Fault; the error
+// matches fs.ErrNotExist where the run keeps no such body.
 func ReadBody(dir fs.FS, digest string) ([]byte, error) {
 	name := trajectory.BodyFile(digest)
 	if name == "" {
@@ -173,8 +169,7 @@ func newComparison(dir fs.FS, name string) (*comparison, error) {
 
 func (c *comparison) Close() { c.file.Close() }
 
-// line compares the next line. A file that ends early is noted, not refused:
-// whether it may is known at the end.
+// line compares the next line. A file that ends early is noted, not refused: whether it may is known at the end.
 func (c *comparison) line(want []byte) error {
 	if c.short {
 		return nil
@@ -198,9 +193,8 @@ func (c *comparison) line(want []byte) error {
 	return nil
 }
 
-// end checks that nothing follows the last line, and that none was missing
-// unless the file may be a prefix. While a run is written the file may have
-// grown since it was opened, by records of events that were not read.
+// end checks that nothing follows the last line, and that none was missing unless the file may be a prefix. While a run
+// is written the file may have grown since it was opened, by records of events that were not read.
 func (c *comparison) end(prefix, growing bool) error {
 	if c.short && !prefix {
 		return trajectory.Faultf(c.name, "ends after line %d: records are missing", c.lines)

@@ -12,9 +12,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Fold is a run read from its journal, event by event: the same code follows
-// a run as it is written, resumes it and verifies it. It holds the steps of
-// open attempts only.
+// Fold is a run read from its journal, event by event: the same code follows a run as it is written, resumes it and
+// verifies it. It holds the steps of open attempts only.
 type Fold struct {
 	Manifest       plan.Plan
 	ManifestSHA256 string
@@ -56,8 +55,8 @@ type Task struct {
 	digest hash.Hash
 }
 
-// NewFold begins to read the run of a manifest. ended, if not nil, is given
-// each attempt's record when the attempt has ended.
+// NewFold begins to read the run of a manifest. ended, if not nil, is given each attempt's record when the attempt has
+// ended.
 func NewFold(m plan.Plan, manifestSHA256 string, ended func(Trajectory) error) *Fold {
 	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended,
 		Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}}
@@ -75,8 +74,8 @@ func (f *Fold) Follow(ended func(Trajectory) error) { f.ended = ended }
 // Task returns a planned task, nil if there is none of that id.
 func (f *Fold) Task(id string) *Task { return f.byID[id] }
 
-// Add takes the next event with its line, newline included. An event that
-// cannot stand where it does is a *trajectory.Fault.
+// Add takes the next event with its line, newline included. An event that cannot stand where it does is a
+// *trajectory.Fault.
 func (f *Fold) Add(e trajectory.Event, line []byte) error {
 	refuse := func(format string, args ...any) error {
 		return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: fmt.Sprintf(format, args...)}
@@ -109,8 +108,8 @@ func (f *Fold) Add(e trajectory.Event, line []byte) error {
 	return err
 }
 
-// keeps reports whether texts of an event are held to the end of the run, by the fold or
-// by an audit. Of all others it is digests and counts.
+// keeps reports whether texts of an event are held to the end of the run, by the fold or by an audit. Of all others it
+// is digests and counts.
 func keeps(p trajectory.Payload) bool {
 	switch p.(type) {
 	case trajectory.TurnStarted, trajectory.TurnCompleted, trajectory.ContextCompiled, trajectory.ContextCondensed, trajectory.ModelCallStarted,
@@ -140,8 +139,7 @@ func (f *Fold) addLine(task *Task, e trajectory.Event, line []byte) (reason stri
 	return reason, err
 }
 
-// listed returns how many bytes of memory the lists of a step take. Their members can
-// be much shorter as text.
+// listed returns how many bytes of memory the lists of a step take. Their members can be much shorter as text.
 func listed(p trajectory.Payload) int64 {
 	const text, member, record = 16, 64, 128
 	switch p := p.(type) {
@@ -223,9 +221,8 @@ const maxRequests = 1 << 20
 // maxCounted is the largest integer that a derived file can hold.
 const maxCounted = canonical.MaxInt
 
-// count adds an event's tokens and costs to the run's total, which bounds every
-// sum that is derived from them. It is false where one is below nothing or the
-// total grows too large.
+// count adds an event's tokens and costs to the run's total, which bounds every sum that is derived from them. It is
+// false where one is below nothing or the total grows too large.
 func (f *Fold) count(p trajectory.Payload) bool {
 	var counts []int64
 	var cost *int64
@@ -309,8 +306,7 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	return "", f.ended(record)
 }
 
-// The paths of judgments that are told apart, as package judge names them
-// (TestPaths in internal/run).
+// The paths of judgments that are told apart, as package judge names them (TestPaths in internal/run).
 const (
 	PathJudge      = "judge"
 	PathError      = "judge_error"
@@ -353,9 +349,8 @@ func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 	return ""
 }
 
-// Outcome returns what a task's events make of it, and the attempt that
-// counts (0 for none); false while an attempt is open, the counted answer has
-// not been graded, or the vote is not complete.
+// Outcome returns what a task's events make of it, and the attempt that counts (0 for none); false while an attempt is
+// open, the counted answer has not been graded, or the vote is not complete.
 func (f *Fold) Outcome(t *Task) (outcome string, attempt int, ok bool) {
 	if t.Open() != nil || !f.voted(t) {
 		return "", 0, false

@@ -14,13 +14,11 @@ import (
 // ErrRemoved means that a run was removed while it was followed.
 var ErrRemoved = errors.New("the run was removed while it was followed")
 
-// Follow reads the journal of a run that another process may be writing, from its
-// first line, and calls visit with each event when it has its place in the fold.
-// Where the journal ends it calls wait, and goes on with what was added. It returns
-// nil after run_completed, or when visit returns fs.SkipAll; else the first error of
-// wait or visit. A line counts once it is whole: one that a crash cut off is read
-// when a resumed run has replaced it. The plan's signature, the chain and the order
-// of events are checked as Verify does; derived files are not read.
+// Follow reads the journal of a run that another process may be writing, from its first line, and calls visit with each
+// event when it has its place in the fold. Where the journal ends it calls wait, and goes on with what was added. It
+// returns nil after run_completed, or when visit returns fs.SkipAll; else the first error of wait or visit. A line
+// counts once it is whole: one that a crash cut off is read when a resumed run has replaced it. The plan's signature,
+// the chain and the order of events are checked as Verify does; derived files are not read.
 func Follow(dir fs.FS, begun func(*Run) error, wait func() error, visit func(*Fold, trajectory.Event) error) error {
 	run, journal, err := open(dir)
 	if err != nil {
@@ -52,8 +50,8 @@ func Follow(dir fs.FS, begun func(*Run) error, wait func() error, visit func(*Fo
 	return err
 }
 
-// journalTail reads the whole lines of a journal, and waits for more at its end. It
-// opens the file for each read, so that it sees when the file is removed.
+// journalTail reads the whole lines of a journal, and waits for more at its end. It opens the file for each read, so
+// that it sees when the file is removed.
 type journalTail struct {
 	dir  fs.FS
 	wait func() error

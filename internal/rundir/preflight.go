@@ -8,8 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// PreflightSummary adds up what was asked of the models of the plan before tasks
-// began, in all processes of the run.
+// PreflightSummary adds up what was asked of the models of the plan before tasks began, in all processes of the run.
 type PreflightSummary struct {
 	CostMicroUSD *int64   `json:"cost_microusd"`        // null: a price is unknown
 	Kinds        []string `json:"kinds"`                // trajectory.PreflightModel and so on; in order, each once
@@ -88,8 +87,8 @@ func toolUses(kind string, failed bool) []string {
 // Preflight returns what was asked before tasks began, nil if nothing was.
 func (f *Fold) Preflight() *PreflightSummary { return f.preflights.sum }
 
-// Contradicts reports whether a run of the plan cannot have the summary of what was
-// asked before its tasks. One that it can have holds no free text.
+// Contradicts reports whether a run of the plan cannot have the summary of what was asked before its tasks. One that it
+// can have holds no free text.
 func (s PreflightSummary) Contradicts(m plan.Plan) bool {
 	counts := []int64{int64(s.Requests), s.TokensIn, s.TokensOut}
 	if s.CostMicroUSD != nil {

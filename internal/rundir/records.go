@@ -21,8 +21,7 @@ type Trajectory struct {
 	Turns       int               `json:"turns"`
 }
 
-// PromptStep is a request as it was compiled: all its messages by digest, and
-// the head of what is new.
+// PromptStep is a request as it was compiled: all its messages by digest, and the head of what is new.
 type PromptStep struct {
 	BodySHA256    string               `json:"body_sha256,omitzero"`
 	Bytes         int64                `json:"bytes"`
@@ -93,9 +92,8 @@ type ToolResultStep struct {
 	URLs         []trajectory.URL     `json:"urls"`
 }
 
-// Result is one line of results.jsonl, one per planned task. Tokens, cost and
-// calls are of all attempts; latency is the counted attempt's, from its first
-// event to its last.
+// Result is one line of results.jsonl, one per planned task. Tokens, cost and calls are of all attempts; latency is the
+// counted attempt's, from its first event to its last.
 type Result struct {
 	Attempt         int               `json:"attempt"` // the one counted; 0 for none
 	Attempts        int               `json:"attempts"`
@@ -171,9 +169,8 @@ type OfferedTool struct {
 	Server       string `json:"server,omitzero"`
 }
 
-// VotingSummary says what stands behind a score by vote. Scores are of the
-// answers that were voted for; the rates here are by the official verdict, over
-// the planned tasks, null without gold.
+// VotingSummary says what stands behind a score by vote. Scores are of the answers that were voted for; the rates here
+// are by the official verdict, over the planned tasks, null without gold.
 type VotingSummary struct {
 	Attempts int         `json:"attempts"`  // a task, as planned
 	PassAt1  *stats.Rate `json:"pass_at_1"` // the first attempt that did not end as an error gave a correct answer
@@ -191,11 +188,10 @@ type Interruption struct {
 	Unsubmittable string `json:"unsubmittable,omitzero"`
 }
 
-// JudgeSummary says what the LLM judge did: asked about the official
-// negatives that have an answer, judged of them, cached where the verdict came
-// from the signed cache, unreadable where its reply was no verdict, errors
-// where it could not be asked. It was not asked where answers were withheld from
-// it or too long. Tokens and cost include those of the battery.
+// JudgeSummary says what the LLM judge did: asked about the official negatives that have an answer, judged of them,
+// cached where the verdict came from the signed cache, unreadable where its reply was no verdict, errors where it could
+// not be asked. It was not asked where answers were withheld from it or too long. Tokens and cost include those of the
+// battery.
 type JudgeSummary struct {
 	Asked        int             `json:"asked"`
 	Battery      *BatterySummary `json:"battery,omitzero"` // nil: no answer needed the judge, or the plan is older than batteries
@@ -214,12 +210,11 @@ type JudgeSummary struct {
 // ToJudge returns how many answers were the judge's to judge.
 func (j JudgeSummary) ToJudge() int { return j.Asked + j.TooLong + j.Withheld }
 
-// Counts reports whether the judge has anything to say beside the official scorer:
-// there is one, and it was not found to pay for nothing.
+// Counts reports whether the judge has anything to say beside the official scorer: there is one, and it was not found
+// to pay for nothing.
 func (j *JudgeSummary) Counts() bool { return j != nil && (j.Battery == nil || j.Battery.Passed) }
 
-// BatterySummary is the result of the judge's last self-test. Cost and tokens are those of
-// all its self-tests.
+// BatterySummary is the result of the judge's last self-test. Cost and tokens are those of all its self-tests.
 type BatterySummary struct {
 	Accepted     []string `json:"accepted,omitempty"`
 	Asked        int      `json:"asked"` // items that the judge was asked about; 0 where the result was cached

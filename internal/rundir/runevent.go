@@ -5,9 +5,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// RunEvent is what the ledger keeps of one attempt: what it did to get where it
-// got, taken from the verified journal. docs/ledger.md says how each member is
-// measured.
+// RunEvent is what the ledger keeps of one attempt: what it did to get where it got, taken from the verified journal.
+// docs/ledger.md says how each member is measured.
 type RunEvent struct {
 	Attempt          int                `json:"attempt" parquet:"attempt"`
 	CostMicroUSD     *int64             `json:"cost_microusd" parquet:"cost_microusd,optional"` // of its model calls and of models that its tools asked; null: a price is unknown
@@ -46,17 +45,15 @@ type RunEvent struct {
 	Violations       []Violation        `json:"violations" parquet:"violations,list"`                 // one for each rule of each policy_violation event, and one for each without rules
 }
 
-// DiffSummary counts what an attempt made of its workspace: lines of text, and
-// files of any kind.
+// DiffSummary counts what an attempt made of its workspace: lines of text, and files of any kind.
 type DiffSummary struct {
 	Files        int `json:"files" parquet:"files"`
 	LinesAdded   int `json:"lines_added" parquet:"lines_added"`
 	LinesRemoved int `json:"lines_removed" parquet:"lines_removed"`
 }
 
-// TestCounts count the checks of an answer: the official scorer, and the LLM
-// judge where the plan has one. One that gave no verdict was skipped; the others
-// ran.
+// TestCounts count the checks of an answer: the official scorer, and the LLM judge where the plan has one. One that
+// gave no verdict was skipped; the others ran.
 type TestCounts struct {
 	Failed  int `json:"failed" parquet:"failed"`
 	Passed  int `json:"passed" parquet:"passed"`
@@ -74,8 +71,8 @@ type Violation struct {
 	Severity      string `json:"severity" parquet:"severity,dict"` // by policy.Severity; of a denial by mode low
 }
 
-// ReworkRatio is how many lines were changed again for each that was added or removed
-// in the end, at most 1: also where nothing remains of what was changed again.
+// ReworkRatio is how many lines were changed again for each that was added or removed in the end, at most 1: also where
+// nothing remains of what was changed again.
 func (e RunEvent) ReworkRatio() float32 {
 	changed := e.DiffSummary.LinesAdded + e.DiffSummary.LinesRemoved
 	if e.ReworkLines >= changed {

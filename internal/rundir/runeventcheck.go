@@ -12,26 +12,23 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// What a run event may have. A workspace has 1000 files, all of which may go and be
-// followed by as many others, and what breaks rules are tool calls, of which the widest
-// mode of policy allows 500.
+// What a run event may have. A workspace has 1000 files, all of which may go and be followed by as many others, and
+// what breaks rules are tool calls, of which the widest mode of policy allows 500.
 const (
 	maxEventText = 64 << 10 // bytes of each text
 	maxEventList = 4096     // members of each list
 )
 
-// What the counts of a run event may come to, so that sums of them do not overflow: 2³¹
-// of maxLines, a million of the others. The journal bounds the lines of a real attempt
-// by maxLines and its clock by 2⁵³ µs, which are 285 years; no attempt takes 2⁴³ tokens,
-// or as many micro-USD, which are 8.7 million dollars.
+// What the counts of a run event may come to, so that sums of them do not overflow: 2³¹ of maxLines, a million of the
+// others. The journal bounds the lines of a real attempt by maxLines and its clock by 2⁵³ µs, which are 285 years; no
+// attempt takes 2⁴³ tokens, or as many micro-USD, which are 8.7 million dollars.
 const (
 	maxEventCount = maxLines
 	maxEventMs    = canonical.MaxInt / 1000
 	maxEventSpent = 1 << 43 // tokens, or micro-USD
 )
 
-// CheckRunEvent reports whether a run event from elsewhere is one that a run can have given,
-// as far as it tells alone.
+// CheckRunEvent reports whether a run event from elsewhere is one that a run can have given, as far as it tells alone.
 func CheckRunEvent(e RunEvent) error {
 	switch e.Schema {
 	case runEventSchema:
@@ -118,9 +115,8 @@ func checkEventCounts(e RunEvent) error {
 	return nil
 }
 
-// checkVerdict wants the checks of an event to be those that its outcome comes from, as
-// statsReader gives them. Only an answer is graded: the official scorer, whose word is
-// OutcomeAccepted, runs first, and the judge if the plan has one.
+// checkVerdict wants the checks of an event to be those that its outcome comes from, as statsReader gives them. Only an
+// answer is graded: the official scorer, whose word is OutcomeAccepted, runs first, and the judge if the plan has one.
 func checkVerdict(e RunEvent) error {
 	c := e.TestResults
 	if c.Ran != c.Passed+c.Failed || c.Ran+c.Skipped < 1 || c.Ran+c.Skipped > 2 {

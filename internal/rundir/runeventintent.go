@@ -6,12 +6,10 @@ import (
 	"strings"
 )
 
-// Intent names the kind of a task by its attachment and by the tools that ran: the
-// kind of the attachment by its name's extension ("spreadsheet", "document",
-// "presentation", "image", "audio", "video", "code", "archive", "data", "text",
-// "file" for others; none without an attachment), "web" if something was searched or
-// fetched, "code" if a program was run, "tools" if a tool of an MCP server was, joined
-// by "+", each once. What needed nothing of these is "reasoning".
+// Intent names the kind of a task by its attachment and by the tools that ran: the kind of the attachment by its name's
+// extension ("spreadsheet", "document", "presentation", "image", "audio", "video", "code", "archive", "data", "text",
+// "file" for others; none without an attachment), "web" if something was searched or fetched, "code" if a program was
+// run, "tools" if a tool of an MCP server was, joined by "+", each once. What needed nothing of these is "reasoning".
 //
 //	Intent("prices.xlsx", []string{"python", "web_fetch"}) = "spreadsheet+web+code"
 func Intent(fileName string, toolsUsed []string) string {
@@ -39,8 +37,8 @@ func Intent(fileName string, toolsUsed []string) string {
 	return strings.Join(parts, "+")
 }
 
-// attachmentKind returns the kind of a file by its name. A compressed file is of the
-// kind of what is in it, as read_file reads it.
+// attachmentKind returns the kind of a file by its name. A compressed file is of the kind of what is in it, as
+// read_file reads it.
 func attachmentKind(name string) string {
 	name = strings.ToLower(name)
 	inner := strings.TrimSuffix(name, ".gz")

@@ -11,8 +11,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// RunStats is what is counted of one finished, verified run: what costs, trends and run events are taken
-// from. It is a function of the run's files. Its JSON leaves the events out, which are rows of a Parquet file.
+// RunStats is what is counted of one finished, verified run: what costs, trends and run events are taken from. It is a
+// function of the run's files. Its JSON leaves the events out, which are rows of a Parquet file.
 type RunStats struct {
 	Completed       string       `json:"completed"` // trajectory.TimeFormat, as Started
 	Dataset         plan.Dataset `json:"dataset"`
@@ -37,8 +37,8 @@ func (s RunStats) Signed() Signed {
 	return Signed{Complete: true, Head: s.JournalHead, KeyID: s.SignedBy, ManifestSHA256: s.ManifestSHA256, Root: s.Root, RunID: s.RunID}
 }
 
-// TaskStats is what is counted of one planned task. Conduct, cost, tokens and retries are of all its
-// attempts; latency is that of the attempt that counts.
+// TaskStats is what is counted of one planned task. Conduct, cost, tokens and retries are of all its attempts; latency
+// is that of the attempt that counts.
 type TaskStats struct {
 	Conduct          trajectory.Conduct `json:"conduct"`
 	CostMicroUSD     *int64             `json:"cost_microusd"`     // null: a price is unknown
@@ -56,10 +56,9 @@ const (
 	runEventSchema = "gaia.run_event/2"
 )
 
-// ReadStats verifies a run and returns its stats; summary is the name of the run's
-// summary, SummaryFile if "". A run that is not finished has no stats: it is returned
-// with Complete false. The journal is read once; beside the stats it holds what is of
-// the tasks that are open.
+// ReadStats verifies a run and returns its stats; summary is the name of the run's summary, SummaryFile if "". A run
+// that is not finished has no stats: it is returned with Complete false. The journal is read once; beside the stats it
+// holds what is of the tasks that are open.
 func ReadStats(dir fs.FS, summary string) (RunStats, *Run, error) {
 	r := &statsReader{open: map[string][]*noted{}, events: []RunEvent{}}
 	run, err := Verify(dir, Options{Summary: summary,
@@ -138,8 +137,8 @@ func (r *statsReader) note(e trajectory.Event) {
 	}
 }
 
-// violate takes a violation: of a call that was just denied, so that it did not run,
-// or of one that ran, by an address that it was redirected to.
+// violate takes a violation: of a call that was just denied, so that it did not run, or of one that ran, by an address
+// that it was redirected to.
 func (n *noted) violate(turn int, p trajectory.PolicyViolation) {
 	denied := n.refused == p.CallID && n.refused != ""
 	n.refused = ""
@@ -159,8 +158,7 @@ func (n *noted) violate(turn int, p trajectory.PolicyViolation) {
 	}
 }
 
-// rollBack takes a rollback: where it is correct, what the call broke in this turn
-// is undone.
+// rollBack takes a rollback: where it is correct, what the call broke in this turn is undone.
 func (n *noted) rollBack(p trajectory.Rollback) {
 	if !p.Correct() {
 		return
@@ -198,8 +196,7 @@ func (r *statsReader) stats(run *Run, rules []string) RunStats {
 	return s
 }
 
-// runEvent is what the ledger keeps of an attempt at a sealed task, but for who
-// signed it, and the rules that held.
+// runEvent is what the ledger keeps of an attempt at a sealed task, but for who signed it, and the rules that held.
 func (f *Fold) runEvent(t *Task, a *Attempt, n *noted) RunEvent {
 	e := RunEvent{Attempt: a.Number, CostMicroUSD: a.CostMicroUSD, Counted: a.Number == t.Sealed.Attempt, Denials: a.Conduct.Denials, DurationMs: a.latencyMs(),
 		FilesTouched: []string{}, GuidanceHash: n.guidance, ID: n.id, Intent: Intent(t.Plan.FileName, a.ToolsUsed), Level: t.Plan.Level,
@@ -225,9 +222,8 @@ func (f *Fold) accepted(a *Attempt) *bool {
 	return &a.Judgment.Official
 }
 
-// tests counts the checks of an attempt's answer. The judge's counts where it was the
-// judge that spoke: where the official scorer says yes it is not asked, and a blank
-// answer is not put to it.
+// tests counts the checks of an attempt's answer. The judge's counts where it was the judge that spoke: where the
+// official scorer says yes it is not asked, and a blank answer is not put to it.
 func (f *Fold) tests(a *Attempt) (c TestCounts) {
 	check := func(ran, passed bool) {
 		switch {
@@ -262,9 +258,8 @@ func (f *Fold) TaskStats(t *Task) TaskStats {
 	return s
 }
 
-// evidenceComplete reports whether the counted attempt's question, diff and verdict
-// are recorded: what a witness bundle needs to be complete. An attempt cannot begin
-// without its question.
+// evidenceComplete reports whether the counted attempt's question, diff and verdict are recorded: what a witness bundle
+// needs to be complete. An attempt cannot begin without its question.
 func (t *Task) evidenceComplete() bool {
 	a := t.Counted()
 	if a == nil || a.Judgment == nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Scorecard says what it cost to be right. Money is in micro-USD. Fractions are
-// 32-bit floats, one division each. Up to SolveRate its JSON is that of the witness
-// format's other writers: these members in this order.
+// Scorecard says what it cost to be right. Money is in micro-USD. Fractions are 32-bit floats, one division each. Up to
+// SolveRate its JSON is that of the witness format's other writers: these members in this order.
 type Scorecard struct {
 	TotalTasks         int     `json:"total_tasks"`
 	Solved             int     `json:"solved"`
@@ -35,9 +34,8 @@ type Scorecard struct {
 	PersonRefusals     *int    `json:"person_refusals"`             // likewise
 }
 
-// Encode returns scorecard.json: the members in their order, without spaces, fractions
-// in the shortest form that reads back as the same 32-bit float (0.42857143), and one
-// newline at the end.
+// Encode returns scorecard.json: the members in their order, without spaces, fractions in the shortest form that reads
+// back as the same 32-bit float (0.42857143), and one newline at the end.
 func (c Scorecard) Encode() ([]byte, error) {
 	data, err := json.Marshal(c)
 	return append(data, '\n'), err
@@ -77,9 +75,8 @@ func (t *Tally) under(g underPolicy) {
 	t.policies[g] = true
 }
 
-// AddWitness takes a bundle. One of another writer does not say how its denied calls are
-// to be counted, what was rolled back or whether recording failed: all its denied calls
-// count as violations.
+// AddWitness takes a bundle. One of another writer does not say how its denied calls are to be counted, what was rolled
+// back or whether recording failed: all its denied calls count as violations.
 func (t *Tally) AddWitness(w witness.Bundle) error {
 	if err := t.Add(bundleTask(w)); err != nil {
 		return err
@@ -104,8 +101,7 @@ func bundleTask(w witness.Bundle) TaskStats {
 		Retries: w.Retries, Tokens: w.Tokens}
 }
 
-// Tally gathers tasks into a scorecard. Of each it holds a number, its latency. The
-// zero value has none.
+// Tally gathers tasks into a scorecard. Of each it holds a number, its latency. The zero value has none.
 type Tally struct {
 	card             Scorecard
 	latencies        []int64
@@ -122,8 +118,8 @@ type underPolicy struct{ guidance, policy string }
 
 var errTally = errors.New("its counts cannot be added up")
 
-// Add takes a task. It fails where a count is below nothing, or a sum grows beyond
-// what a derived file can hold; the tally is then as it was.
+// Add takes a task. It fails where a count is below nothing, or a sum grows beyond what a derived file can hold; the
+// tally is then as it was.
 func (t *Tally) Add(c TaskStats) error {
 	next := *t
 	add := func(sum *int, n int) bool {
@@ -183,8 +179,7 @@ func (t *Tally) Scorecard() Scorecard {
 	return c
 }
 
-// percentile returns the element ⌊p·n/100⌋ of n sorted numbers, at most the last; 0
-// of none.
+// percentile returns the element ⌊p·n/100⌋ of n sorted numbers, at most the last; 0 of none.
 func percentile(sorted []int64, p int) int64 {
 	n := len(sorted)
 	if n == 0 {
@@ -232,14 +227,13 @@ type Criterion struct {
 	Pass   bool   `json:"pass"`
 }
 
-// CriterionPolicies counts the pairs of policy and guidance that the tasks were run under,
-// the policies alone of bundles.
+// CriterionPolicies counts the pairs of policy and guidance that the tasks were run under, the policies alone of
+// bundles.
 const CriterionPolicies = "policies"
 
-// Accept holds what was added against thresholds, and wants that no run went on without
-// evidence. Rollbacks are correct where they are
-// proven to be: where there was none, all are. Bundles of other writers do not say, and
-// then neither that nor whether all was recorded is known.
+// Accept holds what was added against thresholds, and wants that no run went on without evidence. Rollbacks are correct
+// where they are proven to be: where there was none, all are. Bundles of other writers do not say, and then neither
+// that nor whether all was recorded is known.
 func (t *Tally) Accept(want Thresholds) Acceptance {
 	c := t.Scorecard()
 	least := func(name string, wanted, got float32) Criterion {

@@ -10,8 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Told is what a summary says that neither the plan nor the records of the tasks
-// give: the journal alone tells it.
+// Told is what a summary says that neither the plan nor the records of the tasks give: the journal alone tells it.
 type Told struct {
 	Started, Completed string
 	Interruptions      []Interruption
@@ -23,8 +22,7 @@ type Told struct {
 	Unrecorded         string // why evidence ended before the run did
 }
 
-// Cost is what the whole run cost: its tasks, what was asked before them, and its
-// judge; nil: a price is unknown.
+// Cost is what the whole run cost: its tasks, what was asked before them, and its judge; nil: a price is unknown.
 func (s Summary) Cost() *int64 {
 	sum := s.CostMicroUSD
 	if s.Preflight != nil {
@@ -49,8 +47,8 @@ func (s Summary) Told() Told {
 	return told
 }
 
-// Summarise returns the summary that a plan, the records of its tasks, in plan
-// order, and what else is told give. The texts of a record do not matter to it.
+// Summarise returns the summary that a plan, the records of its tasks, in plan order, and what else is told give. The
+// texts of a record do not matter to it.
 func Summarise(m plan.Plan, manifestSHA256 string, rows []Result, told Told) Summary {
 	s := Summary{Cassette: m.Cassette, Completed: told.Completed, CostMicroUSD: new(int64), Dataset: m.Dataset, DurationMs: between(told.Started, told.Completed),
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: told.Interruptions,
@@ -170,10 +168,9 @@ func (f *Fold) price(p trajectory.Payload) {
 	f.spending.dearest = max(f.spending.dearest, *cost/n+min(*cost%n, 1))
 }
 
-// Spent returns what a run may have cost so far, in micro-USD, its judge
-// included. A call whose cost is not known, also one whose answer was lost,
-// counts as the most expensive that is, and as no less than unknown: not knowing is no
-// way around a budget.
+// Spent returns what a run may have cost so far, in micro-USD, its judge included. A call whose cost is not known, also
+// one whose answer was lost, counts as the most expensive that is, and as no less than unknown: not knowing is no way
+// around a budget.
 func (f *Fold) Spent(unknown int64) int64 {
 	s := f.spending
 	each := max(s.dearest, unknown)
@@ -184,8 +181,7 @@ func (f *Fold) Spent(unknown int64) int64 {
 	return s.known + unpriced*each
 }
 
-// The codes of failed model calls that are counted here, as package llm names them (TestPaths in
-// internal/run).
+// The codes of failed model calls that are counted here, as package llm names them (TestPaths in internal/run).
 const (
 	CodeTooLong      = "context_length_exceeded"
 	CodeToolsRefused = "tools_not_supported"
@@ -212,9 +208,8 @@ func (c *serverCounts) add(p trajectory.ModelCallCompleted) {
 	}
 }
 
-// ServerNotes returns what the journal says of a server that was set up for something else: a name and a
-// line for a context that is too small, and for tools that are refused or never called. None of it changes
-// a score.
+// ServerNotes returns what the journal says of a server that was set up for something else: a name and a line for a
+// context that is too small, and for tools that are refused or never called. None of it changes a score.
 func (f *Fold) ServerNotes() [][2]string {
 	var tasks, noRoom, replies, calls, refused int
 	for _, t := range f.Tasks {

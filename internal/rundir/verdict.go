@@ -9,9 +9,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Exceptions counts what a run has besides one undisturbed attempt at each task.
-// Dismissals and VoidTasks follow from the decisions about the audit's findings, all
-// others from the journal.
+// Exceptions counts what a run has besides one undisturbed attempt at each task. Dismissals and VoidTasks follow from
+// the decisions about the audit's findings, all others from the journal.
 type Exceptions struct {
 	Dismissals      int `json:"dismissals"`       // findings
 	Interruptions   int `json:"interruptions"`    // processes that ended without closing the run, which was resumed

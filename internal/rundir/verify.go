@@ -1,31 +1,25 @@
-// Package rundir reads a run directory as one value. The journal is the only
-// source of truth: [Fold] follows it event by event, and the derived files —
-// trajectories.jsonl, results.jsonl, summary.json and the checkpoint — are
-// functions of what it gathered. The same code writes them when a run closes
-// and rebuilds them when it is verified, so a run has exactly one set of them.
+// Package rundir reads a run directory as one value. The journal is the only source of truth: [Fold] follows it event
+// by event, and the derived files — trajectories.jsonl, results.jsonl, summary.json and the checkpoint — are functions
+// of what it gathered. The same code writes them when a run closes and rebuilds them when it is verified, so a run has
+// exactly one set of them.
 //
-// manifest.json and summary.json are one canonical JSON value each, without a
-// newline; the .jsonl files hold one canonical value a line. They hold no
-// floating point: rates and intervals are integers in parts per million,
-// computed with integers. docs/formats.md lists every member.
+// manifest.json and summary.json are one canonical JSON value each, without a newline; the .jsonl files hold one
+// canonical value a line. They hold no floating point: rates and intervals are integers in parts per million, computed
+// with integers. docs/formats.md lists every member.
 //
-// [Verify] is cryptography and derivation. It refuses, as a
-// *trajectory.Fault that names the file, bytes that are not what was signed or
-// do not follow from it (TestVerifyRefuses). It does not judge conduct: that is
-// the audit's part. Where a plan gathers several answers to a task, [Vote] says
-// which counts: a function of the answers alone, so a verifier counts again.
+// [Verify] is cryptography and derivation. It refuses, as a *trajectory.Fault that names the file, bytes that are not
+// what was signed or do not follow from it (TestVerifyRefuses). It does not judge conduct: that is the audit's part.
+// Where a plan gathers several answers to a task, [Vote] says which counts: a function of the answers alone, so a
+// verifier counts again.
 //
-// [Run.Disclose] takes one task, or all, out of a run as an
-// evidence bundle that [VerifyBundle] checks by itself (TestVerifyBundleForged).
-// A [WitnessReader] makes witness bundles, which other programs read, while a run
-// is verified (TestWitness).
+// [Run.Disclose] takes one task, or all, out of a run as an evidence bundle that [VerifyBundle] checks by itself
+// (TestVerifyBundleForged). A [WitnessReader] makes witness bundles, which other programs read, while a run is verified
+// (TestWitness).
 //
-// [ReadStats] counts a run: what each attempt did, as a [RunEvent], and what each
-// task cost. Of that a [Scorecard] is made, [Meter], [Ranking] and [Evaluators] judge the
-// events, and a ledger file seals them to travel ([LedgerSeal]). [Compare] pairs the
-// tasks of two verified runs, [Trend] follows many from one to the next. Neither
-// draws a number: what is said of chance is counted exactly
-// (TestBootstrapOfAllResamples).
+// [ReadStats] counts a run: what each attempt did, as a [RunEvent], and what each task cost. Of that a [Scorecard] is
+// made, [Meter], [Ranking] and [Evaluators] judge the events, and a ledger file seals them to travel ([LedgerSeal]).
+// [Compare] pairs the tasks of two verified runs, [Trend] follows many from one to the next. Neither draws a number:
+// what is said of chance is counted exactly (TestBootstrapOfAllResamples).
 package rundir
 
 import (
@@ -58,8 +52,8 @@ type Run struct {
 	RootHash string            // base64, when complete
 }
 
-// Options say where a run's files are and who sees them being checked. The zero
-// value reads a run directory and shows it to no one.
+// Options say where a run's files are and who sees them being checked. The zero value reads a run directory and shows
+// it to no one.
 type Options struct {
 	Summary string                         // name of the summary; SummaryFile if ""
 	Event   func(trajectory.Event) error   // given each event, in order, when it has found its place
@@ -70,20 +64,18 @@ type Options struct {
 	maxKept int64 // maxKept if 0
 }
 
-// maxOpen bounds the lines of attempts that are open at the same time, in bytes. Their
-// steps are held in memory.
+// maxOpen bounds the lines of attempts that are open at the same time, in bytes. Their steps are held in memory.
 const maxOpen = 128 << 20
 
-// maxKept bounds the lines whose texts are held to the end, in bytes: all but those of
-// the turns. maxHarnesses bounds the programs that resumed a run.
+// maxKept bounds the lines whose texts are held to the end, in bytes: all but those of the turns. maxHarnesses bounds
+// the programs that resumed a run.
 const (
 	maxKept      = 96 << 20
 	maxHarnesses = 1024
 )
 
-// Verify checks a run: the plan's signature, the journal's chain and everything
-// that derives from it. A run that is not finished verifies as far as it goes
-// and is returned with Complete false.
+// Verify checks a run: the plan's signature, the journal's chain and everything that derives from it. A run that is not
+// finished verifies as far as it goes and is returned with Complete false.
 func Verify(dir fs.FS, o Options) (*Run, error) {
 	if o.Summary == "" {
 		o.Summary = SummaryFile
@@ -137,8 +129,7 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "has bytes after its last event")
 	}
 	run.Files = map[string]string{trajectory.JournalFile: canonical.DigestOf(whole)}
-	// The marker goes last when a run is closed; where it is not there and nothing
-	// else is, the run was never closed.
+	// The marker goes last when a run is closed; where it is not there and nothing else is, the run was never closed.
 	closing := before[MarkerFile] || !slices.ContainsFunc(derived(o.Summary), func(name string) bool { return before[name] })
 	return run, run.verifyFinished(dir, o.Summary, closing, compare)
 }
@@ -189,8 +180,8 @@ func open(dir fs.FS) (*Run, fs.File, error) {
 	return run, journal, nil
 }
 
-// ReadPlan reads manifest.json and checks that the key it names signed it, and that
-// constitution.json is the one it names.
+// ReadPlan reads manifest.json and checks that the key it names signed it, and that constitution.json is the one it
+// names.
 func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err error) {
 	fault := func(file string, err error) (plan.Plan, string, sign.PublicKey, error) {
 		return plan.Plan{}, "", sign.PublicKey{}, trajectory.Faultf(file, "%v", err)
@@ -222,8 +213,8 @@ func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err er
 	return m, canonical.Digest(data), key, nil
 }
 
-// verifyUnfinished checks that what derives from the end was not there before
-// the journal was read, and that the records are a prefix of those it gives.
+// verifyUnfinished checks that what derives from the end was not there before the journal was read, and that the
+// records are a prefix of those it gives.
 func (r *Run) verifyUnfinished(closed []string, before map[string]bool, compare *comparison) error {
 	there := slices.DeleteFunc(slices.Clone(closed), func(name string) bool { return !before[name] })
 	switch len(there) {
@@ -240,9 +231,8 @@ func (r *Run) verifyUnfinished(closed []string, before map[string]bool, compare 
 	return compare.end(true, true)
 }
 
-// verifyFinished rebuilds the derived files. A crash between the last event
-// and the last file leaves the marker standing: such a run is incomplete, and
-// what is there must still be right. A marker with a reason stands for good, so
+// verifyFinished rebuilds the derived files. A crash between the last event and the last file leaves the marker
+// standing: such a run is incomplete, and what is there must still be right. A marker with a reason stands for good, so
 // there a file that is missing can always be made up for.
 func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compare *comparison) error {
 	if err := compare.end(closing, false); err != nil {
@@ -294,8 +284,8 @@ func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compar
 	return nil
 }
 
-// read reads a derived file that should have size bytes, and one more if there
-// are more; there is false where it may still be missing.
+// read reads a derived file that should have size bytes, and one more if there are more; there is false where it may
+// still be missing.
 func (r *Run) read(dir fs.FS, name string, size int64, closing bool) (data []byte, there bool, err error) {
 	f, _, err := OpenFile(dir, name, MaxFile)
 	if isMissing(err) && closing {
@@ -316,8 +306,7 @@ func (r *Run) read(dir fs.FS, name string, size int64, closing bool) (data []byt
 // MarkerOpen is what the marker says while a run is under way.
 const MarkerOpen = "open"
 
-// ReadMarker returns the reason in the marker file, "" when it is open or
-// gone.
+// ReadMarker returns the reason in the marker file, "" when it is open or gone.
 func ReadMarker(dir fs.FS) (string, error) {
 	data, err := ReadFile(dir, MarkerFile, maxMarker)
 	if isMissing(err) {

@@ -12,14 +12,13 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Vote chooses among the answers to one question, in the order of their
-// attempts, by the rule majority.v1 ([VoteMajority]): the answer that most of
-// them give; of several that as many give, the one that was given first. It
-// returns the index of the first answer that says it, -1 if there are no
-// answers, and for each answer how many say the same, itself included.
+// Vote chooses among the answers to one question, in the order of their attempts, by the rule majority.v1
+// ([VoteMajority]): the answer that most of them give; of several that as many give, the one that was given first. It
+// returns the index of the first answer that says it, -1 if there are no answers, and for each answer how many say the
+// same, itself included.
 //
-// The rule knows no gold, and so not whether a number, a list or a text is asked
-// for. Two answers say the same if their values are equal:
+// The rule knows no gold, and so not whether a number, a list or a text is asked for. Two answers say the same if their
+// values are equal:
 //
 //   - The value of an answer that is a number is that number, exactly. It is one
 //     if, with all $ and % and the white space at both ends taken away, it has
@@ -34,8 +33,8 @@ import (
 //     character), without white space and without ASCII punctuation; where nothing
 //     is left of it so, with its punctuation.
 //
-// A number never equals a text, and neither a list. White space is what has the
-// Unicode property White_Space. TestVote and FuzzVote show it.
+// A number never equals a text, and neither a list. White space is what has the Unicode property White_Space. TestVote
+// and FuzzVote show it.
 func Vote(answers []string) (winner int, votes []int) {
 	winner, votes = -1, make([]int, len(answers))
 	values, count := make([]string, len(answers)), make(map[string]int, len(answers))
@@ -71,15 +70,14 @@ func value(answer string) string {
 	return strings.Join(parts, ",") // a part has none
 }
 
-// numeral is a number without $ and %: sign, digits before the point, digits
-// behind it, exponent.
+// numeral is a number without $ and %: sign, digits before the point, digits behind it, exponent.
 var numeral = regexp.MustCompile(`^([+-]?)([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,3}))?$`)
 
 // maxExponent bounds the exponent of a number: what is larger is a text.
 const maxExponent = 308
 
-// number returns the value of an answer that is a number: its digits from the
-// first to the last that is not 0, and the power of ten of the last.
+// number returns the value of an answer that is a number: its digits from the first to the last that is not 0, and the
+// power of ten of the last.
 func number(answer string) (value string, ok bool) {
 	m := numeral.FindStringSubmatch(strings.TrimSpace(without(answer, func(r rune) bool { return r == '$' || r == '%' })))
 	if m == nil || m[2]+m[3] == "" {

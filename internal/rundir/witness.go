@@ -20,29 +20,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// WitnessReader makes a witness bundle of the counted attempt of each task of a
-// run, and of tasks without one, while [Verify] reads the run:
+// WitnessReader makes a witness bundle of the counted attempt of each task of a run, and of tasks without one, while
+// [Verify] reads the run:
 //
 //	r := WitnessReader{Each: …}
 //	run, err := Verify(dir, r.Options(""))
 //
-// It holds what it needs of the tasks that are not sealed yet. No one may believe
-// a bundle before Verify has returned a complete run, and Err nothing.
+// It holds what it needs of the tasks that are not sealed yet. No one may believe a bundle before Verify has returned a
+// complete run, and Err nothing.
 type WitnessReader struct {
 	Task           string                               // of one task alone; "" for all
 	UnpricedAsZero bool                                 // calls whose price is unknown count as free
 	Key            interface{ Sign(msg []byte) []byte } // signs the bundles, as Encode says; nil: they are not signed
 	Unrecorded     bool                                 // recording failed and the run went on: Run.Marked, which only Verify knows in the end
 	Unpriced       int                                  // bundles of attempts with calls whose price is unknown
-	// Each is given each bundle with its bytes, in the order of the seals. Its error
-	// ends Verify.
+	// Each is given each bundle with its bytes, in the order of the seals. Its error ends Verify.
 	Each func(taskID string, w witness.Bundle, data []byte) error
 	open map[string]*witnessTask
 	err  error
 }
 
-// UnpricedError says that a bundle cannot be made, since it has no form for a cost
-// that is not known.
+// UnpricedError says that a bundle cannot be made, since it has no form for a cost that is not known.
 type UnpricedError struct{ TaskID string }
 
 func (e *UnpricedError) Error() string {
@@ -67,14 +65,13 @@ type witnessAttempt struct {
 	ended    time.Time
 }
 
-// Options are how [Verify] shows a run to the reader; summary is the name of its
-// summary, SummaryFile if "".
+// Options are how [Verify] shows a run to the reader; summary is the name of its summary, SummaryFile if "".
 func (r *WitnessReader) Options(summary string) Options {
 	return Options{Summary: summary, Event: func(e trajectory.Event) error { r.add(e); return nil }, Sealed: r.seal}
 }
 
-// Err returns why a bundle could not be made, nil if all were: an *UnpricedError,
-// or that a value does not fit its field. No bundle was given out after it.
+// Err returns why a bundle could not be made, nil if all were: an *UnpricedError, or that a value does not fit its
+// field. No bundle was given out after it.
 func (r *WitnessReader) Err() error { return r.err }
 
 // add takes what a bundle needs of an event.
@@ -100,8 +97,8 @@ func (r *WitnessReader) add(e trajectory.Event) {
 	}
 }
 
-// add takes an event of an attempt. What belongs to a call is told by the call's
-// id, in the order of the calls where several have the same.
+// add takes an event of an attempt. What belongs to a call is told by the call's id, in the order of the calls where
+// several have the same.
 func (a *witnessAttempt) add(e trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case trajectory.TurnStarted:
@@ -177,8 +174,7 @@ func next(waiting map[string][]int, id string) (at int, ok bool) {
 	return places[0], true
 }
 
-// seal makes the bundle of a task that was sealed, gives it out and forgets the
-// task.
+// seal makes the bundle of a task that was sealed, gives it out and forgets the task.
 func (r *WitnessReader) seal(f *Fold, t *Task) error {
 	id := t.Plan.TaskID
 	told := r.open[id]
@@ -276,8 +272,8 @@ func witnessSections(f *Fold, t *Task, a *Attempt, seen *witnessAttempt) ([]witn
 	return sections, nil
 }
 
-// WitnessTaskID returns the id of a task in a witness bundle: the bytes of a UUID
-// in lower case, or of another text the first 16 of its SHA-256.
+// WitnessTaskID returns the id of a task in a witness bundle: the bytes of a UUID in lower case, or of another text the
+// first 16 of its SHA-256.
 func WitnessTaskID(id string) (out [16]byte) {
 	digits := strings.ReplaceAll(id, "-", "")
 	b, err := hex.DecodeString(digits)
@@ -294,8 +290,7 @@ func WitnessUUID(id [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// nanoseconds returns t, which has milliseconds, since 1970. An error names a time
-// that a witness bundle cannot hold.
+// nanoseconds returns t, which has milliseconds, since 1970. An error names a time that a witness bundle cannot hold.
 func nanoseconds(t time.Time) (uint64, error) {
 	ms := t.UnixMilli()
 	if ms < 0 || ms > math.MaxInt64/1_000_000 {
@@ -312,9 +307,8 @@ func firstBytes(digest string) (out [8]byte) {
 	return out
 }
 
-// statedPlan returns the text of a message by the head of its canonical form, as
-// far as it is there: a head that was cut ends in the text, and never in the midst
-// of an escape or a character.
+// statedPlan returns the text of a message by the head of its canonical form, as far as it is there: a head that was
+// cut ends in the text, and never in the midst of an escape or a character.
 func statedPlan(head string) string {
 	rest, ok := strings.CutPrefix(head, `{"content":"`) // its first member
 	if !ok {
@@ -340,8 +334,7 @@ func statedPlan(head string) string {
 	return string(text)
 }
 
-// escapeLen returns the length of the escape that s begins with, of both where two
-// make a character; 0 if it is cut.
+// escapeLen returns the length of the escape that s begins with, of both where two make a character; 0 if it is cut.
 func escapeLen(s string) int {
 	n := 2
 	if len(s) > 1 && s[1] == 'u' {
@@ -380,9 +373,8 @@ func testLog(j trajectory.Judgment, hasJudge bool) string {
 	return log + pathLine + onOneLine(j.Path) + "\n"
 }
 
-// witnessVerdict returns what a bundle's test log says of the official scorer's
-// verdict: passed, or not, or neither; both where it says both. A log is garbled that
-// has anything else that could be read as such a line.
+// witnessVerdict returns what a bundle's test log says of the official scorer's verdict: passed, or not, or neither;
+// both where it says both. A log is garbled that has anything else that could be read as such a line.
 func witnessVerdict(log []byte) (passed, not, garbled bool) {
 	letters := func(r rune) rune {
 		if !unicode.IsLetter(r) {
@@ -413,9 +405,8 @@ const (
 	WitnessUnchecked                       // the log does not tell
 )
 
-// MatchWitness holds the outcome of a bundle against the verdict in its test log, which
-// is that of a solved task where the answer matches, and of a failed one or an error
-// where it does not; said is what to tell of it.
+// MatchWitness holds the outcome of a bundle against the verdict in its test log, which is that of a solved task where
+// the answer matches, and of a failed one or an error where it does not; said is what to tell of it.
 func MatchWitness(w witness.Bundle) (m WitnessMatch, said string) {
 	log, logged := w.Section(witness.TestLog)
 	passed, not, garbled := witnessVerdict(log)
@@ -470,8 +461,7 @@ const (
 	rollbacksLine  = "rollbacks: "
 )
 
-// CheckWitness compares a bundle's governance section with its postmortem. The error is
-// a contradiction between them.
+// CheckWitness compares a bundle's governance section with its postmortem. The error is a contradiction between them.
 func CheckWitness(w witness.Bundle) error {
 	c, says := w.Conduct()
 	text, _ := w.Section(witness.Postmortem)

@@ -75,8 +75,8 @@ func (d *Dir) Closing() (bool, error) {
 }
 
 // CutTail cuts an unfinished last line from the journal and returns what run_resumed records of it. It first keeps the
-// line aside, durably, after what was cut at the same place before. If tail is nil it returns what an earlier resume cut
-// and was killed before it recorded, nil if there is none.
+// line aside, durably, after what was cut at the same place before. If tail is nil it returns what an earlier resume
+// cut and was killed before it recorded, nil if there is none.
 func (d *Dir) CutTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 	path := filepath.Join(d.Path, trajectory.JournalFile)
 	if tail == nil {

@@ -4,9 +4,9 @@
 // appears whole, by renaming a synced file beside it. The marker file has its full size from the start, so a reason can
 // be written when the disk is full. A failed sync is final and is not tried again.
 //
-// After a crash, [Lock] removes unfinished files, [Dir.Repair] cuts a half-written line from the private file and creates
-// a missing marker, and [Dir.CutTail] keeps a torn last line of the journal aside before it cuts it.
-// TestResume and TestKilledWriterLosesNothing show that no acknowledged byte is lost.
+// After a crash, [Lock] removes unfinished files, [Dir.Repair] cuts a half-written line from the private file and
+// creates a missing marker, and [Dir.CutTail] keeps a torn last line of the journal aside before it cuts it. TestResume
+// and TestKilledWriterLosesNothing show that no acknowledged byte is lost.
 package runfiles
 
 import (
@@ -117,7 +117,8 @@ func Lock(path string) (*Dir, error) {
 	return d, nil
 }
 
-// lock locks the run by the lock file, and by the journal itself, which no one removes from a run that is being written.
+// lock locks the run by the lock file, and by the journal itself, which no one removes from a run that is being
+// written.
 func (d *Dir) lock() error {
 	if len(d.locks) > 0 {
 		return nil
@@ -213,7 +214,8 @@ func markerText(reason string) []byte {
 	return []byte(text + strings.Repeat("\n", markerSize-len(text)))
 }
 
-// Write writes a file of the run directory, whole and durable or not at all. Its temporary file is in the directory too.
+// Write writes a file of the run directory, whole and durable or not at all. Its temporary file is in the directory
+// too.
 func (d *Dir) Write(name string, data []byte) error {
 	if err := renameio.WriteFile(filepath.Join(d.Path, name), data, 0o644, renameio.WithTempDir(d.Path)); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Namespace is the name that the namespaces option of an allowed_signers line
-// must let in for the line to speak of what gaia signs.
+// Namespace is the name that the namespaces option of an allowed_signers line must let in for the line to speak of what
+// gaia signs.
 const Namespace = "gaia"
 
-// AllowedSigner is a line of an OpenSSH allowed_signers file: a key, and
-// between which two moments, both included, it is to be trusted.
+// AllowedSigner is a line of an OpenSSH allowed_signers file: a key, and between which two moments, both included, it
+// is to be trusted.
 type AllowedSigner struct {
 	Principals  string    // patterns, separated by commas; a name, and no more to gaia
 	Namespaces  string    // patterns, separated by commas; "" is any
@@ -32,11 +32,10 @@ type AllowedSigner struct {
 // AllowedSigners are the lines of one or more allowed_signers files.
 type AllowedSigners []AllowedSigner
 
-// ParseAllowedSigners reads an allowed_signers file as ssh-keygen(1) describes
-// it, but for what it says of dates without a zone: they are UTC here, since
-// whether a key is trusted must not hang on where a machine stands. A line
-// that cannot be honoured in full is an error that names it: a list that is
-// passed over in part could trust a key that it means to limit.
+// ParseAllowedSigners reads an allowed_signers file as ssh-keygen(1) describes it, but for what it says of dates
+// without a zone: they are UTC here, since whether a key is trusted must not hang on where a machine stands. A line
+// that cannot be honoured in full is an error that names it: a list that is passed over in part could trust a key that
+// it means to limit.
 func ParseAllowedSigners(content []byte) (AllowedSigners, error) {
 	if strings.HasPrefix(string(content), "\ufeff") {
 		return nil, errors.New("line 1: it begins with a byte order mark")
@@ -91,9 +90,8 @@ func parseAllowedSigner(line string) (AllowedSigner, error) {
 	return s, nil
 }
 
-// CheckPrincipals refuses what cannot stand in the first column of an
-// allowed_signers file as it is, and what cannot be seen there: a mark that
-// shows as nothing before a # would make a comment a signer.
+// CheckPrincipals refuses what cannot stand in the first column of an allowed_signers file as it is, and what cannot be
+// seen there: a mark that shows as nothing before a # would make a comment a signer.
 func CheckPrincipals(principals string) error {
 	if principals == "" || strings.ContainsAny(principals, "\"'\\") || principals[0] == '#' || !utf8.ValidString(principals) ||
 		strings.ContainsFunc(principals, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) }) {
@@ -156,9 +154,8 @@ func parseBound(name, value string) (time.Time, error) {
 	return t, nil
 }
 
-// ParseBound reads a moment as it stands in allowed_signers files: YYYYMMDD or
-// YYYYMMDDHHMM[SS], with or without a Z. It is UTC either way, and after 1970:
-// OpenSSH takes the first second of that year for no bound.
+// ParseBound reads a moment as it stands in allowed_signers files: YYYYMMDD or YYYYMMDDHHMM[SS], with or without a Z.
+// It is UTC either way, and after 1970: OpenSSH takes the first second of that year for no bound.
 func ParseBound(s string) (time.Time, error) {
 	digits := strings.TrimSuffix(s, "Z")
 	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
@@ -169,8 +166,8 @@ func ParseBound(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no time of the form YYYYMMDD or YYYYMMDDHHMMSS, both with or without Z", s)
 }
 
-// Line returns the line in the one form in which gaia writes it, without a
-// newline: times to the second, with the Z that tells ssh-keygen they are UTC.
+// Line returns the line in the one form in which gaia writes it, without a newline: times to the second, with the Z
+// that tells ssh-keygen they are UTC.
 func (s AllowedSigner) Line() string {
 	var options []string
 	add := func(name, value string) { options = append(options, name+`="`+value+`"`) }
@@ -223,8 +220,8 @@ func (s AllowedSigner) At(now time.Time) error {
 	return nil
 }
 
-// Lookup says whether a line that applies names the key, and if so, whether
-// one of these lines holds at now: if not, the error is the last line's reason.
+// Lookup says whether a line that applies names the key, and if so, whether one of these lines holds at now: if not,
+// the error is the last line's reason.
 func (l AllowedSigners) Lookup(key PublicKey, now time.Time) (listed bool, err error) {
 	for _, s := range slices.Backward(l) {
 		if !s.Key.Equal(key) || !s.Applies() {

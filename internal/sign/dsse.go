@@ -30,14 +30,14 @@ func Seal(key Key, payloadType string, payload []byte) ([]byte, error) {
 	})
 }
 
-// Unseal checks an envelope made by Seal and returns its payload. It must be
-// canonical, of the given type, and bear exactly one signature, by pub.
+// Unseal checks an envelope made by Seal and returns its payload. It must be canonical, of the given type, and bear
+// exactly one signature, by pub.
 func Unseal(data []byte, payloadType string, pub PublicKey) ([]byte, error) {
 	return UnsealBy(data, payloadType, func([]byte) (PublicKey, error) { return pub, nil })
 }
 
-// UnsealBy is Unseal for an envelope whose payload names the key that signed it. keyOf
-// returns the key of a payload that is not verified yet.
+// UnsealBy is Unseal for an envelope whose payload names the key that signed it. keyOf returns the key of a payload
+// that is not verified yet.
 func UnsealBy(data []byte, payloadType string, keyOf func(payload []byte) (PublicKey, error)) ([]byte, error) {
 	var e envelope
 	if err := canonical.Decode(data, &e); err != nil {
@@ -70,8 +70,8 @@ func UnsealBy(data []byte, payloadType string, keyOf func(payload []byte) (Publi
 	return payload, nil
 }
 
-// DecodeBase64 reads padded standard base64 and accepts exactly one encoding of
-// each value; anything else is ErrMalformed.
+// DecodeBase64 reads padded standard base64 and accepts exactly one encoding of each value; anything else is
+// ErrMalformed.
 func DecodeBase64(s string) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil || base64.StdEncoding.EncodeToString(b) != s {

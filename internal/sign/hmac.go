@@ -8,22 +8,21 @@ import (
 	"fmt"
 )
 
-// The least and the most bytes of an HMAC key. RFC 2104 discourages keys
-// shorter than the digest; a file larger than this is no key.
+// The least and the most bytes of an HMAC key. RFC 2104 discourages keys shorter than the digest; a file larger than
+// this is no key.
 const (
 	minHMACKey = sha256.Size
 	maxHMACKey = 4 << 10
 )
 
-// HMACKey is a secret that two parties share. Whoever can check its signatures
-// can make them: they show nothing to a third party. There is no default key.
+// HMACKey is a secret that two parties share. Whoever can check its signatures can make them: they show nothing to a
+// third party. There is no default key.
 type HMACKey struct{ secret []byte }
 
 // ErrHMACKeySize says that a secret is too short or too long.
 var ErrHMACKeySize = fmt.Errorf("want %d to %d", minHMACKey, maxHMACKey)
 
-// NewHMACKey takes a secret of 32 to 4096 bytes, else the error matches
-// [ErrHMACKeySize].
+// NewHMACKey takes a secret of 32 to 4096 bytes, else the error matches [ErrHMACKeySize].
 func NewHMACKey(secret []byte) (HMACKey, error) {
 	if len(secret) < minHMACKey || len(secret) > maxHMACKey {
 		return HMACKey{}, fmt.Errorf("an HMAC key of %d bytes: %w", len(secret), ErrHMACKeySize)
@@ -31,8 +30,8 @@ func NewHMACKey(secret []byte) (HMACKey, error) {
 	return HMACKey{bytes.Clone(secret)}, nil
 }
 
-// LoadHMACKey reads a key file, all of whose bytes are the key, a newline at
-// its end included. Others must not be able to read it (*PermissionError).
+// LoadHMACKey reads a key file, all of whose bytes are the key, a newline at its end included. Others must not be able
+// to read it (*PermissionError).
 func LoadHMACKey(path string) (HMACKey, error) {
 	const what = "HMAC key"
 	secret, mode, err := readRegular(what, path, maxHMACKey+1)
@@ -52,9 +51,8 @@ func LoadHMACKey(path string) (HMACKey, error) {
 // Alg returns AlgHMAC.
 func (k HMACKey) Alg() string { return AlgHMAC }
 
-// KeyID returns "hmac-sha256:" and the first 16 bytes, in hexadecimal, of a MAC
-// over a fixed text that no signed message is: the id cannot be turned back
-// into the key.
+// KeyID returns "hmac-sha256:" and the first 16 bytes, in hexadecimal, of a MAC over a fixed text that no signed
+// message is: the id cannot be turned back into the key.
 func (k HMACKey) KeyID() string {
 	return AlgHMAC + ":" + hex.EncodeToString(k.Sign([]byte("gaia-harness key id"))[:16])
 }
@@ -66,8 +64,7 @@ func (k HMACKey) Sign(msg []byte) []byte {
 	return h.Sum(nil)
 }
 
-// Verify reports whether sig is k's MAC of msg, in constant time. The zero key
-// verifies nothing.
+// Verify reports whether sig is k's MAC of msg, in constant time. The zero key verifies nothing.
 func (k HMACKey) Verify(msg, sig []byte) bool {
 	return len(k.secret) > 0 && hmac.Equal(k.Sign(msg), sig)
 }

@@ -4,8 +4,8 @@
 // "SHA256:" and unpadded base64. An envelope is DSSE v1: canonical JSON {payload, payloadType, signatures} with exactly
 // one signature over the pre-authentication encoding of type and payload.
 //
-// A [Signature] is a member of what it signs and names its algorithm: Ed25519, or HMAC-SHA256 under a secret of at least
-// 32 bytes that two parties share.
+// A [Signature] is a member of what it signs and names its algorithm: Ed25519, or HMAC-SHA256 under a secret of at
+// least 32 bytes that two parties share.
 package sign
 
 import (
@@ -27,8 +27,8 @@ type PublicKey struct {
 	wire ssh.PublicKey
 }
 
-// NewPublicKey checks a raw key. Small-order points, for which anybody can
-// make signatures, and non-canonical encodings are refused.
+// NewPublicKey checks a raw key. Small-order points, for which anybody can make signatures, and non-canonical encodings
+// are refused.
 func NewPublicKey(raw ed25519.PublicKey) (PublicKey, error) {
 	raw = bytes.Clone(raw)
 	point, err := new(edwards25519.Point).SetBytes(raw)
@@ -45,9 +45,8 @@ func NewPublicKey(raw ed25519.PublicKey) (PublicKey, error) {
 	return PublicKey{raw, wire}, nil
 }
 
-// ParsePublicKey reads an OpenSSH line "ssh-ed25519 AAAA…", with or without a
-// comment, and nothing but that line: the library would pass over lines it
-// cannot read.
+// ParsePublicKey reads an OpenSSH line "ssh-ed25519 AAAA…", with or without a comment, and nothing but that line: the
+// library would pass over lines it cannot read.
 func ParsePublicKey(line string) (PublicKey, error) {
 	line = strings.TrimSpace(line)
 	wire, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
@@ -72,8 +71,7 @@ func publicKeyOf(wire ssh.PublicKey) (PublicKey, error) {
 // ID returns the OpenSSH fingerprint, "SHA256:…".
 func (p PublicKey) ID() string { return ssh.FingerprintSHA256(p.wire) }
 
-// Line returns the OpenSSH line without comment and newline, the one form in
-// which a key stands in signed files.
+// Line returns the OpenSSH line without comment and newline, the one form in which a key stands in signed files.
 func (p PublicKey) Line() string {
 	return strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(p.wire)), "\n")
 }
@@ -116,16 +114,14 @@ func (k Key) Public() PublicKey { return k.public }
 // Sign returns the 64-byte signature over msg.
 func (k Key) Sign(msg []byte) []byte { return ed25519.Sign(k.private, msg) }
 
-// Errors of keys that exist but cannot be signed with. The callers say what to
-// do instead.
+// Errors of keys that exist but cannot be signed with. The callers say what to do instead.
 var (
 	ErrPassphrase = errors.New("the signing key is protected by a passphrase, which is not supported")
 	ErrPublicHalf = errors.New("it is a public key, and ssh-agent, which might hold the private one, is not supported")
 )
 
-// ParseKey reads the content of an OpenSSH private key file. The error never
-// quotes the content. It matches [ErrPassphrase] or [ErrPublicHalf] where that
-// is what is wrong.
+// ParseKey reads the content of an OpenSSH private key file. The error never quotes the content. It matches
+// [ErrPassphrase] or [ErrPublicHalf] where that is what is wrong.
 func ParseKey(content []byte) (Key, error) {
 	raw, err := ssh.ParseRawPrivateKey(content)
 	if missing := (*ssh.PassphraseMissingError)(nil); errors.As(err, &missing) {
@@ -138,8 +134,8 @@ func ParseKey(content []byte) (Key, error) {
 	if err != nil || !ok {
 		return Key{}, errors.New("not an unencrypted OpenSSH ed25519 private key")
 	}
-	// The file holds the public half beside the seed. Signing with another one
-	// would give signatures that do not verify and that reveal the seed.
+	// The file holds the public half beside the seed. Signing with another one would give signatures that do not verify
+	// and that reveal the seed.
 	if !private.Equal(ed25519.NewKeyFromSeed(private.Seed())) {
 		return Key{}, errors.New("the two halves of the signing key do not belong together")
 	}

@@ -25,9 +25,8 @@ func (e *PermissionError) Error() string {
 	return fmt.Sprintf("%s %q can be read by others (mode %04o)", e.What, e.Path, e.Mode)
 }
 
-// readRegular reads at most limit bytes of a regular file, called what in
-// errors. The permissions are taken from the open file, so the file that was
-// checked is the file that is read.
+// readRegular reads at most limit bytes of a regular file, called what in errors. The permissions are taken from the
+// open file, so the file that was checked is the file that is read.
 func readRegular(what, path string, limit int64) ([]byte, fs.FileMode, error) {
 	info, err := os.Stat(path) // opening a pipe would wait for its writer
 	if err != nil {
@@ -71,16 +70,14 @@ func LoadKey(path string) (Key, error) {
 	return key, nil
 }
 
-// ErrPublicOnly says that there is a .pub where a key was to be made. It may be
-// all that is left of a key, or another person's key.
+// ErrPublicOnly says that there is a .pub where a key was to be made. It may be all that is left of a key, or another
+// person's key.
 var ErrPublicOnly = errors.New("a public key is there already, without its private half")
 
-// CreateKey makes a key and writes it to path (0600) and its public line to
-// path+".pub". The private file is written aside, synced and then linked, so
-// that a crash never leaves half a key and an existing key is never replaced:
-// then the error matches fs.ErrExist, or [ErrPublicOnly] if there is but a
-// .pub. A crash between the two files leaves a key without its .pub, which
-// [WritePublic] makes up for.
+// CreateKey makes a key and writes it to path (0600) and its public line to path+".pub". The private file is written
+// aside, synced and then linked, so that a crash never leaves half a key and an existing key is never replaced: then
+// the error matches fs.ErrExist, or [ErrPublicOnly] if there is but a .pub. A crash between the two files leaves a key
+// without its .pub, which [WritePublic] makes up for.
 func CreateKey(path string, random io.Reader) (Key, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Key{}, err
@@ -98,12 +95,10 @@ func CreateKey(path string, random io.Reader) (Key, error) {
 	return key, err
 }
 
-// RenewKey replaces the key at path by a new one. The old one stays as the file
-// aside, in the same directory: if there is such a file it must hold that very
-// key, as an earlier call or a copy of the directory leaves it, else the error
-// matches fs.ErrExist. There is a whole key at path at every moment; its .pub
-// goes before the key changes and comes after, so that it never shows another
-// key's public half. Once all is written and before the key changes, ready is
+// RenewKey replaces the key at path by a new one. The old one stays as the file aside, in the same directory: if there
+// is such a file it must hold that very key, as an earlier call or a copy of the directory leaves it, else the error
+// matches fs.ErrExist. There is a whole key at path at every moment; its .pub goes before the key changes and comes
+// after, so that it never shows another key's public half. Once all is written and before the key changes, ready is
 // called to tell whatever relies on the old key; its error ends the renewal.
 func RenewKey(path, aside string, random io.Reader, ready func() error) (Key, error) {
 	r := renewal{path: path, aside: aside}
@@ -161,8 +156,7 @@ func keepAside(path, aside string) error {
 	return durable.SyncDir(filepath.Dir(path))
 }
 
-// isKept requires a regular file at aside: a symbolic link could lead to the
-// file that is about to be replaced.
+// isKept requires a regular file at aside: a symbolic link could lead to the file that is about to be replaced.
 func isKept(path, aside string) error {
 	if durable.SameFile(path, aside) {
 		return nil
@@ -210,12 +204,11 @@ func writeKey(dir string, random io.Reader) (Key, string, error) {
 	return key, name, err
 }
 
-// WritePublic writes the public half of the key at path to path+".pub", unless
-// that is what the file holds. It reports whether there was a file with
-// anything else, which is replaced, also where it is a link.
+// WritePublic writes the public half of the key at path to path+".pub", unless that is what the file holds. It reports
+// whether there was a file with anything else, which is replaced, also where it is a link.
 func WritePublic(path string) (replaced bool, err error) {
-	// The .pub is read before the key, as a renewal writes it after the key: a
-	// new .pub is never held against an old key.
+	// The .pub is read before the key, as a renewal writes it after the key: a new .pub is never held against an old
+	// key.
 	found, unread := readPublic(path + ".pub")
 	key, err := LoadKey(path)
 	if err != nil || unread == nil && found.Equal(key.public) {
@@ -232,8 +225,7 @@ func WritePublic(path string) (replaced bool, err error) {
 	return !errors.Is(unread, fs.ErrNotExist), durable.SyncDir(filepath.Dir(path))
 }
 
-// readPublic reads a public key file; the error matches fs.ErrNotExist only if
-// nothing has that name, not even a link.
+// readPublic reads a public key file; the error matches fs.ErrNotExist only if nothing has that name, not even a link.
 func readPublic(path string) (PublicKey, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return PublicKey{}, err
@@ -245,8 +237,8 @@ func readPublic(path string) (PublicKey, error) {
 	return ParsePublicFile(content)
 }
 
-// putPublic writes a public key aside and puts it beside the key at path by
-// link, which wants that there is no such file, or rename: whole or not at all.
+// putPublic writes a public key aside and puts it beside the key at path by link, which wants that there is no such
+// file, or rename: whole or not at all.
 func putPublic(path string, public PublicKey, put func(from, to string) error) error {
 	aside, err := durable.WriteAside(filepath.Dir(path), []byte(public.Line()+"\n"), 0o644)
 	if err != nil {

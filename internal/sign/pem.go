@@ -10,8 +10,7 @@ import (
 
 const pemPublic = "PUBLIC KEY"
 
-// PEM returns the key as a PEM block with its SubjectPublicKeyInfo (RFC 8410),
-// the form that openssl and cosign read.
+// PEM returns the key as a PEM block with its SubjectPublicKeyInfo (RFC 8410), the form that openssl and cosign read.
 func (p PublicKey) PEM() ([]byte, error) {
 	der, err := x509.MarshalPKIXPublicKey(p.key)
 	if err != nil {
@@ -20,9 +19,8 @@ func (p PublicKey) PEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: pemPublic, Bytes: der}), nil
 }
 
-// ParsePublicFile reads a file that holds one public key: an OpenSSH line, or
-// the PEM block that [PublicKey.PEM] writes, in exactly that form but for
-// white space around it. The error never quotes the content, which may be a
+// ParsePublicFile reads a file that holds one public key: an OpenSSH line, or the PEM block that [PublicKey.PEM]
+// writes, in exactly that form but for white space around it. The error never quotes the content, which may be a
 // private key given by mistake.
 func ParsePublicFile(content []byte) (PublicKey, error) {
 	block, _ := pem.Decode(content)

@@ -21,8 +21,7 @@ type Signer interface {
 	Sign(msg []byte) []byte
 }
 
-// Verifier checks signatures by one key: a [PublicKey], or an [HMACKey], whose
-// holder can also make them.
+// Verifier checks signatures by one key: a [PublicKey], or an [HMACKey], whose holder can also make them.
 type Verifier interface {
 	Alg() string
 	KeyID() string
@@ -41,16 +40,16 @@ func (p PublicKey) Alg() string { return AlgEd25519 }
 // KeyID returns the fingerprint.
 func (p PublicKey) KeyID() string { return p.ID() }
 
-// Signature stands inside of the value it signs, and says by which algorithm
-// and key it was made. Value is base64, standard alphabet, padded.
+// Signature stands inside of the value it signs, and says by which algorithm and key it was made. Value is base64,
+// standard alphabet, padded.
 type Signature struct {
 	Alg   string `json:"alg"`
 	KeyID string `json:"key_id"`
 	Value string `json:"value"`
 }
 
-// SignTyped signs a payload of a type, over DSSE's pre-authentication encoding:
-// a signature of one type is never good for another.
+// SignTyped signs a payload of a type, over DSSE's pre-authentication encoding: a signature of one type is never good
+// for another.
 func SignTyped(s Signer, payloadType string, payload []byte) Signature {
 	return Signature{Alg: s.Alg(), KeyID: s.KeyID(), Value: base64.StdEncoding.EncodeToString(s.Sign(dsse.PAE(payloadType, payload)))}
 }

@@ -2,24 +2,21 @@ package stats
 
 import "math/big"
 
-// tail is the part of all resamples, one in so many, that lies below a 95 %
-// interval, and above it.
+// tail is the part of all resamples, one in so many, that lies below a 95 % interval, and above it.
 const tail = 40
 
-// bootstrap returns the 95 % percentile interval of the paired bootstrap of a
-// difference of solve rates, B's less A's, in parts per million: of n tasks, A alone
-// solved onlyA and B alone onlyB. A resample draws n of the tasks with replacement;
-// its difference is s/n, s the sum of n draws from −1 (only A), 0 and +1 (only B).
+// bootstrap returns the 95 % percentile interval of the paired bootstrap of a difference of solve rates, B's less A's,
+// in parts per million: of n tasks, A alone solved onlyA and B alone onlyB. A resample draws n of the tasks with
+// replacement; its difference is s/n, s the sum of n draws from −1 (only A), 0 and +1 (only B).
 //
-// Nothing is drawn. Of the nⁿ resamples, all equally likely, the number of those
-// with each s is the coefficient of x^s in
+// Nothing is drawn. Of the nⁿ resamples, all equally likely, the number of those with each s is the coefficient of x^s
+// in
 //
 //	(onlyA·x⁻¹ + same + onlyB·x)ⁿ
 //
-// and these are counted with integers, so every machine gets the same interval. Its
-// low end is the least s that at least 2.5 % of the resamples do not exceed, its high
-// end the greatest that at least 2.5 % reach: changing the runs for each other
-// changes the signs and nothing else.
+// and these are counted with integers, so every machine gets the same interval. Its low end is the least s that at
+// least 2.5 % of the resamples do not exceed, its high end the greatest that at least 2.5 % reach: changing the runs
+// for each other changes the signs and nothing else.
 func bootstrap(onlyA, onlyB, n int) (lowPPM, highPPM int64) {
 	if n == 0 {
 		return 0, 0
@@ -28,14 +25,13 @@ func bootstrap(onlyA, onlyB, n int) (lowPPM, highPPM int64) {
 	return signedPPM(low, n), signedPPM(high, n)
 }
 
-// lowTail returns the low end of the interval as a sum. With b tasks that count −1,
-// c that count +1 and z = n−b−c, the polynomial (b + z·x + c·x²)ⁿ has the
-// coefficients q of the sums −n, …, n. From P·Q' = n·P'·Q for Q = Pⁿ follows
+// lowTail returns the low end of the interval as a sum. With b tasks that count −1, c that count +1 and z = n−b−c, the
+// polynomial (b + z·x + c·x²)ⁿ has the coefficients q of the sums −n, …, n. From P·Q' = n·P'·Q for Q = Pⁿ follows
 //
 //	b·(k+1)·q[k+1] = z·(n−k)·q[k] + c·(2n−k+1)·q[k−1]
 //
-// in which each division is exact. Where b is 0 no sum is negative and the
-// polynomial is (z + c·x)ⁿ, to which the same applies.
+// in which each division is exact. Where b is 0 no sum is negative and the polynomial is (z + c·x)ⁿ, to which the same
+// applies.
 func lowTail(b, c, n int) int {
 	z, first := n-b-c, -n
 	if b == 0 {
@@ -60,8 +56,7 @@ func lowTail(b, c, n int) int {
 	}
 }
 
-// reduced takes out what all three numbers have in common, which multiplies all
-// coefficients alike.
+// reduced takes out what all three numbers have in common, which multiplies all coefficients alike.
 func reduced(b, z, c int) (int, int, int) {
 	gcd := func(x, y int) int {
 		for y != 0 {

@@ -5,15 +5,14 @@ import (
 	"fmt"
 )
 
-// maxCompared bounds how many tasks are compared: what is exact of them takes time
-// that grows with the square of their number.
+// maxCompared bounds how many tasks are compared: what is exact of them takes time that grows with the square of their
+// number.
 const maxCompared = 20_000
 
 // solved is the outcome of a task that was solved, as in TaskSealed.
 const solved = "solved"
 
-// Scored is a task of a run as it is compared. Cost and tokens are of all its
-// attempts.
+// Scored is a task of a run as it is compared. Cost and tokens are of all its attempts.
 type Scored struct {
 	CostMicroUSD   *int64 // nil: a price is unknown
 	FileName       string
@@ -25,8 +24,8 @@ type Scored struct {
 	Tokens         int64 // read and written
 }
 
-// Comparison says how two runs, A and B, did on the tasks of both. Rates are in
-// parts per million, money is in micro-USD, a difference is B's less A's.
+// Comparison says how two runs, A and B, did on the tasks of both. Rates are in parts per million, money is in
+// micro-USD, a difference is B's less A's.
 type Comparison struct {
 	A            Compared `json:"a"`
 	B            Compared `json:"b"`
@@ -62,8 +61,8 @@ type Flip struct {
 	To     string `json:"to"` // B's
 }
 
-// Compare pairs the tasks of two runs by their ids. What a plan asks by an id and
-// the other does not is not the same task.
+// Compare pairs the tasks of two runs by their ids. What a plan asks by an id and the other does not is not the same
+// task.
 func Compare(a, b []Scored) (Comparison, error) {
 	c := Comparison{Flips: []Flip{}, Other: []string{},
 		A: Compared{CostMicroUSD: new(int64), Only: []string{}}, B: Compared{CostMicroUSD: new(int64), Only: []string{}}}
@@ -99,8 +98,8 @@ func Compare(a, b []Scored) (Comparison, error) {
 	return c, nil
 }
 
-// same says whether two tasks of one id ask the same. Of a task that was not begun the
-// dataset says what it would have asked.
+// same says whether two tasks of one id ask the same. Of a task that was not begun the dataset says what it would have
+// asked.
 func (s Scored) same(o Scored) bool {
 	if s.Question == "" || o.Question == "" {
 		return s.FileName == o.FileName && s.MetadataSHA256 == o.MetadataSHA256

@@ -4,8 +4,7 @@ import "math/big"
 
 const million = 1_000_000
 
-// Rate is a proportion with its Wilson interval (z = 1.96), in parts per
-// million.
+// Rate is a proportion with its Wilson interval (z = 1.96), in parts per million.
 type Rate struct {
 	AccuracyPPM   int64 `json:"accuracy_ppm"`
 	Correct       int   `json:"correct"`
@@ -14,8 +13,8 @@ type Rate struct {
 	WilsonLowPPM  int64 `json:"wilson_low_ppm"`
 }
 
-// NewRate computes a rate with integers alone, so that every machine gets the
-// same one; results are rounded to the nearest part per million.
+// NewRate computes a rate with integers alone, so that every machine gets the same one; results are rounded to the
+// nearest part per million.
 func NewRate(correct, planned int) Rate {
 	r := Rate{Correct: correct, Planned: planned}
 	if planned == 0 {
@@ -30,9 +29,8 @@ func NewRate(correct, planned int) Rate {
 //
 //	(2k + z² ± z·√(z² + 4k(n−k)/n)) / (2(n + z²))
 //
-// With z = 196/100 both halves are multiplied by 10⁴·n to be whole; the root
-// is taken of a number scaled by 10²⁴, so its error is far below one part per
-// million.
+// With z = 196/100 both halves are multiplied by 10⁴·n to be whole; the root is taken of a number scaled by 10²⁴, so
+// its error is far below one part per million.
 func wilson(k, n int64) (low, high int64) {
 	const z, z2, s = 196, 196 * 196, 10_000 // z·100, z²·10⁴
 	root := scale(12)

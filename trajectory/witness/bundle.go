@@ -1,5 +1,5 @@
-// Package witness reads and writes witness bundles (.rvw): one attempt in one file, in a binary format that other programs
-// read, too.
+// Package witness reads and writes witness bundles (.rvw): one attempt in one file, in a binary format that other
+// programs read, too.
 //
 // A bundle has a header of fixed size, sections with a tag and a length, and optionally an HMAC-SHA256 over everything
 // before it. [Parse] accepts exactly the bytes that [Bundle.Encode] writes and returns one flat error for all others
@@ -15,8 +15,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// MaxBundle bounds a witness bundle, in bytes: the largest of ours holds a
-// question, a diff of at most 64 KiB and 65,535 calls.
+// MaxBundle bounds a witness bundle, in bytes: the largest of ours holds a question, a diff of at most 64 KiB and
+// 65,535 calls.
 const MaxBundle = 16 << 20
 
 // ErrMalformed is returned for every file that is not exactly what a writer of witness bundles writes.
@@ -32,8 +32,8 @@ var ErrMalformed = errors.New("not a witness bundle, or a damaged one")
 //	         args hash [8], result hash [8], latency ms u32, cost µ$ u32,
 //	         tokens u32, action
 //
-// Size is of the whole file. The header is followed by the sections and, in a
-// signed bundle, by the MAC over all before it.
+// Size is of the whole file. The header is followed by the sections and, in a signed bundle, by the MAC over all before
+// it.
 const (
 	witnessHeader  = 64
 	witnessSection = 6
@@ -43,8 +43,8 @@ const (
 	witnessVersion = 1
 )
 
-// The flags of a witness bundle: that it is signed, and which of the sections
-// known here it has. Others are kept and mean nothing.
+// The flags of a witness bundle: that it is signed, and which of the sections known here it has. Others are kept and
+// mean nothing.
 const (
 	Signed        uint16 = 0x01
 	HasSpec       uint16 = 0x02
@@ -65,8 +65,8 @@ const (
 	Postmortem uint16 = 6 // why it did not succeed
 )
 
-// WitnessNote is the tag of a section of our own, which other readers keep and do not
-// ask: it holds [WitnessRehearsal] in each bundle of a rehearsal, and stands in no other.
+// WitnessNote is the tag of a section of our own, which other readers keep and do not ask: it holds [WitnessRehearsal]
+// in each bundle of a rehearsal, and stands in no other.
 const Note uint16 = 0x4147
 
 // WitnessRehearsal is what WitnessNote says of a run of built-in tasks.
@@ -82,8 +82,7 @@ const (
 	Error   uint8 = 3
 )
 
-// WitnessOutcome returns the outcome of a witness bundle for that of a task's
-// seal; false if it is none.
+// WitnessOutcome returns the outcome of a witness bundle for that of a task's seal; false if it is none.
 func Outcome(sealed string) (outcome uint8, ok bool) {
 	switch sealed {
 	case trajectory.Solved:
@@ -105,8 +104,7 @@ const (
 	Autonomous uint8 = 2
 )
 
-// WitnessMode returns the mode of a witness bundle for a policy's; false if
-// there is none of that name.
+// WitnessMode returns the mode of a witness bundle for a policy's; false if there is none of that name.
 func Mode(mode string) (number uint8, ok bool) {
 	n := slices.Index([]string{Restricted: "restricted", Approved: "approved", Autonomous: "autonomous"}, mode)
 	return uint8(max(n, 0)), n >= 0
@@ -119,9 +117,8 @@ const (
 	Confirm uint8 = 2 // it ran because a person said so
 )
 
-// Witness is a witness bundle (.rvw): one attempt at a task in one file, of a
-// format that other programs write, too. The numbers are wider than their fields;
-// Encode refuses what does not fit.
+// Witness is a witness bundle (.rvw): one attempt at a task in one file, of a format that other programs write, too.
+// The numbers are wider than their fields; Encode refuses what does not fit.
 //
 // TestWitnessRefuses and FuzzParseWitness show what ParseWitness refuses.
 type Bundle struct {
@@ -142,8 +139,7 @@ type Bundle struct {
 	signed, mac []byte // of a bundle that was read and is signed: what the MAC is over, and the MAC
 }
 
-// WitnessSection is a part of a witness bundle. Tags that are not known here are
-// kept and mean nothing.
+// WitnessSection is a part of a witness bundle. Tags that are not known here are kept and mean nothing.
 type Section struct {
 	Tag   uint16
 	Value []byte
@@ -160,12 +156,10 @@ type Entry struct {
 	Tokens       int64
 }
 
-// Signed reports whether a bundle that was read bears a MAC. That says nothing of
-// whose it is: see Verify.
+// Signed reports whether a bundle that was read bears a MAC. That says nothing of whose it is: see Verify.
 func (w Bundle) Signed() bool { return w.mac != nil }
 
-// Verify reports whether a bundle that was read bears the MAC of key. One that is
-// not signed does not.
+// Verify reports whether a bundle that was read bears the MAC of key. One that is not signed does not.
 func (w Bundle) Verify(key sign.HMACKey) bool { return w.mac != nil && key.Verify(w.signed, w.mac) }
 
 // Section returns the value of a section; false if there is none.
@@ -178,8 +172,8 @@ func (w Bundle) Section(tag uint16) (value []byte, ok bool) {
 	return nil, false
 }
 
-// EvidenceComplete reports whether what was asked for, what was changed and what
-// the checks said are all there. An empty diff is one.
+// EvidenceComplete reports whether what was asked for, what was changed and what the checks said are all there. An
+// empty diff is one.
 func (w Bundle) EvidenceComplete() bool {
 	for _, tag := range []uint16{Spec, Diff, TestLog} {
 		if _, ok := w.Section(tag); !ok {
@@ -189,8 +183,7 @@ func (w Bundle) EvidenceComplete() bool {
 	return true
 }
 
-// Rehearsal reports whether a bundle says that it is of a rehearsal, whose numbers are
-// no score.
+// Rehearsal reports whether a bundle says that it is of a rehearsal, whose numbers are no score.
 func (w Bundle) Rehearsal() bool {
 	note, _ := w.Section(Note)
 	return string(note) == Rehearsal
@@ -234,8 +227,7 @@ func (w Bundle) entries(yield func([]byte) bool) {
 	}
 }
 
-// entryLen returns the length of the entry that a trace begins with, 0 if it
-// begins with none.
+// entryLen returns the length of the entry that a trace begins with, 0 if it begins with none.
 func entryLen(trace []byte) int {
 	if len(trace) < witnessEntry || trace[2] > Confirm || trace[3] != 0 {
 		return 0
@@ -247,9 +239,8 @@ func entryLen(trace []byte) int {
 	return n
 }
 
-// ParseWitness reads a bundle. The values of its sections are parts of data,
-// which must not be changed afterwards. It does not check whose the MAC is.
-// Its only error is ErrWitness.
+// ParseWitness reads a bundle. The values of its sections are parts of data, which must not be changed afterwards. It
+// does not check whose the MAC is. Its only error is ErrWitness.
 func Parse(data []byte) (Bundle, error) {
 	if len(data) < witnessHeader || len(data) > MaxBundle {
 		return Bundle{}, ErrMalformed
@@ -303,9 +294,8 @@ func (w *Bundle) parseSections(body []byte, n int) bool {
 	return len(body) == 0
 }
 
-// consistent reports whether no tag stands there twice, the flags say of the
-// sections known here what is so, the trace is one and has as many calls as the
-// header, and the section on governance is one and does not contradict the trace.
+// consistent reports whether no tag stands there twice, the flags say of the sections known here what is so, the trace
+// is one and has as many calls as the header, and the section on governance is one and does not contradict the trace.
 func (w *Bundle) consistent() bool {
 	flags, ok := sectionFlags(w.Sections)
 	if !ok || flags != w.Flags&witnessKnown&^Signed {
@@ -314,8 +304,7 @@ func (w *Bundle) consistent() bool {
 	return w.traced() && w.conducted() == nil
 }
 
-// traced reports whether the trace, if there is one, consists of as many entries
-// as there were calls.
+// traced reports whether the trace, if there is one, consists of as many entries as there were calls.
 func (w *Bundle) traced() bool {
 	trace, there := w.Section(Trace)
 	calls := 0
@@ -330,8 +319,7 @@ func (w *Bundle) traced() bool {
 	return !there || calls == w.ToolCalls
 }
 
-// sectionFlags returns the flags that tell of the known ones of sections; false
-// if a tag stands there twice.
+// sectionFlags returns the flags that tell of the known ones of sections; false if a tag stands there twice.
 func sectionFlags(sections []Section) (flags uint16, ok bool) {
 	var low uint64
 	var high map[uint16]bool

@@ -6,10 +6,9 @@ import (
 	"math"
 )
 
-// Encode returns the bundle's bytes, signed with key (a sign.HMACKey), or not if
-// key is nil. What was read, and is signed with the key that it was signed with,
-// gives the bytes that were read. A value that does not fit its field is an error
-// that names it.
+// Encode returns the bundle's bytes, signed with key (a sign.HMACKey), or not if key is nil. What was read, and is
+// signed with the key that it was signed with, gives the bytes that were read. A value that does not fit its field is
+// an error that names it.
 func (w Bundle) Encode(key interface{ Sign(msg []byte) []byte }) ([]byte, error) {
 	known, ok := sectionFlags(w.Sections)
 	if !ok {
@@ -68,8 +67,7 @@ func (w Bundle) Encode(key interface{ Sign(msg []byte) []byte }) ([]byte, error)
 	return f.b, nil
 }
 
-// EncodeTrace returns the value of a trace section. A value that does not fit its
-// field is an error that names it.
+// EncodeTrace returns the value of a trace section. A value that does not fit its field is an error that names it.
 func EncodeTrace(calls []Entry) ([]byte, error) {
 	var f fields
 	for i, c := range calls {

@@ -23,8 +23,7 @@ type Conduct struct {
 // Encode returns the value of the section.
 func (c Conduct) Encode() ([]byte, error) { return canonical.Encode(c) }
 
-// Conduct returns what a bundle's own section says; false where there is none, as in
-// bundles of other writers.
+// Conduct returns what a bundle's own section says; false where there is none, as in bundles of other writers.
 func (w Bundle) Conduct() (Conduct, bool) {
 	value, there := w.Section(Governance)
 	if !there {
@@ -52,10 +51,9 @@ func parseConduct(value []byte) (c Conduct, err error) {
 	return c, err
 }
 
-// conducted checks a bundle's own section, if it has one, against the trace. A denial
-// by deny list or mode, and a person's refusal, each deny a call of the trace. So does a
-// broken rule, or else it refused a redirect of a call that ran. A violation of a budget
-// may be of a reply of the model that cost more than was left.
+// conducted checks a bundle's own section, if it has one, against the trace. A denial by deny list or mode, and a
+// person's refusal, each deny a call of the trace. So does a broken rule, or else it refused a redirect of a call that
+// ran. A violation of a budget may be of a reply of the model that cost more than was left.
 func (w Bundle) conducted() error {
 	value, there := w.Section(Governance)
 	if !there {
