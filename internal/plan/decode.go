@@ -14,7 +14,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// DecodeManifest reads manifest.json, with a *trajectory.Fault if it is not what Encode writes or contradicts itself.
+// Decode reads manifest.json. It returns a *trajectory.Fault for bytes that Encode does not write, and for a plan that
+// is not valid.
 func Decode(data []byte) (Plan, error) {
 	var m Plan
 	if err := checkSchema(data); err != nil {
@@ -23,21 +24,8 @@ func Decode(data []byte) (Plan, error) {
 	if err := canonical.Decode(data, &m); err != nil {
 		return Plan{}, trajectory.Faultf(ManifestFile, "%v", err)
 	}
-	if m.Schema != manifestSchema {
-		return Plan{}, trajectory.Faultf(ManifestFile, "schema is %q, not %q", m.Schema, manifestSchema)
-	}
-	if id, err := ulid.ParseStrict(m.RunID); err != nil || id.String() != m.RunID {
-		return Plan{}, trajectory.Faultf(ManifestFile, "run_id is not a ULID") // it becomes part of file names
-	}
-	for _, p := range m.Prompts {
-		if p.SHA256 != canonical.Digest([]byte(p.Text)) {
-			return Plan{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
-		}
-	}
-	for _, check := range []func(Plan) error{checkPolicy, checkEvidence, checkVoting, checkNames, checkLimits, checkSizes, checkTasks, checkDataset} {
-		if err := check(m); err != nil {
-			return Plan{}, err
-		}
+	if err := m.Validate(); err != nil {
+		return Plan{}, err
 	}
 	return m, nil
 }
@@ -50,7 +38,7 @@ func checkSchema(data []byte) error {
 		Schema string `json:"schema"`
 	}
 	if err := json.Unmarshal(data, &plan); err != nil || plan.Schema != earlier {
-		return nil // what is no plan at all is for the strict decoder to refuse
+		return nil // the strict decoder refuses what is not a plan
 	}
 	return &trajectory.Fault{
 		File:   ManifestFile,
@@ -59,125 +47,115 @@ func checkSchema(data []byte) error {
 	}
 }
 
-// checkPolicy: the policy is in its one form, and the one that the rest of the plan speaks of.
-func checkPolicy(m Plan) error {
-	form, err := canonical.Encode(m.Policy.Canonical())
-	if err != nil {
-		return trajectory.Faultf(ManifestFile, "policy: %v", err)
-	}
-	if stored, err := canonical.Encode(m.Policy); err != nil || !bytes.Equal(stored, form) {
-		return trajectory.Faultf(ManifestFile, "the lists of the policy are not sorted")
-	}
-	if m.Policy.Hash() != m.PolicyHash || string(m.Policy.Mode) != m.PolicyMode {
-		return trajectory.Faultf(ManifestFile, "policy_hash or policy_mode is not that of the policy")
-	}
-	if digest := m.ConstitutionSHA256; !canonical.IsDigest(digest) || m.GuidanceHash != strings.TrimPrefix(digest, "sha256:")[:16] {
-		return trajectory.Faultf(ManifestFile, "guidance_hash is not the beginning of constitution_sha256, a digest")
-	}
-	if !slices.IsSorted(m.Unconfined) || len(slices.Compact(slices.Clone(m.Unconfined))) < len(m.Unconfined) {
-		return trajectory.Faultf(ManifestFile, "unconfined is not sorted")
-	}
-	if !slices.IsSorted(m.Approved) || len(slices.Compact(slices.Clone(m.Approved))) < len(m.Approved) {
-		return trajectory.Faultf(ManifestFile, "approved is not sorted")
-	}
-	for _, t := range m.Tools {
-		if err := checkServer(t, m); err != nil {
-			return err
-		}
-		if (t.Schema != "") != (t.Server != "") || t.Schema != "" && canonical.Digest([]byte(t.Schema)) != t.SchemaSHA256 {
-			return trajectory.Faultf(ManifestFile, "the schema of the tool %q is not what its digest is of, or not that of a server's tool", t.Name)
-		}
-	}
-	if m.SubmitIntent && len(m.Unconfined) > 0 {
-		return trajectory.Faultf(ManifestFile, "is of a run to be submitted with tools outside of the sandbox")
-	}
-	return nil
-}
-
-// checkServer: the plan says of each server that is a program what it reaches and which variables it is given, and of
-// no other tool.
-func checkServer(t ToolPlan, m Plan) error {
-	program := t.Server != "" && !t.Remote()
-	switch {
-	case !program && (t.Network != "" || len(t.Env) > 0):
-		return trajectory.Faultf(ManifestFile, "the tool %q has a network or variables and is not of a server that is a program", t.Name)
-	case program && t.Network != NetworkNone && t.Network != NetworkHost:
-		return trajectory.Faultf(ManifestFile, "the network of the tool %q is %q", t.Name, t.Network)
-	case program && t.Network != NetworkHost && slices.Contains(m.Unconfined, t.Server):
-		return trajectory.Faultf(ManifestFile, "the tool %q is of a server outside of the sandbox that has no network", t.Name)
-	case t.Network == NetworkHost && m.SubmitIntent:
-		return trajectory.Faultf(ManifestFile, "is of a run to be submitted with a server that has the network")
-	case !slices.IsSorted(t.Env) || len(slices.Compact(slices.Clone(t.Env))) < len(t.Env):
-		return trajectory.Faultf(ManifestFile, "the variables of the tool %q are not sorted", t.Name)
-	}
-	for _, name := range t.Env {
-		if !regexp.MustCompile(EnvName).MatchString(name) {
-			return trajectory.Faultf(ManifestFile, "the tool %q is given a variable that is no name", t.Name)
+// Validate returns a *trajectory.Fault for a signed plan whose members contradict each other or exceed a limit.
+func (m Plan) Validate() error {
+	for _, check := range []func(Plan) string{membersFault, policyFault, toolsFault, limitsFault, tasksFault} {
+		if reason := check(m); reason != "" {
+			return trajectory.Faultf(ManifestFile, "%s", reason)
 		}
 	}
 	return nil
 }
 
-// EnvName is what a variable of a server may be called.
-const EnvName = `^[A-Za-z_][A-Za-z0-9_]{0,127}$`
-
-func checkEvidence(m Plan) error {
-	switch m.Evidence {
-	case EvidenceHeads, EvidenceBodies:
-	case EvidenceHashes:
-		if m.SubmitIntent {
-			return trajectory.Faultf(ManifestFile, "is of a run to be submitted that records hashes only")
+// IsSet reports whether a list is sorted and has each member once.
+func IsSet(list []string) bool {
+	for i := 1; i < len(list); i++ {
+		if list[i-1] >= list[i] {
+			return false
 		}
-	default:
-		return trajectory.Faultf(ManifestFile, "evidence is %q", m.Evidence)
 	}
-	switch m.Cassette {
-	case "", CassetteRecord:
-	case CassetteReplay:
-		if m.SubmitIntent {
-			return trajectory.Faultf(ManifestFile, "is of a run to be submitted that asks no model")
-		}
-	default:
-		return trajectory.Faultf(ManifestFile, "cassette is %q", m.Cassette)
-	}
-	return nil
+	return true
 }
 
 // MaxVotingAttempts bounds how many answers to a task a plan can gather.
 const MaxVotingAttempts = 100
 
-func checkVoting(m Plan) error {
-	v := m.Voting
+func membersFault(m Plan) string {
+	id, err := ulid.ParseStrict(m.RunID)
+	votes, served := m.Voting, m.Model.ServedAs
 	switch {
-	case v.Attempts < 1 || v.Attempts > MaxVotingAttempts:
-		return trajectory.Faultf(ManifestFile, "votes with %d attempts, not with 1 to %d", v.Attempts, MaxVotingAttempts)
-	case v.Rule != VoteFirst && v.Rule != VoteMajority:
-		return trajectory.Faultf(ManifestFile, "votes by the rule %q, which this version does not know", v.Rule)
-	case (v.Rule == VoteFirst) != (v.Attempts == 1):
-		return trajectory.Faultf(ManifestFile, "votes by the rule %q with %d attempts", v.Rule, v.Attempts)
+	case m.Schema != manifestSchema:
+		return fmt.Sprintf("schema is %q, not %q", m.Schema, manifestSchema)
+	case err != nil || id.String() != m.RunID: // it becomes part of file names
+		return "run_id is not a ULID"
+	case !slices.Contains([]string{EvidenceHeads, EvidenceBodies, EvidenceHashes}, m.Evidence):
+		return fmt.Sprintf("evidence is %q", m.Evidence)
+	case m.Evidence == EvidenceHashes && m.SubmitIntent:
+		return "is of a run to be submitted that records hashes only"
+	case !slices.Contains([]string{"", CassetteRecord, CassetteReplay}, m.Cassette):
+		return fmt.Sprintf("cassette is %q", m.Cassette)
+	case m.Cassette == CassetteReplay && m.SubmitIntent:
+		return "is of a run to be submitted that asks no model"
+	case votes.Attempts < 1 || votes.Attempts > MaxVotingAttempts:
+		return fmt.Sprintf("votes with %d attempts, not with 1 to %d", votes.Attempts, MaxVotingAttempts)
+	case votes.Rule != VoteFirst && votes.Rule != VoteMajority:
+		return fmt.Sprintf("votes by the rule %q, which this version does not know", votes.Rule)
+	case (votes.Rule == VoteFirst) != (votes.Attempts == 1):
+		return fmt.Sprintf("votes by the rule %q with %d attempts", votes.Rule, votes.Attempts)
+	case !IsSet(served):
+		return "served_as is not sorted"
+	case slices.Contains(served, ""):
+		return "served_as has an empty name"
 	}
-	return nil
+	for _, p := range m.Prompts {
+		if p.SHA256 != canonical.Digest([]byte(p.Text)) {
+			return fmt.Sprintf("the digest of the template %q is not that of its text", p.ID)
+		}
+	}
+	return ""
 }
 
-// checkNames wants the other names of models in order, each once.
-func checkNames(m Plan) error {
-	names := m.Model.ServedAs
-	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) < len(names) {
-		return trajectory.Faultf(ManifestFile, "served_as is not sorted")
+// policyFault checks that the policy has its one form, and is the policy that the other members name.
+func policyFault(m Plan) string {
+	form, err := canonical.Encode(m.Policy.Canonical())
+	if err != nil {
+		return fmt.Sprintf("policy: %v", err)
 	}
-	if slices.Contains(names, "") {
-		return trajectory.Faultf(ManifestFile, "served_as has an empty name")
+	stored, err := canonical.Encode(m.Policy)
+	switch digest := m.ConstitutionSHA256; {
+	case err != nil || !bytes.Equal(stored, form):
+		return "the lists of the policy are not sorted"
+	case m.Policy.Hash() != m.PolicyHash || string(m.Policy.Mode) != m.PolicyMode:
+		return "policy_hash or policy_mode is not that of the policy"
+	case !canonical.IsDigest(digest) || m.GuidanceHash != strings.TrimPrefix(digest, "sha256:")[:16]:
+		return "guidance_hash is not the beginning of constitution_sha256, a digest"
+	case !IsSet(m.Unconfined):
+		return "unconfined is not sorted"
+	case !IsSet(m.Approved):
+		return "approved is not sorted"
+	case m.SubmitIntent && len(m.Unconfined) > 0:
+		return "is of a run to be submitted with tools outside of the sandbox"
 	}
-	return nil
+	return ""
 }
 
-func checkLimits(m Plan) error {
-	b, model := m.Budgets, m.Model
-	if min(b.CostMicroUSD, b.RunCostMicroUSD, b.Tokens, b.WallMs) < 0 ||
-		min(b.ToolCalls, b.Turns, model.ContextWindow, model.MaxTokens, m.Retry.AttemptsPerTask, m.Retry.CallTries, m.Retry.FreeReattempts) < 0 {
-		return trajectory.Faultf(ManifestFile, "has a limit below 0")
+// EnvName is what a variable of a server may be called.
+const EnvName = `^[A-Za-z_][A-Za-z0-9_]{0,127}$`
+
+// toolsFault checks the tools of servers. Of a server that is a program, and of no other tool, the plan has the network
+// and the names of its variables.
+func toolsFault(m Plan) string {
+	envName := regexp.MustCompile(EnvName)
+	for _, t := range m.Tools {
+		program := t.Server != "" && !t.Remote()
+		switch {
+		case !program && (t.Network != "" || len(t.Env) > 0):
+			return fmt.Sprintf("the tool %q has a network or variables and is not of a server that is a program", t.Name)
+		case program && t.Network != NetworkNone && t.Network != NetworkHost:
+			return fmt.Sprintf("the network of the tool %q is %q", t.Name, t.Network)
+		case program && t.Network != NetworkHost && slices.Contains(m.Unconfined, t.Server):
+			return fmt.Sprintf("the tool %q is of a server outside of the sandbox that has no network", t.Name)
+		case t.Network == NetworkHost && m.SubmitIntent:
+			return "is of a run to be submitted with a server that has the network"
+		case !IsSet(t.Env):
+			return fmt.Sprintf("the variables of the tool %q are not sorted", t.Name)
+		case slices.ContainsFunc(t.Env, func(name string) bool { return !envName.MatchString(name) }):
+			return fmt.Sprintf("the tool %q is given a variable that is no name", t.Name)
+		case (t.Schema != "") != (t.Server != ""), t.Schema != "" && canonical.Digest([]byte(t.Schema)) != t.SchemaSHA256:
+			return fmt.Sprintf("the schema of the tool %q is not what its digest is of, or not that of a server's tool", t.Name)
+		}
 	}
-	return nil
+	return ""
 }
 
 // Limits of a plan. They bound what an audit of it costs: it looks for each task in each template.
@@ -186,11 +164,16 @@ const (
 	MaxTools     = 1024
 	MaxPrompts   = 64
 	MaxTemplates = 1 << 20   // bytes of all templates
-	MaxLookups   = 128 << 20 // bytes of all templates, times the number of tasks
+	maxLookups   = 128 << 20 // bytes of all templates, times the number of tasks
 )
 
-// checkSizes checks the numbers of members of a plan, and the sizes of its texts.
-func checkSizes(m Plan) error {
+// limitsFault checks the signs of the budgets, the numbers of members, and the sizes of texts.
+func limitsFault(m Plan) string {
+	b, model := m.Budgets, m.Model
+	if min(b.CostMicroUSD, b.RunCostMicroUSD, b.Tokens, b.WallMs) < 0 || min(b.ToolCalls, b.Turns, model.ContextWindow,
+		model.MaxTokens, m.Retry.AttemptsPerTask, m.Retry.CallTries, m.Retry.FreeReattempts) < 0 {
+		return "has a limit below 0"
+	}
 	templates := 0
 	for _, p := range m.Prompts {
 		templates += len(p.Text)
@@ -203,59 +186,52 @@ func checkSizes(m Plan) error {
 		{len(m.Tools), MaxTools, "tools"},
 		{len(m.Prompts), MaxPrompts, "templates"},
 		{templates, MaxTemplates, "bytes of templates"},
-		{templates * len(m.Tasks), MaxLookups, "bytes of templates times tasks"},
+		{templates * len(m.Tasks), maxLookups, "bytes of templates times tasks"},
 	} {
 		if is.n > is.most {
-			return trajectory.Faultf(ManifestFile, "has %d %s, and at most %d are verified", is.n, is.what, is.most)
+			return fmt.Sprintf("has %d %s, and at most %d are verified", is.n, is.what, is.most)
 		}
 	}
-	return nil
+	return ""
 }
 
-// checkTasks checks that the tasks are of the split and each stands there once.
-func checkTasks(m Plan) error {
-	if len(m.Tasks) == 0 {
-		return trajectory.Faultf(ManifestFile, "plans no task")
+// tasksFault checks the dataset, and that each planned task is one of the split and is planned once.
+func tasksFault(m Plan) string {
+	d, left := m.Dataset, m.Dataset.Levels
+	ids, err := IDsDigest(m.SplitIDs)
+	switch {
+	case len(m.Tasks) == 0:
+		return "plans no task"
+	case err != nil || ids != d.IDsSHA256 || len(m.SplitIDs) != d.SplitSize:
+		return "split_ids are not those that ids_sha256 is of"
+	case min(left[0], left[1], left[2]) < 0 || left[0]+left[1]+left[2] != d.SplitSize:
+		return fmt.Sprintf("levels %d do not add up to the %d tasks of the split", left, d.SplitSize)
+	case slices.Contains(m.SplitIDs, "") || !IsSet(slices.Sorted(slices.Values(m.SplitIDs))):
+		return "split_ids has an empty id or one twice"
 	}
-	if ids, err := IDsDigest(m.SplitIDs); err != nil || ids != m.Dataset.IDsSHA256 || len(m.SplitIDs) != m.Dataset.SplitSize {
-		return trajectory.Faultf(ManifestFile, "split_ids are not those that ids_sha256 is of")
-	}
-	if l := m.Dataset.Levels; min(l[0], l[1], l[2]) < 0 || l[0]+l[1]+l[2] != m.Dataset.SplitSize {
-		return trajectory.Faultf(ManifestFile, "levels %d do not add up to the %d tasks of the split", l, m.Dataset.SplitSize)
-	}
-	if slices.Contains(m.SplitIDs, "") || len(slices.Compact(slices.Sorted(slices.Values(m.SplitIDs)))) < len(m.SplitIDs) {
-		return trajectory.Faultf(ManifestFile, "split_ids has an empty id or one twice")
-	}
-	seen, left := make(map[string]bool, len(m.Tasks)), m.Dataset.Levels
+	seen := make(map[string]bool, len(m.Tasks))
 	for _, t := range m.Tasks {
-		if t.TaskID == "" || seen[t.TaskID] {
-			return trajectory.Faultf(ManifestFile, "task %q is planned twice or has no id", t.TaskID)
-		}
-		if t.Level < 1 || t.Level > 3 || left[t.Level-1] == 0 {
-			return trajectory.Faultf(ManifestFile, "task %q is of level %d, of which the split has no more", t.TaskID, t.Level)
-		}
-		if !canonical.IsDigest(t.QuestionSHA256) {
-			return trajectory.Faultf(ManifestFile, "question_sha256 of task %q is not a digest", t.TaskID)
-		}
-		if t.FileSHA256 != "" && (!canonical.IsDigest(t.FileSHA256) || t.FileName == "") || t.FileBytes < 0 || t.FileBytes > 0 && t.FileSHA256 == "" {
-			return trajectory.Faultf(ManifestFile, "file_sha256 or file_bytes of task %q is not that of an attachment", t.TaskID)
+		switch {
+		case t.TaskID == "" || seen[t.TaskID]:
+			return fmt.Sprintf("task %q is planned twice or has no id", t.TaskID)
+		case t.Level < 1 || t.Level > 3 || left[t.Level-1] == 0:
+			return fmt.Sprintf("task %q is of level %d, of which the split has no more", t.TaskID, t.Level)
+		case !canonical.IsDigest(t.QuestionSHA256):
+			return fmt.Sprintf("question_sha256 of task %q is not a digest", t.TaskID)
+		case t.FileSHA256 != "" && (!canonical.IsDigest(t.FileSHA256) || t.FileName == ""), t.FileBytes < 0,
+			t.FileBytes > 0 && t.FileSHA256 == "":
+			return fmt.Sprintf("file_sha256 or file_bytes of task %q is not that of an attachment", t.TaskID)
 		}
 		left[t.Level-1]--
 		seen[t.TaskID] = true
 	}
-	return nil
-}
-
-// checkDataset checks the name of the dataset and the label of the selection.
-func checkDataset(m Plan) error {
-	d := m.Dataset
 	if err := CheckDatasetName(d.Name); err != nil {
-		return trajectory.Faultf(ManifestFile, "%v", err)
+		return err.Error()
 	}
 	if _, err := selection.Parse(d.Selection); err != nil {
-		return trajectory.Faultf(ManifestFile, "selection %q is not a label that this version knows: %v", d.Selection, err)
+		return fmt.Sprintf("selection %q is not a label that this version knows: %v", d.Selection, err)
 	}
-	return nil
+	return ""
 }
 
 // CheckSelection checks that the planned tasks, in their order, are those that the label of the selection gives, as far

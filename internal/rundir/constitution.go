@@ -52,7 +52,7 @@ func ReadRules(dir fs.FS, m plan.Plan) ([]string, error) {
 	for _, r := range c.Rules {
 		ids = append(ids, r.ID)
 	}
-	if len(ids) > maxEventList || !isSet(ids) || slices.ContainsFunc(ids, func(id string) bool { return id == "" || len(id) > 64 || strings.ContainsAny(id, " \t\n") }) {
+	if len(ids) > maxEventList || !plan.IsSet(ids) || slices.ContainsFunc(ids, func(id string) bool { return id == "" || len(id) > 64 || strings.ContainsAny(id, " \t\n") }) {
 		return fault("has no list of rules, by id")
 	}
 	return ids, nil

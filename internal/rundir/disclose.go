@@ -1,7 +1,6 @@
 package rundir
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -162,13 +161,11 @@ func (d *Disclosure) readPlan() error {
 	if len(data) > maxPlan {
 		return trajectory.Faultf(plan.ManifestFile, "is larger than %d bytes", maxPlan)
 	}
-	m, err := plan.Decode(data)
+	m, key, err := decodePlan(data)
 	if err != nil {
 		return err
 	}
-	if d.Key, err = sign.ParsePublicKey(m.SigningKey); err != nil || d.Key.Line() != m.SigningKey {
-		return trajectory.Faultf(plan.ManifestFile, "signing_key is not one ssh-ed25519 key")
-	}
+	d.Key = key
 	d.Fold = NewFold(m, canonical.Digest(data), nil)
 	run, task := d.Bundle.Workflow()
 	if run != m.RunID || d.Bundle.WorkflowID != trajectory.NewContents(run, task).WorkflowID {
@@ -272,12 +269,8 @@ func (d *Disclosure) checkRun() error {
 
 // checkSignatures checks the plan's and the checkpoint's, by the key that the plan names, and the bundle's.
 func (d *Disclosure) checkSignatures(verifiers []sign.Verifier) error {
-	payload, err := sign.Unseal([]byte(d.Bundle.ManifestEnvelope), plan.ManifestType, d.Key)
-	if err != nil {
-		return trajectory.Faultf(plan.EnvelopeFile, "%v", err)
-	}
-	if !bytes.Equal(payload, []byte(d.Bundle.Manifest)) {
-		return trajectory.Faultf(plan.ManifestFile, "is not what its envelope signs")
+	if err := checkEnvelope([]byte(d.Bundle.ManifestEnvelope), []byte(d.Bundle.Manifest), d.Key); err != nil {
+		return err
 	}
 	if err := d.Head.Verify([]byte(d.Bundle.Checkpoint), d.Key); err != nil {
 		return err

@@ -37,8 +37,8 @@ func Intent(fileName string, toolsUsed []string) string {
 	return strings.Join(parts, "+")
 }
 
-// attachmentKind returns the kind of a file by its name. A compressed file is of the kind of what is in it, as
-// read_file reads it.
+// attachmentKind returns the kind of a file by its name. A compressed file has the kind of its content, as read_file
+// reads it.
 func attachmentKind(name string) string {
 	name = strings.ToLower(name)
 	inner := strings.TrimSuffix(name, ".gz")
@@ -46,27 +46,21 @@ func attachmentKind(name string) string {
 	if ext == "" && inner != name {
 		ext = "gz"
 	}
-	switch ext {
-	case "csv", "ods", "tab", "tsv", "xls", "xlsm", "xlsx":
-		return "spreadsheet"
-	case "doc", "docm", "docx", "odt", "pdf", "rtf":
-		return "document"
-	case "odp", "ppt", "pptm", "pptx":
-		return "presentation"
-	case "bmp", "gif", "heic", "jpeg", "jpg", "png", "svg", "tif", "tiff", "webp":
-		return "image"
-	case "aac", "flac", "m4a", "mp3", "oga", "ogg", "opus", "wav":
-		return "audio"
-	case "avi", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "webm":
-		return "video"
-	case "c", "cc", "cpp", "cs", "go", "h", "ipynb", "java", "js", "lua", "php", "pl", "py", "r", "rb", "rs", "sh", "sql", "swift", "ts":
-		return "code"
-	case "7z", "bz2", "gz", "rar", "tar", "tgz", "xz", "zip":
-		return "archive"
-	case "db", "geojson", "json", "jsonl", "jsonld", "npy", "parquet", "pdb", "sqlite", "toml", "xml", "yaml", "yml":
-		return "data"
-	case "htm", "html", "log", "md", "srt", "tex", "txt", "xhtml":
-		return "text"
+	for _, row := range []string{
+		"spreadsheet csv ods tab tsv xls xlsm xlsx",
+		"document doc docm docx odt pdf rtf",
+		"presentation odp ppt pptm pptx",
+		"image bmp gif heic jpeg jpg png svg tif tiff webp",
+		"audio aac flac m4a mp3 oga ogg opus wav",
+		"video avi m4v mkv mov mp4 mpeg mpg webm",
+		"code c cc cpp cs go h ipynb java js lua php pl py r rb rs sh sql swift ts",
+		"archive 7z bz2 gz rar tar tgz xz zip",
+		"data db geojson json jsonl jsonld npy parquet pdb sqlite toml xml yaml yml",
+		"text htm html log md srt tex txt xhtml",
+	} {
+		if kind, extensions, _ := strings.Cut(row, " "); slices.Contains(strings.Fields(extensions), ext) {
+			return kind
+		}
 	}
 	return "file"
 }

@@ -26,7 +26,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -183,34 +182,49 @@ func open(dir fs.FS) (*Run, fs.File, error) {
 // ReadPlan reads manifest.json and checks that the key it names signed it, and that constitution.json is the one it
 // names.
 func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err error) {
-	fault := func(file string, err error) (plan.Plan, string, sign.PublicKey, error) {
-		return plan.Plan{}, "", sign.PublicKey{}, trajectory.Faultf(file, "%v", err)
-	}
 	data, err := ReadFile(dir, plan.ManifestFile, maxPlan)
 	if err != nil {
-		return plan.Plan{}, "", key, err
+		return m, "", key, err
 	}
 	envelope, err := ReadFile(dir, plan.EnvelopeFile, 2*maxPlan)
 	if err != nil {
-		return plan.Plan{}, "", key, err
+		return m, "", key, err
 	}
-	if m, err = plan.Decode(data); err != nil {
-		return plan.Plan{}, "", key, err
+	if m, key, err = decodePlan(data); err == nil {
+		err = checkEnvelope(envelope, data, key)
 	}
-	if key, err = sign.ParsePublicKey(m.SigningKey); err != nil || key.Line() != m.SigningKey {
-		return fault(plan.ManifestFile, errors.New("signing_key is not one ssh-ed25519 key"))
+	if err == nil {
+		_, err = ReadRules(dir, m)
 	}
-	payload, err := sign.Unseal(envelope, plan.ManifestType, key)
 	if err != nil {
-		return fault(plan.EnvelopeFile, err)
-	}
-	if !bytes.Equal(payload, data) {
-		return fault(plan.ManifestFile, errors.New("is not what "+plan.EnvelopeFile+" signs"))
-	}
-	if _, err := ReadRules(dir, m); err != nil {
 		return plan.Plan{}, "", sign.PublicKey{}, err
 	}
 	return m, canonical.Digest(data), key, nil
+}
+
+// decodePlan returns a plan and the key that it names. Whether that key signed it is not checked.
+func decodePlan(data []byte) (plan.Plan, sign.PublicKey, error) {
+	m, err := plan.Decode(data)
+	if err != nil {
+		return m, sign.PublicKey{}, err
+	}
+	key, err := sign.ParsePublicKey(m.SigningKey)
+	if err != nil || key.Line() != m.SigningKey {
+		return m, key, trajectory.Faultf(plan.ManifestFile, "signing_key is not one ssh-ed25519 key")
+	}
+	return m, key, nil
+}
+
+// checkEnvelope checks that an envelope is key's signature over a plan.
+func checkEnvelope(envelope, data []byte, key sign.PublicKey) error {
+	payload, err := sign.Unseal(envelope, plan.ManifestType, key)
+	if err != nil {
+		return trajectory.Faultf(plan.EnvelopeFile, "%v", err)
+	}
+	if !bytes.Equal(payload, data) {
+		return trajectory.Faultf(plan.ManifestFile, "is not what its envelope signs")
+	}
+	return nil
 }
 
 // verifyUnfinished checks that what derives from the end was not there before the journal was read, and that the
