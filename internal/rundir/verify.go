@@ -222,7 +222,7 @@ func checkEnvelope(envelope, data []byte, key sign.PublicKey) error {
 		return trajectory.Faultf(plan.EnvelopeFile, "%v", err)
 	}
 	if !bytes.Equal(payload, data) {
-		return trajectory.Faultf(plan.ManifestFile, "is not what its envelope signs")
+		return trajectory.Faultf(plan.ManifestFile, "is not what "+plan.EnvelopeFile+" signs")
 	}
 	return nil
 }
