@@ -246,7 +246,7 @@ func TestNoScratch(t *testing.T) {
 func TestKilledWhilePacking(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
-	const rounds = 8
+	rounds := 8 / long.Step(3)
 	p := newProgram(t)
 	p.want(exit.OK, "run", "--submit-intent", "--limit", "3")
 	dir, out, caught := p.runDir(), filepath.Join(p.dir, "out"), 0

@@ -20,7 +20,9 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	long.InMemory()
+	if filepath.Base(os.Args[0]) != "gaia" { // not in the program that a test started
+		long.Prepare()
+	}
 	testscript.Main(m, map[string]func(){"gaia": main})
 }
 
@@ -51,10 +53,13 @@ func TestScript(t *testing.T) {
 			return os.Mkdir(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "root" {
-				return false, fmt.Errorf("unknown condition %q", name)
+			switch name {
+			case "root": // may write to every directory
+				return os.Geteuid() == 0, nil
+			case "thorough":
+				return long.Thorough(), nil
 			}
-			return os.Geteuid() == 0, nil // to whom no directory is closed
+			return false, fmt.Errorf("unknown condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code":    exitCode,

@@ -8,13 +8,15 @@ import (
 // Main runs the tests of a package whose time goes into waiting for the disk, and
 // returns their exit code. Temporary folders are in memory, where a sync costs
 // nothing; in the thorough run, and where there is no such place, they are on disk.
+// The python3 of the tests is the one of the system, where there is one.
 func Main(m *testing.M) int {
-	InMemory()
+	Prepare()
 	return m.Run()
 }
 
-// InMemory does for this process what Main does before it runs the tests.
-func InMemory() {
+// Prepare does for this process what Main does before it runs the tests.
+func Prepare() {
+	plainPython()
 	const dir = "/dev/shm"
 	if !Thorough() && os.Getenv("TMPDIR") == "" && usable(dir) {
 		_ = os.Setenv("TMPDIR", dir) // which fails for no name without "=" or NUL
