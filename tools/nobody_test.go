@@ -8,5 +8,5 @@ import (
 
 // To root no folder is closed.
 func TestWorkspaceAsNobody(t *testing.T) {
-	tooltest.AsNobody(t, "TestWalk|TestWorkspace(Restores|KeepsNoPipes)")
+	tooltest.AsOrdinaryUser(t, "TestWalk|TestWorkspace(Restores|KeepsNoPipes)")
 }

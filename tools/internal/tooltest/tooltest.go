@@ -78,9 +78,8 @@ func Holds(t testing.TB, what, text string, parts ...string) {
 	}
 }
 
-// AsNobody runs the tests of the package that match a pattern once more, as the user
-// no one.
-func AsNobody(t *testing.T, pattern string) {
+// AsOrdinaryUser runs the tests of the package that match a pattern again, as a user without privileges.
+func AsOrdinaryUser(t *testing.T, pattern string) {
 	if os.Geteuid() != 0 {
 		t.Skip("these tests run as an ordinary user already")
 	}
@@ -89,7 +88,7 @@ func AsNobody(t *testing.T, pattern string) {
 	}
 	self, err := os.Executable()
 	Must(t, err)
-	dir, err := os.MkdirTemp("/tmp", "gaia-nobody-")
+	dir, err := os.MkdirTemp("/tmp", "gaia-user-")
 	Must(t, err)
 	defer os.RemoveAll(dir)
 	Must(t, os.Chown(dir, 65534, 65534))
@@ -101,6 +100,6 @@ func AsNobody(t *testing.T, pattern string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS") || strings.Contains(string(out), "--- SKIP") {
-		t.Errorf("as nobody: %v\n%s", err, out)
+		t.Errorf("as an ordinary user: %v\n%s", err, out)
 	}
 }
