@@ -12,12 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/remote"
+	"github.com/gaia-harness/gaia/internal/servers"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -114,7 +116,7 @@ func (x *exam) run(cmd *cobra.Command, file *settings.File) error {
 // redactor knows the secrets of the user's that a run would know, and those that were found.
 func (x *exam) redactor(found []string) trajectory.Redactor {
 	secrets := []string{x.getenv("OPENAI_API_KEY"), x.getenv("GAIA_SIGNING_KEY"), x.getenv("HF_TOKEN"), x.getenv("HUGGING_FACE_HUB_TOKEN")}
-	if token, _, err := x.hubToken(); err == nil {
+	if token, _, err := x.hubEnv().Token(); err == nil {
 		secrets = append(secrets, token)
 	}
 	return trajectory.NewRedactor(found, append(secrets, remote.SearchKeys(x.getenv)...)...)
@@ -257,7 +259,7 @@ func (x *exam) dataset() doctor.Dataset {
 		tasks.notice = notice
 		return tasks
 	}
-	return doctor.Dataset{Source: x.source, Split: x.split, Endpoint: x.hubEndpoint(), OnHub: isHub(x.source), Token: x.hubToken, Wait: x.wait,
+	return doctor.Dataset{Source: x.source, Split: x.split, Endpoint: x.hubEnv().Endpoint(), OnHub: isHub(x.source), Token: x.hubEnv().Token, Wait: x.wait,
 		Open: func(notice func(string)) (loader.Source, error) { return x.openSource(with(notice)) },
 		Load: func(ctx context.Context, notice func(string)) (loader.Set, error) {
 			set, _, err := x.loadTasks(ctx, with(notice))
@@ -279,7 +281,7 @@ func (x *exam) programs(ctx context.Context) []doctor.Finding {
 // mcpServers returns the MCP servers of the settings. In a rehearsal none is asked over a network.
 func (x *exam) mcpServers(w *world) (all []doctor.Server) {
 	for _, e := range x.servers {
-		server, _, err := x.server(e, x.runs)
+		server, _, err := servers.Env{Getenv: x.getenv, Runs: x.runs}.Settle(e)
 		program := e.URL == ""
 		s := doctor.Server{Name: e.Name, Skip: x.plan.Rehearsal && !program, Outside: program && (e.Unconfined() || w.noSandbox != nil)}
 		if program && !s.Outside {
@@ -308,7 +310,7 @@ func (x *exam) mcpServers(w *world) (all []doctor.Server) {
 // places checks this machine: where runs are written, which keys are trusted, what is stored, and which
 // program this is.
 func (x *exam) places(p doctor.Planned) []doctor.Finding {
-	h, f, err := thisProgram()
+	h, f, err := build.Open()
 	if err == nil {
 		_ = f.Close() // its digest is only for the plan, and takes time
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/approve"
+	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -80,7 +81,7 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 			return world{}, err
 		}
 	}
-	if w.Harness, err = harness(); err != nil {
+	if w.Harness, err = build.Harness(); err != nil {
 		return world{}, err
 	}
 	s.plan.Dataset.Selection = s.filter.Rule()
@@ -96,7 +97,7 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	w.Continue, w.Scratch = s.onLost == goOn, os.TempDir()
 	secrets := append(headers, a.getenv("OPENAI_API_KEY"), s.engine.Key)
 	if isHub(s.source) {
-		token, _, err := a.hubToken()
+		token, _, err := a.hubEnv().Token()
 		if err != nil {
 			return world{}, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/policyfile"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/spf13/cobra"
@@ -181,7 +182,7 @@ func (s *runSettings) checkGoing() error {
 		if tool == "" || strings.ContainsAny(tool, " \t\n") {
 			return usage("give names of tools with commas between them, or all", "--approve names the tool %q", tool)
 		}
-		if hint := noTool(tool); tool != approve.All && hint != "" {
+		if hint := policyfile.NoTool(tool); tool != approve.All && hint != "" {
 			return usage(hint, "--approve names %q, and there is no such tool", tool)
 		}
 	}

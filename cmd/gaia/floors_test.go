@@ -37,10 +37,10 @@ var floors = map[string]int{
 	"audit/render": 6, "internal/doctor": 6, "internal/evaluator": 6, "internal/grading": 6, "internal/progress": 6, "internal/stop": 6,
 	"internal/prune": 6, "internal/runfiles": 6, "internal/witnessfile": 8, "submit": 6, "tools/document": 6,
 	"internal/approve": 7, "internal/run": 7, "internal/verify": 7, "tools/web": 7,
-	"internal/remote": 8, "tools/mcp": 8,
+	"internal/remote": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,
 	"internal/ledger": 9, "internal/settings": 9,
-	"internal/cli": 10,
-	"cmd/gaia":     11,
+	"internal/cli": 10, "internal/policyfile": 10, "internal/servers": 10,
+	"cmd/gaia": 11,
 }
 
 // apart are packages on no floor; the tests below restrict who imports them.

@@ -289,3 +289,8 @@ func TestOwnEvaluators(t *testing.T) {
 	p.want(exit.Usage, "ledger", "evaluate", "--settings", "own.yaml")
 	p.want(exit.OK, "run", "--limit", "1") // the settings of a run may stand beside them
 }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

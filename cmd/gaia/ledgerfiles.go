@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -291,7 +292,7 @@ func (a *app) runReader() (*ledger.Reader, error) {
 // thisBuild tells this build of the program from all others: by its version, and by the stamp of its file, since to
 // hash that takes longer than what is kept saves.
 func thisBuild() (string, error) {
-	h, f, err := thisProgram()
+	h, f, err := build.Open()
 	if err != nil {
 		return "", err
 	}

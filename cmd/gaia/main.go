@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/runfiles"
@@ -124,7 +125,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version, commit and digest of this program",
 		Args:  cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			h, err := harness()
+			h, err := build.Harness()
 			if err != nil {
 				return err
 			}

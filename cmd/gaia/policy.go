@@ -1,31 +1,17 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/regular"
-	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/internal/policyfile"
 	"github.com/gaia-harness/gaia/internal/view"
-	"github.com/gaia-harness/gaia/tools"
-	"github.com/gaia-harness/gaia/tools/document"
-	"github.com/gaia-harness/gaia/tools/mcp"
-	"github.com/gaia-harness/gaia/tools/sandbox"
-	"github.com/gaia-harness/gaia/tools/web"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/spf13/cobra"
 )
 
@@ -200,7 +186,7 @@ Exit code 0 means that it would run, 3 that it would not, or not without a perso
 			if err := cli.NotEmpty(cmd, "policy"); err != nil {
 				return err
 			}
-			p, err := namedPolicy(name)
+			p, err := policyfile.Named(name)
 			if err != nil {
 				return err
 			}
@@ -208,14 +194,14 @@ Exit code 0 means that it would run, 3 that it would not, or not without a perso
 			if len(args) == 1 {
 				from = args[0]
 			}
-			call, err := readCall(from, cmd.InOrStdin())
+			call, err := policyfile.ReadCall(from, cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
-			if call.foreign() {
-				a.warn(fmt.Sprintf("%q is none of the built-in tools: it is taken for a tool of a server, whose schema is not known", call.tool))
+			if call.Foreign() {
+				a.warn(fmt.Sprintf("%q is none of the built-in tools: it is taken for a tool of a server, whose schema is not known", call.Tool))
 			}
-			d, err := call.decide(p)
+			d, err := call.Decide(p)
 			if err != nil {
 				return err
 			}
@@ -226,130 +212,6 @@ Exit code 0 means that it would run, 3 that it would not, or not without a perso
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	completeModes(cmd, "policy")
 	return cmd
-}
-
-// checkedCall is a call that policy check was given; arguments are nil if it has none.
-type checkedCall struct {
-	tool      string
-	arguments jsontext.Value
-}
-
-// readCall reads a call of a tool from a file, or from standard input.
-func readCall(from string, stdin io.Reader) (checkedCall, error) {
-	var data []byte
-	var err error
-	what := "standard input"
-	if from == "-" {
-		data, err = io.ReadAll(io.LimitReader(stdin, maxPolicyFile+1))
-	} else {
-		what = strconv.Quote(from)
-		data, err = regular.Read(from, maxPolicyFile)
-	}
-	if err != nil {
-		return checkedCall{}, usage("name a file that holds a call, or - for standard input", "reading the call in %s: %v", what, regular.Cause(err))
-	}
-	call, err := parseCall(data)
-	if err != nil {
-		return checkedCall{}, usage(`a call is {"tool":"read_file","arguments":{"path":"table.csv"}}`, "reading the call in %s: %v", what, err)
-	}
-	return call, nil
-}
-
-func parseCall(data []byte) (checkedCall, error) {
-	if len(data) > maxPolicyFile {
-		return checkedCall{}, fmt.Errorf("it is larger than %d bytes", maxPolicyFile)
-	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return checkedCall{}, errors.New("it is empty")
-	}
-	var members map[string]jsontext.Value
-	if err := json.Unmarshal(data, &members); err != nil {
-		var broken *jsontext.SyntacticError
-		if errors.As(err, &broken) {
-			return checkedCall{}, errors.New("it is not JSON: " + strings.TrimPrefix(broken.Error(), "jsontext: "))
-		}
-		return checkedCall{}, errors.New("it is not an object")
-	}
-	call := checkedCall{arguments: members["arguments"]}
-	for name, value := range members {
-		switch {
-		case name != "tool" && name != "arguments":
-			return checkedCall{}, fmt.Errorf("%q is no member of a call", name)
-		case name == "tool" && value.Kind() != '"':
-			return checkedCall{}, errors.New("its tool is not text")
-		case name == "tool":
-			text, err := jsontext.AppendUnquote(nil, value)
-			if err != nil {
-				return checkedCall{}, errors.New("its tool is not text")
-			}
-			call.tool = policy.ToolName(string(text))
-		}
-	}
-	if call.tool == "" {
-		return checkedCall{}, errors.New("it names no tool")
-	}
-	return call, nil
-}
-
-// foreign reports whether the tool can only be one of a server.
-func (c checkedCall) foreign() bool {
-	return strings.Contains(c.tool, "__") && !slices.Contains(policy.BuiltinTools(), c.tool)
-}
-
-// decide judges the call as the Gate does.
-func (c checkedCall) decide(p policy.Policy) (policy.Decision, error) {
-	args, malformed := policy.Arguments(c.arguments)
-	asked := policy.CallOf(c.tool, args)
-	if malformed != nil {
-		asked.Texts = append(asked.Texts, string(c.arguments))
-	}
-	asked.Known = c.foreign() || slices.Contains(policy.BuiltinTools(), c.tool)
-	d := policy.Decide(p, asked)
-	if d.Verdict == policy.Deny {
-		return d, nil
-	}
-	unfit := ""
-	if malformed != nil {
-		unfit = "they are not an object"
-	} else if !c.foreign() {
-		var err error
-		if unfit, err = c.unfit(); err != nil {
-			return d, err
-		}
-	}
-	if unfit != "" {
-		d = policy.Decision{Verdict: policy.Deny, Reason: fmt.Sprintf("the arguments do not fit %s: %s", c.tool, unfit)}
-	}
-	return d, nil
-}
-
-// unfit says why the arguments do not fit the schema of a built-in tool, "" if they do.
-func (c checkedCall) unfit() (string, error) {
-	fetcher := web.NewWeb(web.WebConfig{})
-	builtin := []tools.Tool{tools.NewCalculate(), tools.NewDescribeImage(nil, "", document.Reader{}), tools.NewListFiles(), document.NewReadFile(document.Reader{}),
-		tools.NewTranscribe(nil, ""), sandbox.NewUnsafePython(sandbox.Interpreter{}), web.NewWebFetch(fetcher), web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG})}
-	at := slices.IndexFunc(builtin, func(t tools.Tool) bool { return t.Spec().Name == c.tool })
-	if at < 0 {
-		return "", fmt.Errorf("the schema of %q is not known", c.tool)
-	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(builtin[at].Spec().Parameters, &schema); err != nil {
-		return "", fmt.Errorf("reading the schema of %q: %v", c.tool, err)
-	}
-	resolved, err := schema.Resolve(nil)
-	if err != nil {
-		return "", fmt.Errorf("reading the schema of %q: %v", c.tool, err)
-	}
-	values := map[string]any{}
-	if c.arguments != nil {
-		if err := json.Unmarshal(c.arguments, &values); err != nil {
-			return "they are not an object", nil
-		}
-	}
-	if err := resolved.Validate(values); err != nil {
-		return strings.ReplaceAll(err.Error(), "validating root: ", ""), nil
-	}
-	return "", nil
 }
 
 func (a *app) tellDecision(p policy.Policy, d policy.Decision, asJSON bool) error {
@@ -375,10 +237,6 @@ func (a *app) tellDecision(p policy.Policy, d policy.Decision, asJSON bool) erro
 	return fail(exit.Findings, errors.New("the call is denied: "+d.Reason), hint)
 }
 
-// maxPolicyFile bounds, in bytes, what is read of a policy file or a call: above
-// it the parser refuses.
-const maxPolicyFile = 1 << 20
-
 // completeModes completes a flag by the modes, and by files.
 func completeModes(cmd *cobra.Command, flag string) {
 	cli.CompleteWith(cmd, flag, cobra.ShellCompDirectiveDefault, modes()...)
@@ -386,58 +244,4 @@ func completeModes(cmd *cobra.Command, flag string) {
 
 func modes() []string {
 	return []string{string(policy.Restricted), string(policy.Approved), string(policy.Autonomous)}
-}
-
-// noTool is a hint where a name is none of a tool: neither of this program's, also
-// of those that a run may lack, nor as tools of MCP servers are called, which only
-// the servers know. It is "" for a name that is.
-func noTool(name string) string {
-	own := policy.ToolName(name)
-	server, _, remote := strings.Cut(own, "__")
-	if own == policy.EveryTool || slices.Contains(policy.BuiltinTools(), own) || remote && regexp.MustCompile(mcp.MCPName).MatchString(server) {
-		return ""
-	}
-	if near := settings.Nearest(own, policy.BuiltinTools()); near != "" {
-		return "did you mean " + near + "?"
-	}
-	return "the tools are " + listed(policy.BuiltinTools()) + ", and those of MCP servers by SERVER__TOOL"
-}
-
-// namedPolicy returns the policy of a mode or of a file; "" is autonomous.
-func namedPolicy(name string) (policy.Policy, error) {
-	name = cmp.Or(name, string(policy.Autonomous))
-	if p, err := policy.Builtin(policy.Mode(name)); err == nil {
-		return p, nil
-	}
-	const hint = "give restricted, approved, autonomous, or a policy file"
-	info, err := os.Stat(name)
-	if err != nil {
-		return policy.Policy{}, usage(hint, "reading the policy %q: %v", name, regular.Cause(err))
-	}
-	if !info.Mode().IsRegular() {
-		return policy.Policy{}, usage(hint, "the policy %q is not a regular file", name)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return policy.Policy{}, usage("", "reading the policy %q: %v", name, regular.Cause(err))
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPolicyFile))
-	if err != nil {
-		return policy.Policy{}, usage("", "reading the policy %q: %v", name, regular.Cause(err))
-	}
-	p, err := policy.Parse(data)
-	var wrong *policy.FileError
-	if errors.As(err, &wrong) {
-		return policy.Policy{}, usage(wrong.Hint, "%s:%d:%d: %s", name, wrong.Line, wrong.Column, wrong.Message)
-	}
-	if err != nil {
-		return policy.Policy{}, err
-	}
-	for _, tool := range p.Named() {
-		if hint := noTool(tool); hint != "" {
-			return policy.Policy{}, usage(hint, "the policy %q names the tool %q, and there is none", name, tool)
-		}
-	}
-	return p, nil
 }

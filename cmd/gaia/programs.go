@@ -2,31 +2,22 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/regular"
-	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/servers"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/tools/mcp"
 	sandboxtools "github.com/gaia-harness/gaia/tools/sandbox"
-	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
@@ -87,7 +78,7 @@ func (a *app) hidden(s *runSettings) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this program, to hide it: %w", err)
 	}
-	paths := []string{executable, "runs", s.runs, a.hubCache(), a.hubHome(), a.expand(a.getenv("HF_TOKEN_PATH")), s.key, a.getenv("GAIA_SIGNING_KEY_FILE")}
+	paths := []string{executable, "runs", s.runs, a.hubEnv().Cache(), a.hubEnv().Home(), a.hubEnv().Expand(a.getenv("HF_TOKEN_PATH")), s.key, a.getenv("GAIA_SIGNING_KEY_FILE")}
 	for _, base := range []string{a.xdg("XDG_CONFIG_HOME", ".config"), a.xdg("XDG_CACHE_HOME", ".cache"), a.xdg("XDG_DATA_HOME", ".local/share")} {
 		if base != "" {
 			paths = append(paths, filepath.Join(base, "gaia"))
@@ -179,7 +170,7 @@ func (a *app) addServers(ctx context.Context, w *world, s *runSettings) (secrets
 		a.warn(fmt.Sprintf("there is no sandbox for MCP servers: %v ('gaia doctor' says more)", w.noSandbox))
 	}
 	for _, e := range s.servers {
-		server, values, err := a.server(e, s.runs)
+		server, values, err := servers.Env{Getenv: a.getenv, Runs: s.runs}.Settle(e)
 		if err != nil {
 			return nil, err
 		}
@@ -237,187 +228,6 @@ func (a *app) unconfined(s *runSettings, e settings.Server) error {
 	a.warn(fmt.Sprintf("the MCP server %q runs outside of the sandbox: the run will not be submittable", e.Name))
 	s.plan.Unconfined = append(s.plan.Unconfined, "mcp:"+e.Name)
 	return nil
-}
-
-// server settles where what the settings name is on this machine; runs is the
-// folder of the runs.
-func (a *app) server(e settings.Server, runs string) (mcp.MCPServer, []string, error) {
-	server := mcp.MCPServer{Name: e.Name, URL: e.URL, Only: e.Tools, Path: a.getenv("PATH"), Headers: map[string]string{}, Env: map[string]string{}, Network: e.Network, StartTimeout: e.StartTimeout}
-	var secrets []string
-	for header, variable := range e.Headers {
-		value := a.getenv(variable)
-		if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return server, nil, usage("set "+variable, "the MCP server %q is asked with the header %s, whose value %s is not in the environment, or is none", e.Name, header, variable)
-		}
-		server.Headers[header] = value
-		secrets = append(secrets, value)
-		if _, credential, found := strings.Cut(value, " "); found { // of "Bearer …" the latter
-			secrets = append(secrets, credential)
-		}
-	}
-	if e.URL != "" {
-		return server, secrets, nil
-	}
-	for _, name := range e.Env {
-		value := a.getenv(name)
-		if value == "" {
-			return server, nil, usage("set "+name, "the MCP server %q is to be given the variable %s, which is not in the environment, or is empty", e.Name, name)
-		}
-		server.Env[name] = value
-		secrets = append(secrets, value)
-	}
-	program, err := exec.LookPath(e.Command[0])
-	if err == nil {
-		program, err = filepath.Abs(program)
-	}
-	if err != nil {
-		return server, nil, usage("give the path of a program, or the name of one that is on PATH", "the MCP server %q cannot be started: %v", e.Name, err)
-	}
-	server.Command = append([]string{program}, e.Command[1:]...)
-	for _, folder := range e.Folders {
-		abs, err := a.folderOf(e.Name, folder, runs)
-		if err != nil {
-			return server, nil, err
-		}
-		server.Folders = append(server.Folders, abs)
-	}
-	return server, secrets, nil
-}
-
-// folderDepth is how far below a folder signs of answers are looked for: what a
-// cache of the hub keeps of a dataset lies eight below the folder of all caches.
-const folderDepth = 8
-
-// folderOf settles a folder that an MCP server may read, and refuses one in which
-// it could find answers: those of other runs, or of the dataset.
-func (a *app) folderOf(server, folder, runs string) (string, error) {
-	abs, err := filepath.Abs(folder)
-	resolved := abs
-	if err == nil {
-		resolved, err = filepath.EvalSymlinks(abs)
-	}
-	if err != nil {
-		return "", usage("", "the MCP server %q is to be given the folder %q: %v", server, folder, regular.Cause(err))
-	}
-	why := ""
-	for _, kept := range [][2]string{{a.getenv("HOME"), "your home folder"}, {".", "the current folder"}, {runs, "the folder of the runs"}} {
-		if kept[0] != "" && holds(resolved, kept[0]) {
-			why = kept[1]
-			break
-		}
-	}
-	if why == "" {
-		why = answersIn(resolved)
-	}
-	if why != "" {
-		return "", usage("give it a folder that has what it needs, and no runs and no copy of the dataset in it",
-			"the MCP server %q is to be given the folder %q, in which is %s", server, folder, why)
-	}
-	return abs, nil
-}
-
-// holds reports whether a path is the folder or lies in it. What does not exist yet
-// lies where its nearest folder that exists does.
-func holds(folder, path string) bool {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return true
-	}
-	for rest := ""; ; {
-		if found, err := filepath.EvalSymlinks(path); err == nil {
-			path = filepath.Join(found, rest)
-			break
-		}
-		if path == filepath.Dir(path) {
-			break
-		}
-		path, rest = filepath.Dir(path), filepath.Join(filepath.Base(path), rest)
-	}
-	relative, err := filepath.Rel(folder, path)
-	return err == nil && filepath.IsLocal(relative)
-}
-
-// answersIn says what below a folder tells answers, "" if nothing is found. What
-// cannot be read the server cannot read either.
-func answersIn(folder string) (found string) {
-	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		relative, relErr := filepath.Rel(folder, path)
-		if err != nil || relErr != nil {
-			return nil
-		}
-		if entry.IsDir() {
-			if relative != "." && strings.Count(relative, string(filepath.Separator))+1 >= folderDepth {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		name, dir := filepath.Base(path), filepath.Dir(path)
-		switch {
-		case name == rundir.PrivateFile:
-			found = "verdicts of a run"
-		case name == plan.EnvelopeFile && exists(filepath.Join(dir, trajectory.JournalFile)):
-			found = "a run"
-		case strings.HasPrefix(name, "metadata.") && filepath.Base(filepath.Dir(dir)) == "2023":
-			found = "a copy of the dataset"
-		default:
-			return nil
-		}
-		if relative == "." {
-			relative = name
-		}
-		found += " (" + relative + ")"
-		return filepath.SkipAll
-	})
-	return found
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// version is the program's own; the build adds the commit.
-const version = "0.2.0"
-
-// harness describes this program: its version, its commit and the digest of its
-// executable, which is read once.
-var harness = sync.OnceValues(func() (trajectory.Harness, error) {
-	h, f, err := thisProgram()
-	if err != nil {
-		return h, err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return h, fmt.Errorf("reading the program's own file: %w", err)
-	}
-	h.ExecutableSHA256 = canonical.DigestOf(sum)
-	return h, nil
-})
-
-// thisProgram says which program this is by what was built into it, and opens its
-// executable, which the caller must close.
-func thisProgram() (trajectory.Harness, *os.File, error) {
-	h := trajectory.Harness{Version: version}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				h.Commit = s.Value
-			case "vcs.modified":
-				h.Dirty = s.Value == "true"
-			}
-		}
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return h, nil, fmt.Errorf("finding the program's own file: %w", err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return h, nil, fmt.Errorf("reading the program's own file: %w", err)
-	}
-	return h, f, nil
 }
 
 // secrets returns the values of environment variables whose names say that

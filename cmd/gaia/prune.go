@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -235,7 +236,7 @@ func verifiedPackage(path string) (of prune.Package, err error) {
 	defer at.Close()
 	var said submit.Predicate
 	if at.IsPublic() {
-		found, err := at.VerifyPublic(submit.Options{Harness: harness})
+		found, err := at.VerifyPublic(submit.Options{Harness: build.Harness})
 		if err != nil {
 			return of, err
 		}

@@ -380,7 +380,7 @@ func (a *app) plannedSource(s *runSettings, d plan.Dataset) error {
 		return usage("leave --source out", "the run is of %s on the hub, not of %s", d.Name, s.source)
 	}
 	// What is no URL, or holds credentials, is refused with the source.
-	if at, err := url.Parse(a.hubEndpoint()); err == nil && at.User == nil && at.Scheme+"://"+at.Host != d.Hub {
+	if at, err := url.Parse(a.hubEnv().Endpoint()); err == nil && at.User == nil && at.Scheme+"://"+at.Host != d.Hub {
 		return usage("set HF_ENDPOINT to it, if you trust it with your token", "the run is of a dataset of the hub %s, not of %s://%s", d.Hub, at.Scheme, at.Host)
 	}
 	s.source, s.revision = planned, d.Revision

@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/policyfile"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -298,7 +299,7 @@ func (s *runSettings) settlePolicy() (err error) {
 		}
 		return nil
 	}
-	p, err := namedPolicy(s.policyName)
+	p, err := policyfile.Named(s.policyName)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -19,7 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
-	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/hubenv"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -150,7 +148,7 @@ func (a *app) openSource(t taskFlags) (loader.Source, error) {
 		return a.hub(t, t.repo())
 	}
 	path, ok := strings.CutPrefix(t.source, sourceDir)
-	if path = a.home(path); !ok {
+	if path = a.hubEnv().InHome(path); !ok {
 		return loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), nil
 	}
 	info, err := os.Stat(path)
@@ -164,15 +162,21 @@ func (a *app) openSource(t taskFlags) (loader.Source, error) {
 	return loader.Dir(os.DirFS(path), "directory", loader.Unpinned), nil
 }
 
+// hubEnv is the environment as the hub's own tools read it.
+func (a *app) hubEnv() hubenv.Environment {
+	return hubenv.Environment{Getenv: a.getenv, Caches: a.xdg("XDG_CACHE_HOME", ".cache")}
+}
+
 // hub returns a dataset of the hub that the environment names, as the hub's own
 // tools read it.
 func (a *app) hub(t taskFlags, repo string) (loader.Source, error) {
-	token, from, err := a.hubToken()
+	env := a.hubEnv()
+	token, from, err := env.Token()
 	if err != nil {
 		return nil, err
 	}
-	c := loader.HubConfig{Endpoint: a.hubEndpoint(), Repo: repo, Revision: cmp.Or(t.revision, loader.MainBranch), Token: token, TokenFrom: from,
-		Cache: a.hubCache(), Offline: a.isSet("HF_HUB_OFFLINE") || a.isSet("TRANSFORMERS_OFFLINE"),
+	c := loader.HubConfig{Endpoint: env.Endpoint(), Repo: repo, Revision: cmp.Or(t.revision, loader.MainBranch), Token: token, TokenFrom: from,
+		Cache: env.Cache(), Offline: env.IsSet("HF_HUB_OFFLINE") || env.IsSet("TRANSFORMERS_OFFLINE"),
 		Transport: http.DefaultTransport, Notice: t.notice, Progress: t.progress}
 	source, err := loader.Hub(c)
 	if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
@@ -180,9 +184,6 @@ func (a *app) hub(t taskFlags, repo string) (loader.Source, error) {
 	}
 	return source, err
 }
-
-// hubEndpoint is the hub that is asked.
-func (a *app) hubEndpoint() string { return cmp.Or(a.getenv("HF_ENDPOINT"), loader.HubEndpoint) }
 
 // news prints what the hub is about, a line each.
 type news struct {
@@ -214,83 +215,6 @@ func (n *news) say(out io.Writer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.out = out
-}
-
-// hubToken returns the token for the hub and where it is from, or where one was
-// looked for.
-func (a *app) hubToken() (token, from string, err error) {
-	if a.isSet("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
-		return "", "HF_HUB_DISABLE_IMPLICIT_TOKEN is set", nil
-	}
-	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
-		if token := strings.TrimSpace(a.getenv(name)); token != "" {
-			return token, name, nil
-		}
-	}
-	path := a.expand(a.getenv("HF_TOKEN_PATH"))
-	if path == "" && a.hubHome() != "" {
-		path = filepath.Join(a.hubHome(), "token")
-	}
-	if path == "" {
-		return "", "HF_TOKEN is not set, and there is no home to look in", nil
-	}
-	b, err := regular.ReadUpTo(path, keyring.MaxKeyFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Sprintf("neither in HF_TOKEN nor in %s", view.Quote(path)), nil
-	}
-	if err != nil {
-		return "", "", fail(exit.Failure, fmt.Errorf("reading the hub's token in %q: %w", path, err), "fix that, or set HF_TOKEN")
-	}
-	if token = strings.TrimSpace(string(b)); token == "" {
-		return "", view.Quote(path) + " is empty", nil
-	}
-	return token, view.Quote(path), nil
-}
-
-// hubCache is where the hub's tools keep what they download; "" if there is no
-// such place.
-func (a *app) hubCache() string {
-	for _, name := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"} {
-		if dir := a.expand(a.getenv(name)); dir != "" {
-			return dir
-		}
-	}
-	if home := a.hubHome(); home != "" {
-		return filepath.Join(home, "hub")
-	}
-	return ""
-}
-
-func (a *app) hubHome() string {
-	if home := a.expand(a.getenv("HF_HOME")); home != "" {
-		return home
-	}
-	if base := a.xdg("XDG_CACHE_HOME", ".cache"); base != "" {
-		return filepath.Join(base, "huggingface")
-	}
-	return ""
-}
-
-// home puts the home for a leading ~, where a shell does not.
-func (a *app) home(path string) string {
-	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
-		return a.getenv("HOME") + rest
-	}
-	return path
-}
-
-// expand makes a path of the environment absolute, as the hub's tools do.
-func (a *app) expand(path string) string {
-	path = a.home(path)
-	if absolute, err := filepath.Abs(path); err == nil && path != "" {
-		return absolute
-	}
-	return path
-}
-
-// isSet reads a switch of the environment as the hub's tools do.
-func (a *app) isSet(name string) bool {
-	return slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(a.getenv(name)))
 }
 
 // goldFor compares a plan with a dataset, written as --source writes it, at the

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -128,7 +129,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	if c.Gold, err = grading.PrivateGold(dir); err != nil {
 		return err
 	}
-	if c.Harness, err = harness(); err != nil {
+	if c.Harness, err = build.Harness(); err != nil {
 		return err
 	}
 	ctx, release := stop.Context(ctx)

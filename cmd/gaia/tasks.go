@@ -323,7 +323,7 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, p *dow
 	result := downloadResult{Bytes: p.bytes, Dataset: tasklist.DatasetOf(set, q.filter.Rule()), Failed: []failedFile{}, Files: p.files}
 	where := ""
 	if isHub(q.source) {
-		result.Cache = a.hubCache()
+		result.Cache = a.hubEnv().Cache()
 		where = ", in " + view.Quote(result.Cache)
 	}
 	for i, err := range errs {

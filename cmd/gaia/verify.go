@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -171,7 +172,7 @@ func (a *app) verifyEnv(ctx context.Context, f trustFlags) (verify.Env, error) {
 		defer release()
 		return do(ctx)
 	}
-	return verify.Env{Trust: trusted, Harness: harness, Incomplete: incomplete, Source: answersOf,
+	return verify.Env{Trust: trusted, Harness: build.Harness, Incomplete: incomplete, Source: answersOf,
 		Gold: func(source string, m plan.Plan) (gold *audit.Gold, err error) {
 			err = stoppable(func(ctx context.Context) error {
 				gold, err = a.goldFor(ctx, source, m)

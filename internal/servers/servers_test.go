@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"os"
@@ -36,7 +36,8 @@ func TestServerFolders(t *testing.T) {
 		}
 	}
 	t.Chdir(filepath.Join(dir, "here"))
-	a := &app{getenv: func(name string) string { return map[string]string{"HOME": filepath.Join(dir, "mine")}[name] }}
+	home := func(name string) string { return map[string]string{"HOME": filepath.Join(dir, "mine")}[name] }
+	v := Env{Getenv: home, Runs: filepath.Join(dir, "elsewhere/runs/not/yet")}
 	for folder, want := range map[string]string{
 		"home/me/notes": "", "home/me/notes/server.py": "", "here/project": "", "unlike": "", "home/me/notes/2023": "",
 		"home/me": "your home folder", "home": "your home folder", "mine": "your home folder",
@@ -47,18 +48,18 @@ func TestServerFolders(t *testing.T) {
 		"cache": "a copy of the dataset (hub/datasets--x/snapshots/abc/2023/test/metadata.jsonl)", "copy/GAIA/2023/validation": "a copy of the dataset (metadata.parquet)",
 		"nowhere": "no such file or directory",
 	} {
-		abs, err := a.folderOf("notes", filepath.Join(dir, folder), filepath.Join(dir, "elsewhere/runs/not/yet"))
+		abs, err := v.folder("notes", filepath.Join(dir, folder))
 		switch {
 		case want == "" && (err != nil || abs != filepath.Join(dir, folder)):
 			t.Errorf("%s is refused: %q, %v", folder, abs, err)
-		case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want) || classify(err).Code != exit.Usage):
+		case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want) || exit.Of(err).Code != exit.Usage):
 			t.Errorf("%s: %v, not %q", folder, err, want)
 		}
 	}
-	if _, err := a.folderOf("notes", "/", "runs"); err == nil {
+	if _, err := v.folder("notes", "/"); err == nil {
 		t.Error("a server is given everything")
 	}
-	if _, err := a.folderOf("notes", "project", "runs"); err != nil {
+	if _, err := v.folder("notes", "project"); err != nil {
 		t.Errorf("a folder below the current one is refused: %v", err)
 	}
 }
