@@ -9,6 +9,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/media"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/tools/web"
 )
@@ -29,8 +30,8 @@ func own(name string) planpkg.ToolPlan {
 func TestBuiltins(t *testing.T) {
 	fetcher := web.NewWeb(web.WebConfig{})
 	python := sandbox.Interpreter{Version: "3.13.5"}
-	all := []tools.Tool{tools.NewCalculate(), tools.NewDescribeImage(nil, "m", document.Reader{}), tools.NewListFiles(), sandbox.NewPython(nil, python), sandbox.NewUnsafePython(python),
-		document.NewReadFile(document.Reader{}), tools.NewTranscribe(nil, "m"), web.NewWebFetch(fetcher), web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG, URL: "http://s.example/search"})}
+	all := []tools.Tool{tools.NewCalculate(), media.NewDescribeImage(nil, "m", document.Reader{}), tools.NewListFiles(), sandbox.NewPython(nil, python), sandbox.NewUnsafePython(python),
+		document.NewReadFile(document.Reader{}), media.NewTranscribe(nil, "m"), web.NewWebFetch(fetcher), web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG, URL: "http://s.example/search"})}
 	var names []string
 	for _, tool := range all {
 		s := tool.Spec()

@@ -6,6 +6,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/media"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/go-json-experiment/json"
@@ -20,7 +21,7 @@ import (
 func everyTool() []tools.Tool {
 	w := web.NewWeb(web.WebConfig{})
 	return []tools.Tool{document.NewReadFile(document.Reader{}), tools.NewListFiles(), tools.NewCalculate(), web.NewWebFetch(w), web.NewWebSearch(w, web.Engine{Name: web.SearXNG, URL: "http://search.example/search"}),
-		tools.NewTranscribe(nil, "m"), tools.NewDescribeImage(nil, "m", document.Reader{}), sandbox.NewUnsafePython(sandbox.Interpreter{})}
+		media.NewTranscribe(nil, "m"), media.NewDescribeImage(nil, "m", document.Reader{}), sandbox.NewUnsafePython(sandbox.Interpreter{})}
 }
 
 func TestSpecs(t *testing.T) {
@@ -76,8 +77,8 @@ func TestAsked(t *testing.T) {
 		{document.NewReadFile(document.Reader{}), `{"path":"a\u002fb.csv","find":"x"}`, policy.Call{Paths: []string{"a/b.csv"}, Texts: []string{"x", "a/b.csv"}}},
 		{tools.NewListFiles(), ``, policy.Call{Paths: []string{"."}}},
 		{tools.NewCalculate(), `{"expression":"1+1"}`, policy.Call{Texts: []string{"1+1"}}},
-		{tools.NewDescribeImage(nil, "m", document.Reader{}), `{"path":"a.png","question":"what?"}`, policy.Call{Paths: []string{"a.png"}, Texts: []string{"a.png", "what?"}}},
-		{tools.NewTranscribe(nil, "m"), `{"path":"a.wav"}`, policy.Call{Paths: []string{"a.wav"}, Texts: []string{"a.wav"}}},
+		{media.NewDescribeImage(nil, "m", document.Reader{}), `{"path":"a.png","question":"what?"}`, policy.Call{Paths: []string{"a.png"}, Texts: []string{"a.png", "what?"}}},
+		{media.NewTranscribe(nil, "m"), `{"path":"a.wav"}`, policy.Call{Paths: []string{"a.wav"}, Texts: []string{"a.wav"}}},
 		{sandbox.NewUnsafePython(sandbox.Interpreter{}), `{"code":"import os"}`, policy.Call{Code: []string{"import os"}, Texts: []string{"import os"}}},
 		{web.NewWebFetch(web.NewWeb(web.WebConfig{})), `{"url":"http://a.example/#x","archived":"2020"}`, policy.Call{
 			URLs:  []string{"http://a.example/#x", "https://web.archive.org/web/2020/http://a.example/#x", "https://web.archive.org/web/20200701000000id_/http://a.example/"},

@@ -98,6 +98,10 @@ type Need struct {
 	Millis int64 // length of a recording; else 0
 }
 
+// PictureTokens is more than the usual endpoints count for a picture of the size that
+// is sent.
+const PictureTokens = 3000
+
 // Cost bounds what a request costs that writes out tokens at most, in micro-USD;
 // nil where the price is not known.
 func (n Need) Cost(prices llm.Prices, out int64) *int64 {

@@ -8,6 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/testkit/files"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/media"
 	"image"
 	"image/png"
 	"io"
@@ -79,7 +80,7 @@ func (b *billing) looks(t *testing.T, sink *tools.GateSink, model string, change
 	prices := llm.BuiltinPrices()
 	client := llm.New(llm.Config{BaseURL: b.URL, Prices: prices, MaxTries: 3, Transport: &http.Transport{DisableKeepAlives: true},
 		Sleep: func(context.Context, time.Duration) error { return nil }})
-	s := tools.NewSession(t, sink, change, append(others, tools.NewDescribeImage(client, model, document.Reader{}))...)
+	s := tools.NewSession(t, sink, change, append(others, media.NewDescribeImage(client, model, document.Reader{}))...)
 	s.TheGate().Prices = prices
 	must(t, s.Files().Root().WriteFile("gate.png", blankPNG(t, 40, 30), 0o644))
 	return s
@@ -440,18 +441,18 @@ func TestNeeds(t *testing.T) {
 		n    tools.Need
 		want tools.Need
 	}{
-		"small picture":   {tools.NeedOfLook(llm.Request{Model: "m", Messages: []llm.Message{{Content: "abc", Image: &llm.Image{Data: blankPNG(t, 40, 35)}}}}), tools.Need{Model: "m", In: 2 + 300 + 4}},
-		"large picture":   {tools.NeedOfLook(llm.Request{Messages: []llm.Message{{Image: &llm.Image{Data: blankPNG(t, 2000, 1500)}}}}), tools.Need{In: tools.PictureTokens}},
-		"no picture":      {tools.NeedOfLook(llm.Request{Messages: []llm.Message{{Image: &llm.Image{Data: []byte("%PDF-")}}}}), tools.Need{In: tools.PictureTokens}},
-		"unknown sound":   {tools.NeedOfRecording(llm.Transcription{Audio: make([]byte, 5500)}), tools.Need{In: 300, Out: 300, Millis: 6000}},
-		"plain samples":   {tools.NeedOfRecording(llm.Transcription{Audio: files.MakeWAV(8)}), tools.Need{In: 50, Out: 50, Millis: 1000}},
-		"slowest samples": {tools.NeedOfRecording(llm.Transcription{Audio: slowWAV(3_000_000)}), tools.Need{In: 50_000_000, Out: 50_000_000, Millis: 1_000_000_000}},
+		"small picture":   {media.NeedOfLook(llm.Request{Model: "m", Messages: []llm.Message{{Content: "abc", Image: &llm.Image{Data: blankPNG(t, 40, 35)}}}}), tools.Need{Model: "m", In: 2 + 300 + 4}},
+		"large picture":   {media.NeedOfLook(llm.Request{Messages: []llm.Message{{Image: &llm.Image{Data: blankPNG(t, 2000, 1500)}}}}), tools.Need{In: tools.PictureTokens}},
+		"no picture":      {media.NeedOfLook(llm.Request{Messages: []llm.Message{{Image: &llm.Image{Data: []byte("%PDF-")}}}}), tools.Need{In: tools.PictureTokens}},
+		"unknown sound":   {media.NeedOfRecording(llm.Transcription{Audio: make([]byte, 5500)}), tools.Need{In: 300, Out: 300, Millis: 6000}},
+		"plain samples":   {media.NeedOfRecording(llm.Transcription{Audio: files.MakeWAV(8)}), tools.Need{In: 50, Out: 50, Millis: 1000}},
+		"slowest samples": {media.NeedOfRecording(llm.Transcription{Audio: slowWAV(3_000_000)}), tools.Need{In: 50_000_000, Out: 50_000_000, Millis: 1_000_000_000}},
 	} {
 		if c.n != c.want {
 			t.Errorf("%s: %+v, want %+v", name, c.n, c.want)
 		}
 	}
-	if cost := tools.NeedOfRecording(llm.Transcription{Model: "whisper-1", Audio: slowWAV(3_000_000)}).Cost(llm.BuiltinPrices(), 0); cost == nil || *cost != 100_000_000 {
+	if cost := media.NeedOfRecording(llm.Transcription{Model: "whisper-1", Audio: slowWAV(3_000_000)}).Cost(llm.BuiltinPrices(), 0); cost == nil || *cost != 100_000_000 {
 		t.Errorf("the longest recording costs %v", cost)
 	}
 }
@@ -467,7 +468,7 @@ func slowWAV(seconds int) []byte {
 func TestShortRecordingAfterALongOne(t *testing.T) {
 	var sent []string
 	ask := ear(t, &sent, hears)
-	s := tools.NewSession(t, &tools.GateSink{}, func(p *policy.Policy) { p.MaxCostMicroUSD = 2_400 }, tools.NewTranscribe(ask, "hearing-model"))
+	s := tools.NewSession(t, &tools.GateSink{}, func(p *policy.Policy) { p.MaxCostMicroUSD = 2_400 }, media.NewTranscribe(ask, "hearing-model"))
 	prices, err := llm.ParsePrices([]byte(`{"version":"t","note":"","models":{"hearing-model":{"audio_microusd_per_minute":6000}}}`))
 	must(t, err)
 	s.TheGate().Prices = prices

@@ -32,12 +32,12 @@ var floors = map[string]int{
 	"judgecache": 2, "trajectory": 2,
 	"audit/probe": 3, "internal/exit": 3, "internal/plan": 3, "internal/prompt": 3, "trajectory/witness": 3,
 	"internal/keyring": 4, "internal/outfile": 4, "internal/rundir": 4, "internal/tasklist": 4, "judge": 4, "tools": 4,
-	"agent": 5, "audit": 5, "internal/budget": 5, "internal/history": 5, "internal/preflight": 5,
-	"internal/runview": 5, "submit/export": 5, "tools/sandbox": 5,
-	"audit/render": 6, "internal/doctor": 6, "internal/evaluator": 6, "internal/grading": 6, "internal/progress": 6, "internal/stop": 6,
+	"agent": 5, "audit": 5, "internal/history": 5, "internal/preflight": 5,
+	"internal/runview": 5, "submit/export": 5, "tools/media": 5, "tools/sandbox": 5,
+	"audit/render": 6, "internal/doctor": 6, "internal/evaluator": 6, "internal/budget": 6, "internal/progress": 6, "internal/stop": 6,
 	"internal/prune": 6, "internal/runfiles": 6, "internal/witnessfile": 8, "submit": 6, "tools/document": 6,
-	"internal/approve": 7, "internal/run": 7, "internal/verify": 7, "tools/web": 7,
-	"internal/remote": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,
+	"internal/approve": 7, "internal/grading": 7, "internal/verify": 7, "tools/web": 7,
+	"internal/remote": 8, "internal/run": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,
 	"internal/ledger": 9, "internal/settings": 9,
 	"internal/cli": 10, "internal/policyfile": 10, "internal/servers": 10,
 	"cmd/gaia": 11,
@@ -120,7 +120,7 @@ func TestBlindAgent(t *testing.T) {
 	for _, p := range packages(t) {
 		imports[p.name()] = p.Imports
 	}
-	for _, from := range []string{"agent", "tools", "tools/sandbox", "tools/document", "tools/web", "tools/mcp"} {
+	for _, from := range []string{"agent", "tools", "tools/sandbox", "tools/media", "tools/document", "tools/web", "tools/mcp"} {
 		if imports[from] == nil {
 			t.Fatalf("there is no package %s", from)
 		}

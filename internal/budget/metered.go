@@ -6,6 +6,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/media"
 )
 
 // Metered asks models as long as the run's money suffices: what a request may cost is
@@ -15,8 +16,8 @@ import (
 type Metered struct {
 	Budget func() *Budget
 	Spare  int64 // what has to be left besides, in micro-USD
-	Viewer tools.Viewer
-	Hear   tools.Transcriber
+	Viewer media.Viewer
+	Hear   media.Transcriber
 }
 
 func (m Metered) pay(need tools.Need, out int) (*Reservation, error) {
@@ -40,7 +41,7 @@ func (m Metered) pay(need tools.Need, out int) (*Reservation, error) {
 
 // Chat asks a model for a completion.
 func (m Metered) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
-	need := tools.NeedOfLook(r)
+	need := media.NeedOfLook(r)
 	need.In += int64(len(r.Schema)) / 2
 	for _, t := range r.Tools {
 		need.In += int64(len(t.Name)+len(t.Description)+len(t.Parameters)) / 2
@@ -55,7 +56,7 @@ func (m Metered) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.R
 
 // Transcribe has a recording written down.
 func (m Metered) Transcribe(ctx context.Context, t llm.Transcription, o llm.Observer) (llm.Transcript, error) {
-	held, err := m.pay(tools.NeedOfRecording(t), 0)
+	held, err := m.pay(media.NeedOfRecording(t), 0)
 	if err != nil {
 		return llm.Transcript{}, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/media"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -116,7 +117,7 @@ func (r *Run) question(task loader.Task, workspace *tools.Workspace) (agent.Ques
 	}
 	root := workspace.Root()
 	info, err := root.Stat(task.FileName)
-	if err != nil || info.Size() > tools.MaxPicture {
+	if err != nil || info.Size() > media.MaxPicture {
 		return q, err
 	}
 	data, err := root.ReadFile(task.FileName)
@@ -125,7 +126,7 @@ func (r *Run) question(task loader.Task, workspace *tools.Workspace) (agent.Ques
 	}
 	onePicture.Lock()
 	defer onePicture.Unlock()
-	if picture, err := tools.NewPicture(data); err == nil { // else there is nothing to show
+	if picture, err := media.NewPicture(data); err == nil { // else there is nothing to show
 		q.Picture = picture
 	}
 	return q, nil

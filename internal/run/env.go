@@ -35,6 +35,7 @@ import (
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/media"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -46,8 +47,8 @@ type Env struct {
 
 	Model       agent.Model
 	Judge       *grading.Judge    // nil: official scorer only
-	Transcriber tools.Transcriber // of the plan's transcription; nil without one
-	Viewer      tools.Viewer      // of the plan's vision; nil without one
+	Transcriber media.Transcriber // of the plan's transcription; nil without one
+	Viewer      media.Viewer      // of the plan's vision; nil without one
 	Limiter     *llm.Limiter      // of all these clients; nil: none
 	Prices      llm.Prices
 	Preflight   *preflight.Models // asked before the tasks, by clients without a cassette; nil: nothing
@@ -193,10 +194,10 @@ func (e Env) catalogue(m plan.Plan, money func() *budget.Budget) []tools.Tool {
 	all := slices.Clone(e.Tools)
 	paid := budget.Metered{Budget: money, Hear: e.Transcriber, Viewer: e.Viewer}
 	if e.Transcriber != nil {
-		all = append(all, tools.NewTranscribe(paid, m.Transcription.Model))
+		all = append(all, media.NewTranscribe(paid, m.Transcription.Model))
 	}
 	if e.Viewer != nil {
-		all = append(all, tools.NewDescribeImage(paid, m.Vision.Model, e.Reader))
+		all = append(all, media.NewDescribeImage(paid, m.Vision.Model, e.Reader))
 	}
 	return all
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"github.com/gaia-harness/gaia/internal/testkit/files"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/media"
 	"image/png"
 	"testing"
 )
@@ -14,7 +14,7 @@ func TestDescribeImageOfPages(t *testing.T) {
 	long.NotRaced(t)
 	for where, r := range popplers(t) {
 		eyes := &viewer{answer: "Red, with a blue corner."}
-		tool := tools.NewDescribeImage(eyes, "seeing-model", r)
+		tool := media.NewDescribeImage(eyes, "seeing-model", r)
 		env := workspace(t, map[string][]byte{"scan.pdf": files.Scanned(t), "text.pdf": files.MakePDF("a", "b"), "locked.pdf": files.LockedPDF()})
 		mustHold(t, where, use(t, tool, env, object{"path": "scan.pdf", "question": "Which colours?"}).Shown, "[scan.pdf: description by seeing-model]\nRed, with")
 		mustHold(t, where, use(t, tool, env, object{"path": "text.pdf", "question": "?", "page": 2}).Shown, "[text.pdf, page 2: description by seeing-model]\n")

@@ -5,7 +5,7 @@ import (
 	"context"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/testkit/files"
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/media"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +17,7 @@ func TestDescribeImageRefuses(t *testing.T) {
 	small := files.AsPNG(t, files.Quarters(40, 30))
 	env := workspace(t, map[string][]byte{
 		"text.png": []byte("These are words.\n"), "empty.png": nil, "cut.png": small[:len(small)/2], "head.png": []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
-		"bomb.png": files.PngOf(50_000, 50_000), "bomb.webp": files.AsWebP(16384, 16384), "large.png": append(bytes.Clone(small), make([]byte, tools.MaxPicture)...),
+		"bomb.png": files.PngOf(50_000, 50_000), "bomb.webp": files.AsWebP(16384, 16384), "large.png": append(bytes.Clone(small), make([]byte, media.MaxPicture)...),
 		"memo.wav": files.MakeWAV(8), "scan.pdf": files.Scanned(t), "dir/a.png": small,
 	})
 	huge, err := os.Create(filepath.Join(env.Root.Name(), "huge.png"))
@@ -25,7 +25,7 @@ func TestDescribeImageRefuses(t *testing.T) {
 	must(t, huge.Truncate(2<<30)) // takes no space
 	huge.Close()
 	eyes := &viewer{answer: "A gate."}
-	tool := tools.NewDescribeImage(eyes, "seeing-model", Reader{})
+	tool := media.NewDescribeImage(eyes, "seeing-model", Reader{})
 	for _, tc := range []struct {
 		path, question string
 		page           int
@@ -76,7 +76,7 @@ func TestDescribeImageInside(t *testing.T) {
 		{"a.png", "x.png", `error: cannot look at "a.png": `},
 	} {
 		eyes := &viewer{answer: "A gate."}
-		tool := tools.NewDescribeImage(eyes, "seeing-model", Reader{})
+		tool := media.NewDescribeImage(eyes, "seeing-model", Reader{})
 		out := use(t, tool, env, object{"path": tc.path, "inside": tc.inside, "question": "?"})
 		mustHold(t, tc.inside, out.Shown, tc.want)
 		if out.IsError != (len(eyes.sent) == 0) || len(eyes.sent) > 0 && !bytes.Equal(eyes.sent[0], small) {

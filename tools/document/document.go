@@ -19,6 +19,7 @@ import (
 
 	"github.com/gabriel-vasile/mimetype"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/media"
 )
 
 // readable is what the readers know, for messages.
@@ -115,8 +116,8 @@ func (q request) read(ctx context.Context) (tools.Document, error) {
 	case bytes.HasPrefix(q.Data, []byte("\xd0\xcf\x11\xe0")):
 		return tools.Document{}, tools.Unreadablef("it is an encrypted office file or one of the old binary kind (%s), "+
 			"and cannot be read; readable are %s", detected, readable)
-	case q.Base == "" && tools.IsMedia(q.Data, detected): // of the workspace, where other tools can have a look
-		return tools.AboutMedia(q.Data, detected)
+	case q.Base == "" && media.IsMedia(q.Data, detected): // of the workspace, where other tools can have a look
+		return media.AboutMedia(q.Data, detected)
 	case isText(detected) || q.isPage():
 		return q.readText()
 	}

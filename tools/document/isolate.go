@@ -17,6 +17,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/child"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/media"
 	"github.com/go-json-experiment/json"
 )
 
@@ -157,7 +158,7 @@ func (src Source) isSmall() bool {
 	if len(src.Data) > smallText || isPDF(src.Data) || archiveKind(src.Data) != "" {
 		return false
 	}
-	if _, picture := tools.FormatOf(src.Data); picture {
+	if _, picture := media.FormatOf(src.Data); picture {
 		return src.Base == "" // its header is read
 	}
 	ext := src.extension()

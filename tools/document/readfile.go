@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/media"
 )
 
 type readFileArgs struct {
@@ -49,7 +50,7 @@ func NewReadFile(reader Reader) tools.Tool {
 func (r Reader) Text(ctx context.Context, name string, data []byte) (string, error) {
 	doc, err := r.Read(ctx, Source{Name: name, Data: data})
 	var u *tools.Unreadable
-	if errors.As(err, &u) || doc.Kind == tools.KindPicture || doc.Kind == tools.KindRecording {
+	if errors.As(err, &u) || doc.Kind == media.KindPicture || doc.Kind == media.KindRecording {
 		return string(data), nil
 	}
 	return doc.Text, err

@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/testkit/files"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/media"
 )
 
 const canary = "brellin-canary-4711"
@@ -105,8 +106,8 @@ func TestReadFileEscapes(t *testing.T) {
 		"inside":           {NewReadFile(Reader{}), object{"inside": "gold.txt"}},
 		"inside, upwards":  {NewReadFile(Reader{}), object{"inside": "../gold.txt"}},
 		"members":          {NewReadFile(Reader{}), object{"inside": "."}},
-		"describe_image":   {tools.NewDescribeImage(unasked{t}, "seeing-model", Reader{}), object{"question": "What is it?"}},
-		"transcribe_audio": {tools.NewTranscribe(unasked{t}, "hearing-model"), object{}},
+		"describe_image":   {media.NewDescribeImage(unasked{t}, "seeing-model", Reader{}), object{"question": "What is it?"}},
+		"transcribe_audio": {media.NewTranscribe(unasked{t}, "hearing-model"), object{}},
 	}
 	for name, path := range paths {
 		for reader, r := range readers {

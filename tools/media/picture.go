@@ -1,4 +1,4 @@
-package tools
+package media
 
 import (
 	"bytes"
@@ -10,9 +10,12 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"iter"
+	"slices"
 
 	"github.com/gabriel-vasile/mimetype"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/tools"
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/draw"
 	"golang.org/x/image/tiff"
@@ -33,10 +36,6 @@ const (
 // MaxPicture bounds the files, in bytes, that are looked at as pictures.
 const MaxPicture = 32 << 20
 
-// PictureTokens is more than the usual endpoints count for a picture of the size
-// that is sent.
-const PictureTokens = 3000
-
 // NewPicture makes a file fit to be shown to a model that sees, as a png, a jpeg
 // or a webp. It goes by what the bytes are. A png, a jpeg or a webp within the
 // limits is sent as it is, with all that it says of itself. What is larger, and
@@ -49,11 +48,11 @@ func NewPicture(data []byte) (*llm.Image, error) {
 	format, known := FormatOf(data)
 	switch {
 	case len(data) == 0:
-		return nil, Unreadablef("it is empty (0 bytes)")
+		return nil, tools.Unreadablef("it is empty (0 bytes)")
 	case !known:
-		return nil, Unreadablef("it is of type %s, not a picture that can be shown; such are %s", kindOf(mimetype.Detect(data)), pictures)
+		return nil, tools.Unreadablef("it is of type %s, not a picture that can be shown; such are %s", kindOf(mimetype.Detect(data)), pictures)
 	case len(data) > MaxPicture:
-		return nil, Unreadablef("it is larger than %d MiB", MaxPicture>>20)
+		return nil, tools.Unreadablef("it is larger than %d MiB", MaxPicture>>20)
 	}
 	return format.prepare(data)
 }
@@ -70,7 +69,7 @@ type imageFormat struct {
 	decode      func([]byte) (image.Image, error)
 }
 
-// formatOf tells a picture by its first bytes. Some endpoints refuse a gif that
+// FormatOf tells a picture by its first bytes. Some endpoints refuse a gif that
 // moves, so none is sent as it is.
 func FormatOf(data []byte) (imageFormat, bool) {
 	for _, f := range []imageFormat{
@@ -101,7 +100,7 @@ func (f imageFormat) prepare(data []byte) (sent *llm.Image, err error) {
 		return nil, err
 	}
 	if f.name == "jpeg" && bytes.Count(data, []byte("\xff\xda")) > maxScans {
-		return nil, Unreadablef("it is a jpeg picture of more than %d scans, which is too much to decode", maxScans)
+		return nil, tools.Unreadablef("it is a jpeg picture of more than %d scans, which is too much to decode", maxScans)
 	}
 	pixels := int64(config.Width) * int64(config.Height)
 	switch config.ColorModel {
@@ -109,7 +108,7 @@ func (f imageFormat) prepare(data []byte) (sent *llm.Image, err error) {
 		pixels *= 2
 	}
 	if pixels > maxPixels || f.name == "jpeg" && jpegBytes(data, pixels) > maxJPEG || max(config.Width, config.Height) > maxLength {
-		return nil, Unreadablef("it is a %s picture of %d × %d pixels, which is too large to decode", f.name, config.Width, config.Height)
+		return nil, tools.Unreadablef("it is a %s picture of %d × %d pixels, which is too large to decode", f.name, config.Width, config.Height)
 	}
 	// Also what is sent as it is: an endpoint refuses a damaged picture, and the question with it.
 	decoded, err := f.decode(data)
@@ -121,7 +120,7 @@ func (f imageFormat) prepare(data []byte) (sent *llm.Image, err error) {
 	}
 	media, small, ok := encode(upright(fit(decoded), orientation(data)), f.name == "jpeg", maxSent)
 	if !ok {
-		return nil, Unreadablef("it is a %s picture that cannot be made small enough", f.name)
+		return nil, tools.Unreadablef("it is a %s picture that cannot be made small enough", f.name)
 	}
 	return &llm.Image{MediaType: media, Data: small}, nil
 }
@@ -147,15 +146,15 @@ func (f imageFormat) header(data []byte) (config image.Config, err error) {
 func (f imageFormat) damaged(err error) error {
 	why := ""
 	if err != nil {
-		why = ": " + Plain(err)
+		why = ": " + tools.Plain(err)
 	}
 	var inTIFF tiff.UnsupportedError
 	var inJPEG jpeg.UnsupportedError
 	var inPNG png.UnsupportedError
 	if errors.As(err, &inTIFF) || errors.As(err, &inJPEG) || errors.As(err, &inPNG) || errors.Is(err, bmp.ErrUnsupported) {
-		return Unreadablef("it is a %s picture of a kind that cannot be decoded%s", f.name, why)
+		return tools.Unreadablef("it is a %s picture of a kind that cannot be decoded%s", f.name, why)
 	}
-	return Unreadablef("it is a %s picture that is cut off or damaged%s", f.name, why)
+	return tools.Unreadablef("it is a %s picture that is cut off or damaged%s", f.name, why)
 }
 
 func reading[T any](from func(io.Reader) (T, error)) func([]byte) (T, error) {
@@ -259,28 +258,34 @@ func pngFrames(data []byte) int {
 }
 
 func webpFrames(data []byte) (frames int) {
-	for rest := skipped(data, 12); len(rest) >= 8; {
-		if bytes.HasPrefix(rest, []byte("ANMF")) {
+	for c := range riffChunks(data, "WEBP") {
+		if c.id == "ANMF" {
 			frames++
 		}
-		size := int64(binary.LittleEndian.Uint32(rest[4:]))
-		rest = skipped(rest, int(min(8+size+size%2, int64(len(rest)))))
 	}
 	return frames
+}
+
+// tiffStart returns the byte order of a tiff and the place of its first directory;
+// 0 for other files.
+func tiffStart(data []byte) (order binary.ByteOrder, at int64) {
+	order = binary.LittleEndian
+	switch {
+	case len(data) < 8:
+		return order, 0
+	case bytes.HasPrefix(data, []byte("MM\x00*")):
+		order = binary.BigEndian
+	case !bytes.HasPrefix(data, []byte("II*\x00")):
+		return order, 0
+	}
+	return order, int64(order.Uint32(data[4:]))
 }
 
 // tiffPages counts the directories of a tiff, each of which leads to the next.
 // Those that lead back end it.
 func tiffPages(data []byte) (pages int) {
-	var order binary.ByteOrder = binary.LittleEndian
-	if bytes.HasPrefix(data, []byte("MM")) {
-		order = binary.BigEndian
-	}
-	if len(data) < 8 {
-		return 0
-	}
 	seen := map[int64]bool{}
-	for at := int64(order.Uint32(data[4:])); at > 0 && at+2 <= int64(len(data)); pages++ {
+	for order, at := tiffStart(data); at > 0 && at+2 <= int64(len(data)); pages++ {
 		next := at + 2 + 12*int64(order.Uint16(data[at:]))
 		if seen[at] {
 			return pages
@@ -299,83 +304,81 @@ func tiffPages(data []byte) (pages int) {
 // pixels once more if it is of four inks. A header that is not understood counts
 // as the worst.
 func jpegBytes(data []byte, pixels int64) int64 {
-	frame, progressive := jpegFrame(data)
-	if len(frame) < 6 || len(frame) < 6+3*int(frame[5]) {
-		return pixels * (4*5 + 4)
-	}
-	components := frame[6 : 6+3*int(frame[5])]
-	var all, most int64 // samples of a block of pixels, and of its finest component
-	for ; len(components) > 0; components = components[3:] {
-		samples := int64(components[1]>>4) * int64(components[1]&15)
-		all, most = all+samples, max(most, samples)
-	}
-	if most == 0 {
-		return pixels * (4*5 + 4)
-	}
-	each := int64(1)
-	if progressive {
-		each += 4
-	}
-	bytes := pixels * all * each / most
-	if frame[5] == 4 {
-		bytes += 4 * pixels
-	}
-	return bytes
-}
-
-// jpegFrame is the body of a jpeg's frame header; nil if there is none.
-func jpegFrame(data []byte) (body []byte, progressive bool) {
-	for rest := skipped(data, 2); len(rest) >= 4 && rest[0] == 0xff; {
-		marker := rest[1]
-		switch {
-		case marker == 0xff: // filling
-			rest = rest[1:]
-			continue
-		case marker == 0xda:
-			return nil, false
-		case marker == 0x01 || marker >= 0xd0 && marker <= 0xd7: // stands alone
-			rest = rest[2:]
+	worst := pixels * (4*5 + 4)
+	for marker, frame := range jpegSegments(data) {
+		if marker < 0xc0 || marker > 0xc2 {
 			continue
 		}
-		size := int(binary.BigEndian.Uint16(rest[2:]))
-		if size < 2 || len(rest) < 2+size {
-			return nil, false
+		if len(frame) < 6 || len(frame) < 6+3*int(frame[5]) {
+			return worst
 		}
-		if marker >= 0xc0 && marker <= 0xc2 {
-			return rest[4 : 2+size], marker == 0xc2
+		var all, most int64 // samples of a block of pixels, and of its finest component
+		for c := frame[6 : 6+3*int(frame[5])]; len(c) > 0; c = c[3:] {
+			samples := int64(c[1]>>4) * int64(c[1]&15)
+			all, most = all+samples, max(most, samples)
 		}
-		rest = rest[2+size:]
+		if most == 0 {
+			return worst
+		}
+		bytes := pixels * all / most
+		if marker == 0xc2 { // progressive
+			bytes = pixels * all * 5 / most
+		}
+		if frame[5] == 4 {
+			bytes += 4 * pixels
+		}
+		return bytes
 	}
-	return nil, false
+	return worst
 }
 
-// orientation reads how the pixels of a jpeg (from its Exif data) or of a tiff
-// are to be turned: 1 to 8 as in the TIFF specification, 1 for not at all. That
-// of other formats is not read.
+// jpegSegments yields the marker and the body of each part of a jpeg before its
+// pixels, as far as it is whole.
+func jpegSegments(data []byte) iter.Seq2[byte, []byte] {
+	return func(yield func(byte, []byte) bool) {
+		for rest := skipped(data, 2); len(rest) >= 4 && rest[0] == 0xff; {
+			marker := rest[1]
+			switch {
+			case marker == 0xff: // filling
+				rest = rest[1:]
+				continue
+			case marker == 0x01 || marker >= 0xd0 && marker <= 0xd7: // has no body
+				rest = rest[2:]
+				continue
+			}
+			size := int(binary.BigEndian.Uint16(rest[2:]))
+			if marker == 0xda || size < 2 || len(rest) < 2+size || !yield(marker, rest[4:2+size]) {
+				return
+			}
+			rest = rest[2+size:]
+		}
+	}
+}
+
+// orientation reads how the pixels of a jpeg (from its Exif data, which has the form of
+// a tiff) or of a tiff are to be turned: 1 to 8 as in the TIFF specification, 1 for not
+// at all. That of other formats is not read.
 func orientation(data []byte) int {
 	if bytes.HasPrefix(data, []byte("\xff\xd8")) {
-		data = exif(data)
+		jpeg := data
+		data = nil
+		for marker, body := range jpegSegments(jpeg) {
+			if exif, found := bytes.CutPrefix(body, []byte("Exif\x00\x00")); found && marker == 0xe1 {
+				data = exif
+				break
+			}
+		}
 	}
-	var order binary.ByteOrder = binary.LittleEndian
-	switch {
-	case bytes.HasPrefix(data, []byte("MM\x00*")):
-		order = binary.BigEndian
-	case !bytes.HasPrefix(data, []byte("II*\x00")):
+	order, at := tiffStart(data)
+	if at == 0 || at+2 > int64(len(data)) {
 		return 1
 	}
-	if len(data) < 8 {
-		return 1
-	}
-	at := int64(order.Uint32(data[4:]))
-	if at+2 > int64(len(data)) {
-		return 1
-	}
+	const tag, short = 0x0112, 3
 	entries := data[at+2:]
 	for range order.Uint16(data[at:]) {
 		if len(entries) < 12 {
 			return 1
 		}
-		const tag, short = 0x0112, 3
 		if order.Uint16(entries) == tag && order.Uint16(entries[2:]) == short {
 			if o := int(order.Uint16(entries[8:])); o >= 1 && o <= 8 {
 				return o
@@ -387,55 +390,31 @@ func orientation(data []byte) int {
 	return 1
 }
 
-// exif returns the Exif data of a jpeg, which has the form of a tiff; nil if
-// there is none before the pixels.
-func exif(data []byte) []byte {
-	for rest := data[2:]; len(rest) >= 4 && rest[0] == 0xff; {
-		if rest[1] == 0xff { // filling
-			rest = rest[1:]
-			continue
-		}
-		size := int(binary.BigEndian.Uint16(rest[2:]))
-		if rest[1] == 0xda || size < 2 || len(rest) < 2+size {
-			return nil
-		}
-		if body, found := bytes.CutPrefix(rest[4:2+size], []byte("Exif\x00\x00")); found && rest[1] == 0xe1 {
-			return body
-		}
-		rest = rest[2+size:]
-	}
-	return nil
-}
-
 // upright turns and mirrors m as its orientation says.
 func upright(m *image.RGBA, orientation int) *image.RGBA {
 	if orientation <= 1 || orientation > 8 {
 		return m
 	}
 	right, low := m.Bounds().Dx()-1, m.Bounds().Dy()-1
+	turned := orientation >= 5
+	mirrored := slices.Contains([]int{2, 3, 7, 8}, orientation)
+	upsideDown := slices.Contains([]int{3, 4, 6, 7}, orientation)
 	size := image.Rect(0, 0, right+1, low+1)
-	if orientation >= 5 {
+	if turned {
 		size = image.Rect(0, 0, low+1, right+1)
 	}
 	out := image.NewRGBA(size)
 	for y := range size.Dy() {
 		for x := range size.Dx() {
 			fromX, fromY := x, y
-			switch orientation {
-			case 2:
-				fromX = right - x
-			case 3:
-				fromX, fromY = right-x, low-y
-			case 4:
-				fromY = low - y
-			case 5:
+			if turned {
 				fromX, fromY = y, x
-			case 6:
-				fromX, fromY = y, low-x
-			case 7:
-				fromX, fromY = right-y, low-x
-			case 8:
-				fromX, fromY = right-y, x
+			}
+			if mirrored {
+				fromX = right - fromX
+			}
+			if upsideDown {
+				fromY = low - fromY
 			}
 			out.SetRGBA(x, y, m.RGBAAt(fromX, fromY))
 		}

@@ -1,22 +1,29 @@
-package tools
+// Package media has the tools that ask a model about pictures and recordings,
+// describe_image and transcribe_audio, and reads the headers of such files.
+//
+// A picture is bounded in bytes, pixels and passes before it is decoded, and a decoder
+// that panics has met a damaged file. A result says what the requests used; the Gate
+// decides beforehand by [NeedOfLook] and [NeedOfRecording] whether they fit the budgets.
+package media
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"image/color"
+	"iter"
 	"strings"
 
 	"github.com/gabriel-vasile/mimetype"
+	"github.com/gaia-harness/gaia/tools"
 )
 
-// Kinds of documents that say of a file what it is, since its content is no text.
+// Kinds of documents that describe a file whose content is no text.
 const (
 	KindPicture   = "picture"
 	KindRecording = "recording"
 )
 
-// isMedia reports whether a file is a picture or a recording. It goes by the
+// IsMedia reports whether a file is a picture or a recording. It goes by the
 // content.
 func IsMedia(data []byte, detected *mimetype.MIME) bool {
 	_, picture := FormatOf(data)
@@ -35,30 +42,30 @@ func kindOf(m *mimetype.MIME) string {
 	return kind
 }
 
-// aboutMedia says what a picture or a recording is, by its header, and which
-// tool tells what is in it.
-func AboutMedia(data []byte, detected *mimetype.MIME) (Document, error) {
+// AboutMedia describes a picture or a recording by its header, and names the tool that
+// reads its content.
+func AboutMedia(data []byte, detected *mimetype.MIME) (tools.Document, error) {
 	if f, known := FormatOf(data); known {
 		return f.about(data)
 	}
 	text := "type: " + kindOf(detected) + "\n" + aboutWave(data) + "transcribe_audio, where it is offered, writes down what is said in it.\n"
-	return Document{Kind: KindRecording, Text: text}, nil
+	return tools.Document{Kind: KindRecording, Text: text}, nil
 }
 
-func (f imageFormat) about(data []byte) (Document, error) {
+func (f imageFormat) about(data []byte) (tools.Document, error) {
 	config, err := f.header(data)
 	if err != nil {
-		return Document{}, err
+		return tools.Document{}, err
 	}
-	text := fmt.Sprintf("type: %s\nwidth: %d pixels\nheight: %d pixels\n%s", f.name, config.Width, config.Height, colours(config.ColorModel))
+	text := fmt.Sprintf("type: %s\nwidth: %d pixels\nheight: %d pixels\n%s", f.name, config.Width, config.Height, colors(config.ColorModel))
 	if n, what := f.frames(data); n > 0 {
 		text += fmt.Sprintf("%s: %d\n", what, n)
 	}
-	return Document{Kind: KindPicture, Text: text + "describe_image, where it is offered, says what it shows.\n"}, nil
+	return tools.Document{Kind: KindPicture, Text: text + "describe_image, where it is offered, says what it shows.\n"}, nil
 }
 
-// colours says how a picture keeps its colours; "" if it is not known.
-func colours(m color.Model) string {
+// colors says how a picture keeps its colours; "" if it is not known.
+func colors(m color.Model) string {
 	if p, ok := m.(color.Palette); ok && len(p) > 0 {
 		return fmt.Sprintf("colours: a palette of %d\n", len(p))
 	}
@@ -123,50 +130,60 @@ const maxSeconds = 1_000_000 - 1
 // waveSeconds returns how long a wav file of plain samples is, rounded down; false
 // for other files. Whoever plays it goes by the same header.
 func waveSeconds(data []byte) (int64, bool) {
-	if !begins(data, "RIFF????WAVE") {
-		return 0, false
-	}
 	var perSecond int64
-	for rest := data[12:]; len(rest) >= 8; {
-		size := int64(binary.LittleEndian.Uint32(rest[4:]))
-		body := rest[8:min(8+size, int64(len(rest)))]
+	for c := range riffChunks(data, "WAVE") {
 		switch {
-		case bytes.HasPrefix(rest, []byte("fmt ")) && perSecond == 0:
-			if len(body) < 16 || binary.LittleEndian.Uint16(body) != 1 {
+		case c.id == "fmt " && perSecond == 0:
+			if len(c.body) < 16 || binary.LittleEndian.Uint16(c.body) != 1 {
 				return 0, false
 			}
-			perSecond = int64(binary.LittleEndian.Uint16(body[2:])) * int64(binary.LittleEndian.Uint32(body[4:])) * int64(binary.LittleEndian.Uint16(body[14:])) / 8
-		case bytes.HasPrefix(rest, []byte("data")):
-			// all that follows counts, whatever the header says of its size
-			return min(int64(len(rest))/max(perSecond, 1), maxSeconds), perSecond > 0
+			channels, rate, bits := int64(binary.LittleEndian.Uint16(c.body[2:])), int64(binary.LittleEndian.Uint32(c.body[4:])), int64(binary.LittleEndian.Uint16(c.body[14:]))
+			perSecond = channels * rate * bits / 8
+		case c.id == "data": // all that follows counts, whatever the header says of its size
+			return min(int64(len(c.rest))/max(perSecond, 1), maxSeconds), perSecond > 0
 		}
-		rest = skipped(rest[8:], len(body)+len(body)%2)
 	}
 	return 0, false
 }
 
-func skipped(data []byte, n int) []byte { return data[min(n, len(data)):] }
-
-// aboutWave says what the header of a wav file does: channels, rate, and how
+// aboutWave describes the header of a wav file: channels, rate, and how
 // long it is, no longer than there are bytes; "" for other files.
-func aboutWave(data []byte) string {
-	if !begins(data, "RIFF????WAVE") {
-		return ""
-	}
-	var text string
+func aboutWave(data []byte) (text string) {
 	var perSecond uint32
-	for rest := data[12:]; len(rest) >= 8; {
-		size := int64(binary.LittleEndian.Uint32(rest[4:]))
-		body := rest[8:min(8+size, int64(len(rest)))]
+	for c := range riffChunks(data, "WAVE") {
 		switch {
-		case bytes.HasPrefix(rest, []byte("fmt ")) && len(body) >= 16:
-			perSecond = binary.LittleEndian.Uint32(body[8:])
+		case c.id == "fmt " && len(c.body) >= 16:
+			perSecond = binary.LittleEndian.Uint32(c.body[8:])
 			text = fmt.Sprintf("channels: %d\nrate: %d samples a second\nbits of a sample: %d\n",
-				binary.LittleEndian.Uint16(body[2:]), binary.LittleEndian.Uint32(body[4:]), binary.LittleEndian.Uint16(body[14:]))
-		case bytes.HasPrefix(rest, []byte("data")) && perSecond > 0:
-			return text + fmt.Sprintf("length: %.1f seconds\n", float64(len(body))/float64(perSecond))
+				binary.LittleEndian.Uint16(c.body[2:]), binary.LittleEndian.Uint32(c.body[4:]), binary.LittleEndian.Uint16(c.body[14:]))
+		case c.id == "data" && perSecond > 0:
+			return text + fmt.Sprintf("length: %.1f seconds\n", float64(len(c.body))/float64(perSecond))
 		}
-		rest = skipped(rest[8:], len(body)+len(body)%2)
 	}
 	return text
 }
+
+// riffChunk is a part of a wav or webp file; rest is the file from this part on.
+type riffChunk struct {
+	id         string
+	body, rest []byte
+}
+
+// riffChunks yields the parts of a RIFF file of a kind, none for other files.
+func riffChunks(data []byte, kind string) iter.Seq[riffChunk] {
+	return func(yield func(riffChunk) bool) {
+		if !begins(data, "RIFF????"+kind) {
+			return
+		}
+		for rest := data[12:]; len(rest) >= 8; {
+			size := int64(binary.LittleEndian.Uint32(rest[4:]))
+			body := rest[8:min(8+size, int64(len(rest)))]
+			if !yield(riffChunk{string(rest[:4]), body, rest}) {
+				return
+			}
+			rest = skipped(rest[8:], len(body)+len(body)%2)
+		}
+	}
+}
+
+func skipped(data []byte, n int) []byte { return data[min(n, len(data)):] }

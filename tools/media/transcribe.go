@@ -1,4 +1,4 @@
-package tools
+package media
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/gabriel-vasile/mimetype"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/tools"
 )
 
 // maxRecording is the most that OpenAI's transcription endpoint takes, in bytes.
@@ -27,35 +28,47 @@ type transcribeArgs struct {
 // NewTranscribe makes transcribe_audio, which has a recording of the workspace
 // written down by model. What the model refuses is a result that says so; a
 // model that cannot be asked at all, or not after many tries, is an error.
-func NewTranscribe(ask Transcriber, model string) Tool {
-	return Define(Definition[transcribeArgs]{Name: "transcribe_audio",
-		Description: "Writes down what is said in a recording of the workspace (mp3, m4a, wav, flac, ogg, webm, mp4 and other sound, up to 25 MiB). It hears words only, no music and no noises. Long transcripts come in pages; find looks inside.",
-		Run: func(ctx context.Context, env *Env, a transcribeArgs) (Output, error) {
+func NewTranscribe(ask Transcriber, model string) tools.Tool {
+	return tools.Define(tools.Definition[transcribeArgs]{Name: "transcribe_audio",
+		Description: "Writes down what is said in a recording of the workspace (mp3, m4a, wav, flac, ogg, webm, mp4 and other sound, " +
+			"up to 25 MiB). It hears words only, no music and no noises. Long transcripts come in pages; find looks inside.",
+		Run: func(ctx context.Context, env *tools.Env, a transcribeArgs) (tools.Output, error) {
 			data, err := env.ReadFile(a.Path)
-			if err == nil {
-				err = transcribable(data)
+			detected := mimetype.Detect(data)
+			switch {
+			case err != nil:
+			case len(data) == 0:
+				err = errors.New("it is empty (0 bytes)")
+			case len(data) > maxRecording:
+				err = fmt.Errorf("it is larger than %d MiB", maxRecording>>20)
+			case !isRecording(detected):
+				err = fmt.Errorf("it is of type %s, not a recording", kindOf(detected))
 			}
 			if err != nil {
-				return Failed("cannot transcribe %q: %v", a.Path, err), nil
+				return tools.Failed("cannot transcribe %q: %v", a.Path, err), nil
 			}
 			// The name in the task is not passed on, and its extension may be wrong.
-			recording := llm.Transcription{Model: model, FileName: "audio" + mimetype.Detect(data).Extension(), Audio: data}
+			recording := llm.Transcription{Model: model, FileName: "audio" + detected.Extension(), Audio: data}
 			asked := env.Asking(model)
 			if !asked.Covers(NeedOfRecording(recording)) { // a program has changed it meanwhile
-				return Failed("cannot transcribe %q: it has grown since the call was allowed; ask again", a.Path), nil
+				return tools.Failed("cannot transcribe %q: it has grown since the call was allowed; ask again", a.Path), nil
 			}
 			heard, err := ask.Transcribe(ctx, recording, asked)
 			if err != nil {
 				return asked.Failure(err, fmt.Sprintf("cannot transcribe %q", a.Path), "the transcription model")
 			}
-			out := transcript(heard).Clipped().Show(PlainName(a.Path), a.Page, a.Find)
+			doc := tools.Document{Kind: "transcript", Text: heard.Text}
+			if heard.Milliseconds > 0 {
+				doc.Notes = append(doc.Notes, fmt.Sprintf("%.1f seconds", float64(heard.Milliseconds)/1000))
+			}
+			if strings.TrimSpace(heard.Text) == "" {
+				doc.Notes = append(doc.Notes, "no words were heard")
+			}
+			out := doc.Clipped().Show(tools.PlainName(a.Path), a.Page, a.Find)
 			return asked.Mark(out, heard.RequestID, heard.ResponseModel), nil
 		},
-		Need: func(env *Env, a transcribeArgs) Need {
-			data, err := env.ReadFile(a.Path)
-			if err != nil { // it is never asked
-				data = nil
-			}
+		Need: func(env *tools.Env, a transcribeArgs) tools.Need {
+			data, _ := env.ReadFile(a.Path) // what cannot be read is never asked about
 			return NeedOfRecording(llm.Transcription{Model: model, Audio: data})
 		}})
 }
@@ -68,36 +81,10 @@ const (
 )
 
 // NeedOfRecording bounds a request to write down a recording by how long it can be.
-func NeedOfRecording(t llm.Transcription) Need {
+func NeedOfRecording(t llm.Transcription) tools.Need {
 	seconds := int64(len(t.Audio))/bytesPerSecond + 1
 	if exact, ok := waveSeconds(t.Audio); ok {
 		seconds = exact + 1
 	}
-	return Need{Model: t.Model, In: tokensPerSecond * seconds, Out: tokensPerSecond * seconds, Millis: 1000 * seconds}
-}
-
-// transcribable says, for the model, why data cannot be a recording. It goes by
-// the content.
-func transcribable(data []byte) error {
-	detected := mimetype.Detect(data)
-	switch {
-	case len(data) == 0:
-		return errors.New("it is empty (0 bytes)")
-	case len(data) > maxRecording:
-		return fmt.Errorf("it is larger than %d MiB", maxRecording>>20)
-	case isRecording(detected):
-		return nil
-	}
-	return fmt.Errorf("it is of type %s, not a recording", kindOf(detected))
-}
-
-func transcript(heard llm.Transcript) Document {
-	doc := Document{Kind: "transcript", Text: heard.Text}
-	if heard.Milliseconds > 0 {
-		doc.Notes = append(doc.Notes, fmt.Sprintf("%.1f seconds", float64(heard.Milliseconds)/1000))
-	}
-	if strings.TrimSpace(heard.Text) == "" {
-		doc.Notes = append(doc.Notes, "no words were heard")
-	}
-	return doc
+	return tools.Need{Model: t.Model, In: tokensPerSecond * seconds, Out: tokensPerSecond * seconds, Millis: 1000 * seconds}
 }

@@ -1,4 +1,4 @@
-package tools
+package media
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gaia-harness/gaia/internal/llm"
-	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/testkit/files"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -107,7 +105,7 @@ func TestDescribeImage(t *testing.T) {
 		{"a.webp", files.AsWebP(8, 8), []http.HandlerFunc{gate}, "image/webp", "417", looked(1, 1020, "seeing-model-2")},
 		{"large.jpg", large, []http.HandlerFunc{gate}, "image/jpeg", "417", looked(1, 1020, "seeing-model-2")},
 		{"busy first.png", small, []http.HandlerFunc{say(429, `{}`), say(502, `<html>`), gate}, "image/png", "The gate says 417.", looked(3, 1020, "seeing-model-2")},
-		{"long.png", small, []http.HandlerFunc{sees(strings.Repeat("é", PageRunes+1), "stop")}, "image/png",
+		{"long.png", small, []http.HandlerFunc{sees(strings.Repeat("é", tools.PageRunes+1), "stop")}, "image/png",
 			"[long.png: description by seeing-model, its first 8000 characters: ask for less]\né", looked(1, 1020, "seeing-model-2")},
 		{"cut.png", small, []http.HandlerFunc{sees("half a sen", "length")}, "image/png", "[cut.png: description by seeing-model, cut off: ask for less]\nhalf a sen", looked(1, 1020, "seeing-model-2")},
 		{"no.png", small, []http.HandlerFunc{say(400, `{"error":{"message":"this picture may not be looked at, `+eyeKey+`","code":"content_policy_violation"}}`)}, "image/png",
@@ -138,7 +136,7 @@ func TestDescribeImage(t *testing.T) {
 // is made again.
 func TestDescribeImageBreaks(t *testing.T) {
 	env := workspace(t, map[string][]byte{"a.png": files.AsPNG(t, files.Quarters(8, 8))})
-	call := func(ctx context.Context, step http.HandlerFunc) (out Output, tries int, err error) {
+	call := func(ctx context.Context, step http.HandlerFunc) (out tools.Output, tries int, err error) {
 		var sent []sight
 		out, err = callTool(ctx, NewDescribeImage(eye(t, &sent, step), "seeing-model", asIs{}), env, []byte(`{"path":"a.png","question":"?"}`))
 		return out, len(sent), err
@@ -162,28 +160,6 @@ func TestDescribeImageBreaks(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, _, err := call(ctx, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
-	}
-}
-
-// A look is decided, recorded with what it used, and counts against the task's
-// budget of money.
-func TestGateDescribes(t *testing.T) {
-	var sent []sight
-	sink := &gateSink{}
-	s := newSession(t, sink, func(p *policy.Policy) { p.MaxCostMicroUSD = 2000 }, NewDescribeImage(eye(t, &sent, sees("A gate.", "stop")), "seeing-model", asIs{}))
-	must(t, os.WriteFile(filepath.Join(s.workspace.Root().Name(), "gate.png"), files.AsPNG(t, files.Quarters(8, 8)), 0o600))
-	call := []Call{{"c1", "describe_image", `{"path":"gate.png","question":"What is it?"}`}}
-	for _, want := range []string{"A gate.", "refused: R006"} { // the second may cost as much again
-		results, err := s.Run(t.Context(), 1, call)
-		must(t, err)
-		mustHold(t, "the result", results[0].Text, want)
-	}
-	payloads := flushed(t, s, sink)
-	if got, want := names(payloads[:3]), "tool_proposed policy_decision tool_executed"; got != want {
-		t.Fatalf("recorded %s, want %s", got, want)
-	}
-	if diff := cmp.Diff(looked(1, 1020, "seeing-model-2"), payloads[2].(trajectory.ToolExecuted).Model); diff != "" || len(sent) != 1 {
-		t.Errorf("asked %d times, %s", len(sent), diff)
 	}
 }
 

@@ -1,4 +1,4 @@
-package tools
+package media
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/tools"
 )
 
 // Viewer answers what it is asked about a picture, as *llm.Client does.
@@ -31,23 +32,25 @@ type Pictures interface {
 }
 
 // NewDescribeImage makes describe_image, which has model answer a question about
-// a picture of the workspace, or about what files finds in another file. What
+// a picture of the workspace, or about a picture that files finds in another file. What
 // the model refuses is a result that says so; a model that cannot be asked at
 // all, or not after many tries, is an error.
-func NewDescribeImage(ask Viewer, model string, files Pictures) Tool {
+func NewDescribeImage(ask Viewer, model string, files Pictures) tools.Tool {
 	v := &viewing{ask: ask, model: model, files: files}
-	return Define(Definition[describeArgs]{Name: "describe_image", Need: v.need,
-		Description: "Has a model that sees look at a picture of the workspace (" + pictures + ", up to 32 MiB) or in an archive or office file of it, or at a page of a pdf, and answer a question about it. Ask for all that you need of it, such as the text that stands in it or the number of things of a kind.",
-		Run: func(ctx context.Context, env *Env, a describeArgs) (Output, error) {
+	return tools.Define(tools.Definition[describeArgs]{Name: "describe_image", Need: v.need,
+		Description: "Has a model that sees look at a picture of the workspace (" + pictures + ", up to 32 MiB) or in an archive " +
+			"or office file of it, or at a page of a pdf, and answer a question about it. Ask for all that you need of it, " +
+			"such as the text that stands in it or the number of things of a kind.",
+		Run: func(ctx context.Context, env *tools.Env, a describeArgs) (tools.Output, error) {
 			picture, err := v.picture(ctx, env, a)
-			var u *Unreadable
+			var u *tools.Unreadable
 			if errors.As(err, &u) {
-				return Failed("cannot look at %q: %v", a.Path, u), nil
+				return tools.Failed("cannot look at %q: %v", a.Path, u), nil
 			}
 			if err != nil {
-				return Output{}, err
+				return tools.Output{}, err
 			}
-			return v.Look(ctx, env, a, picture)
+			return v.look(ctx, env, a, picture)
 		}})
 }
 
@@ -59,13 +62,13 @@ type viewing struct {
 }
 
 // picture returns what is looked at. An *unreadable is for the model.
-func (v *viewing) picture(ctx context.Context, env *Env, a describeArgs) (*llm.Image, error) {
+func (v *viewing) picture(ctx context.Context, env *tools.Env, a describeArgs) (*llm.Image, error) {
 	if strings.TrimSpace(a.Question) == "" {
-		return nil, Unreadablef("say in question what to look for")
+		return nil, tools.Unreadablef("say in question what to look for")
 	}
 	data, err := env.ReadFile(a.Path)
 	if err != nil {
-		return nil, &Unreadable{err.Error()}
+		return nil, &tools.Unreadable{Why: err.Error()}
 	}
 	if data, err = v.files.Picture(ctx, data, a.Inside, a.Page); err != nil {
 		return nil, err
@@ -75,18 +78,18 @@ func (v *viewing) picture(ctx context.Context, env *Env, a describeArgs) (*llm.I
 	return NewPicture(data)
 }
 
-// request is what the model is asked.
+// request is the request to the model.
 func (v *viewing) request(a describeArgs, picture *llm.Image) llm.Request {
 	return llm.Request{Model: v.model, Messages: []llm.Message{{Role: "user", Content: prompt.Describe(a.Question), Image: picture}}}
 }
 
 // need bounds what the model counts. A file that is no picture itself may give one of
 // any size.
-func (v *viewing) need(env *Env, a describeArgs) Need {
+func (v *viewing) need(env *tools.Env, a describeArgs) tools.Need {
 	picture := &llm.Image{}
 	data, err := env.ReadFile(a.Path)
 	if err != nil { // it is never asked
-		return Need{Model: v.model}
+		return tools.Need{Model: v.model}
 	}
 	if a.Inside == "" {
 		picture.Data = data
@@ -95,74 +98,69 @@ func (v *viewing) need(env *Env, a describeArgs) Need {
 }
 
 // NeedOfLook bounds a request about pictures: a token for two bytes of text, and
-// what its size makes of each picture, PictureTokens at most.
-func NeedOfLook(r llm.Request) Need {
-	n := Need{Model: r.Model}
+// for each picture what the usual endpoints count: some 300 for any, and one for 350
+// pixels, tools.PictureTokens at most.
+func NeedOfLook(r llm.Request) tools.Need {
+	n := tools.Need{Model: r.Model}
 	for _, m := range r.Messages {
 		n.In += int64(len(m.Content)+1) / 2 // no text in earnest has more
-		if m.Image != nil {
-			n.In += pictureTokens(m.Image.Data)
+		if m.Image == nil {
+			continue
 		}
+		tokens := int64(tools.PictureTokens)
+		if f, known := FormatOf(m.Image.Data); known {
+			if c, err := f.header(m.Image.Data); err == nil && max(c.Width, c.Height) <= maxSide {
+				tokens = min(tokens, 300+int64(c.Width)*int64(c.Height)/350)
+			}
+		}
+		n.In += tokens
 	}
 	return n
 }
 
-// pictureTokens bounds what the usual endpoints count for a picture: some 300 for
-// any, and one for 350 pixels, of which they look at no more than they count
-// PictureTokens for.
-func pictureTokens(data []byte) int64 {
-	f, known := FormatOf(data)
-	if !known {
-		return PictureTokens
-	}
-	c, err := f.header(data)
-	if err != nil || max(c.Width, c.Height) > maxSide {
-		return PictureTokens
-	}
-	return min(PictureTokens, 300+int64(c.Width)*int64(c.Height)/350)
-}
-
 // look asks the model.
-func (v *viewing) Look(ctx context.Context, env *Env, a describeArgs, picture *llm.Image) (Output, error) {
+func (v *viewing) look(ctx context.Context, env *tools.Env, a describeArgs, picture *llm.Image) (tools.Output, error) {
 	asked := env.Asking(v.model)
 	cannot := fmt.Sprintf("cannot look at %q", a.Path)
 	request := v.request(a, picture)
 	request.MaxTokens = asked.MaxTokens()
 	if !asked.Covers(NeedOfLook(request)) { // a program has changed it meanwhile
-		return Failed("%s: it has grown since the call was allowed; ask again", cannot), nil
+		return tools.Failed("%s: it has grown since the call was allowed; ask again", cannot), nil
 	}
 	answer, err := v.ask.Chat(ctx, request, asked)
 	var mute *llm.Error
-	if errors.As(err, &mute) && mute.Code == "empty_completion" { // after every try: it is this picture that it says nothing of
-		return asked.Mark(Failed("%s: the model that looks says nothing of it; ask otherwise, or go on without it", cannot), mute.RequestID, ""), nil
+	if errors.As(err, &mute) && mute.Code == "empty_completion" { // after every try: it has no answer about this picture
+		out := tools.Failed("%s: the model that looks says nothing of it; ask otherwise, or go on without it", cannot)
+		return asked.Mark(out, mute.RequestID, ""), nil
 	}
 	if err != nil {
 		return asked.Failure(err, cannot, "the model that looks")
 	}
 	out := v.description(a, answer)
 	if len(answer.Channels) > 0 { // what it read there is recorded nowhere
-		out = Failed("%s: the endpoint did more than look at it (%s), so its answer is not used", cannot, strings.Join(answer.Channels, ", "))
+		out = tools.Failed("%s: the endpoint did more than look at it (%s), so its answer is not used",
+			cannot, strings.Join(answer.Channels, ", "))
 	}
 	return asked.Mark(out, answer.RequestID, answer.ResponseModel), nil
 }
 
 // description shows an answer: the beginning, as much as a page of a document.
-func (v *viewing) description(a describeArgs, answer llm.Response) Output {
-	about := PlainName(a.Path)
+func (v *viewing) description(a describeArgs, answer llm.Response) tools.Output {
+	about := tools.PlainName(a.Path)
 	if a.Inside != "" {
-		about += ", inside it " + PlainName(a.Inside)
+		about += ", inside it " + tools.PlainName(a.Inside)
 	}
 	if a.Page > 0 {
 		about += fmt.Sprintf(", page %d", a.Page)
 	}
-	about += ": description by " + PlainName(v.model)
+	about += ": description by " + tools.PlainName(v.model)
 	text := answer.Message.Content
-	end := RuneOffset(text, PageRunes)
+	end := tools.RuneOffset(text, tools.PageRunes)
 	switch {
 	case end < len(text):
-		about += fmt.Sprintf(", its first %d characters: ask for less", PageRunes)
+		about += fmt.Sprintf(", its first %d characters: ask for less", tools.PageRunes)
 	case answer.FinishReason == "length":
 		about += ", cut off: ask for less"
 	}
-	return Output{Document: text, Shown: "[" + about + "]\n" + text[:end]}
+	return tools.Output{Document: text, Shown: "[" + about + "]\n" + text[:end]}
 }

@@ -1,4 +1,4 @@
-package tools
+package media
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gaia-harness/gaia/internal/llm"
-	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/testkit/files"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -164,7 +164,7 @@ func TestTranscribeRefuses(t *testing.T) {
 // is made again.
 func TestTranscribeBreaks(t *testing.T) {
 	env := workspace(t, map[string][]byte{"a.wav": files.MakeWAV(8)})
-	call := func(ctx context.Context, step http.HandlerFunc) (out Output, tries int, err error) {
+	call := func(ctx context.Context, step http.HandlerFunc) (out tools.Output, tries int, err error) {
 		var sent []string
 		out, err = callTool(ctx, NewTranscribe(ear(t, &sent, step), "hearing-model"), env, []byte(`{"path":"a.wav"}`))
 		return out, len(sent), err
@@ -192,75 +192,11 @@ func TestTranscribeBreaks(t *testing.T) {
 	}
 }
 
-// TestGateTranscribes: a transcription is decided, recorded with what it used,
-// and counts against the task's budget of money.
-func TestGateTranscribes(t *testing.T) {
-	secret := "sk-" + strings.Repeat("a1B2", 10)
-	var sent []string
-	ask := ear(t, &sent, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Request-Id", secret)
-		hears(w, r)
-	})
-	sink := &gateSink{}
-	s := newSession(t, sink, func(p *policy.Policy) { p.MaxCostMicroUSD = 2500 }, NewTranscribe(ask, "hearing-model"))
-	if err := os.WriteFile(filepath.Join(s.workspace.Root().Name(), "memo.wav"), files.MakeWAV(8), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	call := []Call{{"c1", "transcribe_audio", `{"path":"memo.wav"}`}}
-	for i, want := range []string{"The ferry leaves", "The ferry leaves", "refused: R006"} {
-		if s.Exhausted() != (i == 2) {
-			t.Errorf("before call %d: exhausted %v", i+1, s.Exhausted())
-		}
-		results, err := s.Run(t.Context(), 1, call)
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustHold(t, "the result", results[0].Text, want)
-	}
-	payloads := flushed(t, s, sink)
-	if got, want := names(payloads[:3]), "tool_proposed policy_decision tool_executed"; got != want {
-		t.Fatalf("recorded %s, want %s", got, want)
-	}
-	cost := int64(1250)
-	want := used(1, &cost, "hearing-model-2")
-	want.RequestID = trajectory.Redacted
-	e := payloads[2].(trajectory.ToolExecuted)
-	if diff := cmp.Diff(want, e.Model); diff != "" || e.Head != "The ferry leaves at nine." {
-		t.Errorf("head %q, %s", e.Head, diff)
-	}
-	if len(sent) != 2 {
-		t.Errorf("asked %d times", len(sent))
-	}
-}
-
 func TestTranscribeSpec(t *testing.T) {
 	tool := NewTranscribe(nil, "hearing-model")
 	for _, args := range []string{``, `{}`, `{"path":7}`, `{"path":"a","model":"x"}`} {
 		if _, err := admits(tool, []byte(args)); err == nil {
 			t.Errorf("%s is accepted", args)
 		}
-	}
-}
-
-// TestBrokenTranscriptionsArePaid: what requests took is recorded and charged,
-// also where they came to nothing and the attempt ends with them; and so is the
-// result of a call that ended beside them.
-func TestBrokenTranscriptionsArePaid(t *testing.T) {
-	var sent []string
-	ask := ear(t, &sent, say(200, `{"duration":60}`)) // billed, and no transcript
-	sink := &gateSink{}
-	s := newSession(t, sink, nil, NewTranscribe(ask, "hearing-model"), NewCalculate())
-	if err := os.WriteFile(filepath.Join(s.workspace.Root().Name(), "memo.wav"), files.MakeWAV(8), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.Run(t.Context(), 1, []Call{{"c1", "transcribe_audio", `{"path":"memo.wav"}`}})
-	var failed *llm.Error
-	if !errors.As(err, &failed) {
-		t.Fatalf("error %v", err)
-	}
-	payloads := flushed(t, s, sink)
-	last, ok := payloads[len(payloads)-1].(trajectory.ToolExecuted)
-	if !ok || !last.IsError || last.Model == nil || last.Model.CostMicroUSD == nil || *last.Model.CostMicroUSD != 3*6000 || last.Model.Tries != 3 {
-		t.Errorf("recorded %s, the last %+v", names(payloads), last.Model)
 	}
 }
