@@ -109,7 +109,7 @@ func (s *Server) check() (key, reason, hint string) {
 		s.StartTimeout, err = time.ParseDuration(s.Start)
 	}
 	switch {
-	case !regexp.MustCompile(mcp.MCPName).MatchString(s.Name):
+	case !regexp.MustCompile(mcp.Name).MatchString(s.Name):
 		return "name", "it is to be small letters, digits and dashes, 32 at most, a letter first", serverHint
 	case isURL == isProgram:
 		return "command", fmt.Sprintf("the server %q has to have either command or url", s.Name), serverHint
@@ -121,8 +121,8 @@ func (s *Server) check() (key, reason, hint string) {
 		return "network", fmt.Sprintf("it is %q", text.Trim(s.Network, shownWidth)), "give none (the default) or host"
 	case s.Unconfined() && s.Network == mcp.NetworkNone:
 		return "network", "a server outside of the sandbox has the network", "leave out network, or 'sandbox: false'"
-	case err != nil || s.Start != "" && (s.StartTimeout < time.Second || s.StartTimeout > mcp.MCPStartMost):
-		return "start_timeout", fmt.Sprintf("it is not a time from 1s to %s", mcp.MCPStartMost), "such as start_timeout: 90s"
+	case err != nil || s.Start != "" && (s.StartTimeout < time.Second || s.StartTimeout > mcp.MaxStartTime):
+		return "start_timeout", fmt.Sprintf("it is not a time from 1s to %s", mcp.MaxStartTime), "such as start_timeout: 90s"
 	}
 	for _, word := range slices.Concat(s.Command, s.Folders, s.Tools) {
 		if word == "" {

@@ -210,11 +210,11 @@ func misbehave(mode, id string, in *bufio.Reader) error {
 }
 
 // mcpBinary is the test binary as a server, unconfined.
-func mcpBinary(t testing.TB, args ...string) MCPServer {
+func mcpBinary(t testing.TB, args ...string) Server {
 	t.Helper()
 	executable, err := os.Executable()
 	must(t, err)
-	return MCPServer{Name: "srv", Command: append([]string{executable}, args...)}
+	return Server{Name: "srv", Command: append([]string{executable}, args...)}
 }
 
 // mcpAttempt is an Env as an attempt has it.
@@ -226,7 +226,7 @@ func mcpAttempt(t testing.TB) *tools.Env {
 }
 
 // mcpNamed returns a server's tools by name.
-func mcpNamed(t testing.TB, s MCPServer) map[string]tools.Tool {
+func mcpNamed(t testing.TB, s Server) map[string]tools.Tool {
 	t.Helper()
 	all, err := s.Tools(t.Context())
 	must(t, err)
@@ -298,7 +298,7 @@ func TestMCPAdmits(t *testing.T) {
 	if gate, err := tools.NewGate(tools.GateConfig{}, tool); err != nil || gate.Writes() {
 		t.Error("it is said to write")
 	}
-	if _, err := admits(tool, []byte(`{"x":"`+strings.Repeat("x", mcpArguments)+`"}`)); err == nil {
+	if _, err := admits(tool, []byte(`{"x":"`+strings.Repeat("x", maxArguments)+`"}`)); err == nil {
 		t.Error("endless arguments are taken")
 	}
 }
@@ -360,7 +360,7 @@ func TestMCPNotOfThePlan(t *testing.T) {
 
 func TestMCPStartsAreBounded(t *testing.T) {
 	tool, env := mcpNamed(t, mcpBinary(t, "mcp-raw", "dies"))["srv__do"], mcpAttempt(t)
-	for range mcpStarts {
+	for range maxStarts {
 		mustHold(t, "the result", use(t, tool, env, object{}).Shown, "starts it again")
 	}
 	mustHold(t, "the result", use(t, tool, env, object{}).Shown, "is not started again")
@@ -424,7 +424,7 @@ func TestMCPLastWords(t *testing.T) {
 				t.Fatal(n, err)
 			}
 		}
-		if got := w.lines(MCPServer{Env: map[string]string{"A": "hush-hush-hush"}}.hidden); got != tt.want {
+		if got := w.lines(Server{Env: map[string]string{"A": "hush-hush-hush"}}.hidden); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
@@ -464,7 +464,7 @@ func TestMCPStructured(t *testing.T) {
 		"an empty list alone": {nil, object{"result": list{}}, `{"result":[]}`},
 		"a picture alone":     {[]mcp.Content{picture}, object{"a": 1}, "[picture (image/png) of 5 bytes left out]\n{\"a\":1}"},
 	} {
-		out := mcpOutput(&mcp.CallToolResult{Content: tt.content, StructuredContent: tt.structured})
+		out := outputOf(&mcp.CallToolResult{Content: tt.content, StructuredContent: tt.structured})
 		if out.Shown != tt.want || out.Document != tt.want {
 			t.Errorf("%s: %q, %q, want %q", name, out.Shown, out.Document, tt.want)
 		}
@@ -500,27 +500,27 @@ func TestMCPHints(t *testing.T) {
 	}
 	const fetches = "npx fetches programs, and the sandbox has no network: install the server and give its own program as command, or give 'network: host' (such a run cannot be submitted)"
 	for name, tt := range map[string]struct {
-		server MCPServer
+		server Server
 		want   []string
 	}{
-		"Python of the system":      {MCPServer{Command: []string{"/usr/bin/env"}}, nil},
-		"Python elsewhere":          {MCPServer{Command: []string{at("base/bin/python3.12")}}, []string{needs(at("base"), at("base/bin/python3.12"))}},
-		"environment":               {MCPServer{Command: []string{at("venv/bin/python")}}, []string{needs(at("venv"), at("venv/bin/python")), needs(at("base"), at("venv/bin/python"))}},
-		"script of an environment":  {MCPServer{Command: []string{at("venv/bin/notes")}}, []string{needs(at("venv"), at("venv/bin/notes")), needs(at("base"), at("venv/bin/notes"))}},
-		"environment, half given":   {MCPServer{Command: []string{at("venv/bin/notes")}, Folders: []string{at("venv")}}, []string{needs(at("base"), at("venv/bin/notes"))}},
-		"environment, given":        {MCPServer{Command: []string{at("venv/bin/notes")}, Folders: []string{at("venv"), at("base")}}, nil},
-		"environment of the system": {MCPServer{Command: []string{at("usrvenv/bin/python")}}, []string{needs(at("usrvenv"), at("usrvenv/bin/python"))}},
-		"script of Node":            {MCPServer{Command: []string{at("nvm/v20/bin/notes")}, Path: at("nvm/v20/bin")}, []string{needs(at("nvm/v20/lib/notes"), at("nvm/v20/bin/notes")), needs(at("nvm/v20"), at("nvm/v20/bin/notes"))}},
-		"script of Node, given":     {MCPServer{Command: []string{at("nvm/v20/bin/notes")}, Path: at("nvm/v20/bin"), Folders: []string{at("nvm/v20")}}, nil},
-		"script for an interpreter": {MCPServer{Command: []string{at("shims/python3")}}, []string{fmt.Sprintf("%q is a script that starts an interpreter from elsewhere: give that interpreter as command", at("shims/python3"))}},
-		"npx":                       {MCPServer{Command: []string{at("bin/npx"), "-y", "notes"}}, []string{fetches}},
-		"npx with the network":      {MCPServer{Command: []string{at("bin/npx"), "-y", "notes"}, Network: NetworkHost}, nil},
-		"argument not given":        {MCPServer{Command: []string{"/usr/bin/env", at("servers/plain.py")}}, []string{fmt.Sprintf("the sandbox does not show it %q: add its folder to folders, and give %[1]q", at("servers/plain.py"))}},
-		"argument by a part":        {MCPServer{Command: []string{"/usr/bin/env", "servers/plain.py"}, Folders: []string{at("servers")}}, []string{fmt.Sprintf("in the sandbox it is in another folder: give %q in place of %q", at("servers/plain.py"), "servers/plain.py")}},
-		"argument given":            {MCPServer{Command: []string{"/usr/bin/env", at("servers/plain.py"), "--words", "-"}, Folders: []string{at("servers")}}, nil},
-		"argument that is no file":  {MCPServer{Command: []string{"/usr/bin/env", "-m", "notes"}}, nil},
-		"argument of the system":    {MCPServer{Command: []string{"/usr/bin/env", "/usr/bin/env"}}, nil},
-		"program that is not there": {MCPServer{Command: []string{at("gone")}}, nil},
+		"Python of the system":      {Server{Command: []string{"/usr/bin/env"}}, nil},
+		"Python elsewhere":          {Server{Command: []string{at("base/bin/python3.12")}}, []string{needs(at("base"), at("base/bin/python3.12"))}},
+		"environment":               {Server{Command: []string{at("venv/bin/python")}}, []string{needs(at("venv"), at("venv/bin/python")), needs(at("base"), at("venv/bin/python"))}},
+		"script of an environment":  {Server{Command: []string{at("venv/bin/notes")}}, []string{needs(at("venv"), at("venv/bin/notes")), needs(at("base"), at("venv/bin/notes"))}},
+		"environment, half given":   {Server{Command: []string{at("venv/bin/notes")}, Folders: []string{at("venv")}}, []string{needs(at("base"), at("venv/bin/notes"))}},
+		"environment, given":        {Server{Command: []string{at("venv/bin/notes")}, Folders: []string{at("venv"), at("base")}}, nil},
+		"environment of the system": {Server{Command: []string{at("usrvenv/bin/python")}}, []string{needs(at("usrvenv"), at("usrvenv/bin/python"))}},
+		"script of Node":            {Server{Command: []string{at("nvm/v20/bin/notes")}, Path: at("nvm/v20/bin")}, []string{needs(at("nvm/v20/lib/notes"), at("nvm/v20/bin/notes")), needs(at("nvm/v20"), at("nvm/v20/bin/notes"))}},
+		"script of Node, given":     {Server{Command: []string{at("nvm/v20/bin/notes")}, Path: at("nvm/v20/bin"), Folders: []string{at("nvm/v20")}}, nil},
+		"script for an interpreter": {Server{Command: []string{at("shims/python3")}}, []string{fmt.Sprintf("%q is a script that starts an interpreter from elsewhere: give that interpreter as command", at("shims/python3"))}},
+		"npx":                       {Server{Command: []string{at("bin/npx"), "-y", "notes"}}, []string{fetches}},
+		"npx with the network":      {Server{Command: []string{at("bin/npx"), "-y", "notes"}, Network: NetworkHost}, nil},
+		"argument not given":        {Server{Command: []string{"/usr/bin/env", at("servers/plain.py")}}, []string{fmt.Sprintf("the sandbox does not show it %q: add its folder to folders, and give %[1]q", at("servers/plain.py"))}},
+		"argument by a part":        {Server{Command: []string{"/usr/bin/env", "servers/plain.py"}, Folders: []string{at("servers")}}, []string{fmt.Sprintf("in the sandbox it is in another folder: give %q in place of %q", at("servers/plain.py"), "servers/plain.py")}},
+		"argument given":            {Server{Command: []string{"/usr/bin/env", at("servers/plain.py"), "--words", "-"}, Folders: []string{at("servers")}}, nil},
+		"argument that is no file":  {Server{Command: []string{"/usr/bin/env", "-m", "notes"}}, nil},
+		"argument of the system":    {Server{Command: []string{"/usr/bin/env", "/usr/bin/env"}}, nil},
+		"program that is not there": {Server{Command: []string{at("gone")}}, nil},
 	} {
 		tt.server.Sandbox = &sandbox.Sandbox{}
 		if got := tt.server.Hints(); !slices.Equal(got, tt.want) {

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"github.com/gaia-harness/gaia/internal/child"
-	"github.com/gaia-harness/gaia/tools"
-	"github.com/gaia-harness/gaia/tools/sandbox"
 	"io"
 	"maps"
 	"os/exec"
@@ -17,13 +14,16 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/gaia-harness/gaia/internal/child"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // startProgram starts a server that is a program, and speaks with it by its
 // standard input and output. The end of what it writes to standard error is said
 // where it ends before it should.
-func (s MCPServer) startProgram(life context.Context, end func(), session *mcpSession) (mcp.Transport, error) {
+func (s Server) startProgram(life context.Context, end func(), session *connection) (mcp.Transport, error) {
 	cmd := s.prepare(life)
 	cmd.Stderr = &session.stderr
 	cmd.WaitDelay = 2 * time.Second // for pipes that someone else holds open
@@ -32,10 +32,10 @@ func (s MCPServer) startProgram(life context.Context, end func(), session *mcpSe
 		return nil, err
 	}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	session.stop = func(client *mcp.ClientSession) {
@@ -55,39 +55,36 @@ func (s MCPServer) startProgram(life context.Context, end func(), session *mcpSe
 			session.watched(life, cmd.Process.Pid, true)
 		}
 	}
-	return &mcp.IOTransport{Reader: &hearing{out, &session.left, false}, Writer: in, MaxLineLength: mcpLine}, nil
+	return &mcp.IOTransport{Reader: &hearing{out, &session.left, false}, Writer: in, MaxLineLength: maxLine}, nil
 }
 
-// prepare returns the program, not yet started.
-func (s MCPServer) prepare(life context.Context) *sandbox.Program {
-	if s.Sandbox != nil {
-		return s.Sandbox.Command(life, sandbox.Jail{ReadOnly: s.given(), Variables: s.environment(), Network: s.Network == NetworkHost}, s.Command[0], s.Command[1:]...)
-	}
-	cmd := exec.CommandContext(life, s.Command[0], s.Command[1:]...)
-	cmd.Env = append([]string{"PATH=" + s.Path}, s.environment()...)
-	child.Group(cmd)
-	return &sandbox.Program{Cmd: cmd}
-}
-
-// environment is Env as "NAME=value".
-func (s MCPServer) environment() []string {
-	var all []string
+// prepare returns the program, not yet started. In the sandbox it gets the folders, and
+// itself where it is apart from them and from the system's programs.
+func (s Server) prepare(life context.Context) *sandbox.Program {
+	var environment []string
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		all = append(all, name+"="+s.Env[name])
+		environment = append(environment, name+"="+s.Env[name])
 	}
-	return all
+	if s.Sandbox == nil {
+		cmd := exec.CommandContext(life, s.Command[0], s.Command[1:]...)
+		cmd.Env = append([]string{"PATH=" + s.Path}, environment...)
+		child.Group(cmd)
+		return &sandbox.Program{Cmd: cmd}
+	}
+	given := slices.Clone(s.Folders)
+	if !isWithin(s.Command[0], append([]string{"/usr"}, s.Folders...)) {
+		given = append(given, s.Command[0])
+	}
+	jail := sandbox.Jail{ReadOnly: given, Variables: environment, Network: s.Network == NetworkHost}
+	return s.Sandbox.Command(life, jail, s.Command[0], s.Command[1:]...)
 }
 
-// given is what the program is given in the sandbox: the folders, and itself
-// where it lies apart from them and from the system's programs.
-func (s MCPServer) given() []string {
-	given := slices.Clone(s.Folders)
-	for _, place := range append([]string{"/usr"}, s.Folders...) {
-		if _, below := sandbox.Within(place, s.Command[0]); below {
-			return given
-		}
-	}
-	return append(given, s.Command[0])
+// isWithin reports whether a path is in one of some folders, or one of them.
+func isWithin(path string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool {
+		_, below := sandbox.Within(folder, path)
+		return below
+	})
 }
 
 // allowance is how much a server may still say until it is asked the next time.

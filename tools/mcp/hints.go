@@ -14,26 +14,26 @@ import (
 
 // Hints returns what a server that could not be used may lack in the sandbox, each with the setting that
 // helps: the network, the folder of its interpreter, the folder of a file that its arguments name.
-func (s MCPServer) Hints() []string {
+func (s Server) Hints() []string {
 	if s.Sandbox == nil || len(s.Command) == 0 {
 		return nil
 	}
 	var hints []string
-	if name := filepath.Base(s.Command[0]); s.Network != NetworkHost && slices.Contains([]string{"npx", "uvx", "npm", "uv", "pipx", "pnpm", "yarn", "bunx", "docker"}, name) {
-		hints = append(hints, fmt.Sprintf("%s fetches programs, and the sandbox has no network: install the server and give its own program as command, or give 'network: host' (such a run cannot be submitted)", name))
+	program := s.Command[0]
+	if name := filepath.Base(program); s.Network != NetworkHost && slices.Contains(fetchers, name) {
+		hints = append(hints, fmt.Sprintf("%s fetches programs, and the sandbox has no network: install the server and give its own program "+
+			"as command, or give 'network: host' (such a run cannot be submitted)", name))
 	}
-	if named := s.Command[0]; interpreters.MatchString(filepath.Base(named)) && s.interpreter(named) != "" {
-		hints = append(hints, fmt.Sprintf("%q is a script that starts an interpreter from elsewhere: give that interpreter as command", named))
+	if interpreters.MatchString(filepath.Base(program)) && s.interpreter(program) != "" {
+		hints = append(hints, fmt.Sprintf("%q is a script that starts an interpreter from elsewhere: give that interpreter as command", program))
 	}
 	for _, folder := range s.interpreterFolders() {
-		hints = append(hints, fmt.Sprintf("the sandbox does not show it the folder %q, from which %q runs: add it to folders", folder, s.Command[0]))
+		hints = append(hints, fmt.Sprintf("the sandbox does not show it the folder %q, from which %q runs: add it to folders", folder, program))
 	}
 	for _, arg := range s.Command[1:] {
 		path, err := filepath.Abs(arg)
-		if err != nil || !isThere(path) {
-			continue
-		}
 		switch {
+		case err != nil || !isThere(path):
 		case !s.sees(path):
 			hints = append(hints, fmt.Sprintf("the sandbox does not show it %q: add its folder to folders, and give %q", arg, path))
 		case path != filepath.Clean(arg):
@@ -46,25 +46,22 @@ func (s MCPServer) Hints() []string {
 // interpreters matches the names of interpreters that need the folder they are installed in.
 var interpreters = regexp.MustCompile(`^(?:python|pypy|ruby|perl|java)`)
 
+// fetchers are programs that fetch the server from the network.
+var fetchers = []string{"npx", "uvx", "npm", "uv", "pipx", "pnpm", "yarn", "bunx", "docker"}
+
 func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
 // sees reports whether the sandbox shows a path to the server.
-func (s MCPServer) sees(path string) bool {
-	for _, folder := range slices.Concat([]string{"/usr"}, sandbox.SystemFolders(), s.Folders) {
-		if _, below := sandbox.Within(folder, path); below {
-			return true
-		}
-	}
-	return false
+func (s Server) sees(path string) bool {
+	return isWithin(path, slices.Concat([]string{"/usr"}, sandbox.SystemFolders(), s.Folders))
 }
 
 // interpreterFolders are folders that the program of a server is known to need and does not see: of its
 // virtual environment, of the installation that a link leads to, of the interpreter in its first line.
-func (s MCPServer) interpreterFolders() []string {
-	var folders []string
+func (s Server) interpreterFolders() (folders []string) {
 	need := func(folder string) {
 		if !s.sees(folder) && folder != "/" && !slices.Contains(folders, folder) {
 			folders = append(folders, folder)
@@ -72,33 +69,26 @@ func (s MCPServer) interpreterFolders() []string {
 	}
 	program := s.Command[0]
 	for range 4 { // a script may be run by a link into an environment, and that leads to an installation
-		root := installation(program)
 		at, err := filepath.EvalSymlinks(program)
 		if err != nil {
 			break
 		}
-		if config, err := os.ReadFile(filepath.Join(root, "pyvenv.cfg")); err == nil {
+		if root := installation(program); isThere(filepath.Join(root, "pyvenv.cfg")) {
 			need(root)
-			if home := regexp.MustCompile(`(?m)^home *= *(/\S.*?) *$`).FindSubmatch(config); home != nil {
-				need(installation(filepath.Join(string(home[1]), "python")))
-			}
-		} else if interpreters.MatchString(filepath.Base(at)) && s.interpreter(at) == "" {
-			need(installation(at))
 		}
 		next := s.interpreter(at)
-		if next == "" {
-			if !s.sees(at) && at != program {
-				need(installation(at))
+		switch {
+		case next != "":
+			if at != program {
+				need(filepath.Dir(at))
 			}
+			need(installation(next))
+		case at != program || interpreters.MatchString(filepath.Base(at)):
+			need(installation(at))
+		}
+		if program = next; next == "" {
 			break
 		}
-		if !s.sees(at) && at != program {
-			need(filepath.Dir(at))
-		}
-		if !s.sees(next) {
-			need(installation(next))
-		}
-		program = next
 	}
 	return folders
 }
@@ -113,7 +103,7 @@ func installation(program string) string {
 
 // interpreter is the program that the first line of a script names, "" where it names none. What env looks
 // for is looked for where the server would find it, and then on Path.
-func (s MCPServer) interpreter(script string) string {
+func (s Server) interpreter(script string) string {
 	f, err := os.Open(script)
 	if err != nil {
 		return ""

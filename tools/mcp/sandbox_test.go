@@ -17,7 +17,7 @@ import (
 
 // pythonServer is a server that no Go has part in, in the sandbox. It lies in a
 // folder of its own, with what is hidden beside it and below it.
-func pythonServer(t *testing.T, hidden ...string) (MCPServer, string) {
+func pythonServer(t *testing.T, hidden ...string) (Server, string) {
 	t.Helper()
 	python := interpreter(t)
 	dir := t.TempDir()
@@ -27,7 +27,7 @@ func pythonServer(t *testing.T, hidden ...string) (MCPServer, string) {
 	must(t, os.MkdirAll(filepath.Join(given, "runs"), 0o755))
 	must(t, os.WriteFile(filepath.Join(given, "mcpserver.py"), source, 0o644))
 	s := sandboxOf(t, append(hidden, filepath.Join(given, "runs"))...)
-	return MCPServer{Name: "plain", Command: []string{python.Path, filepath.Join(given, "mcpserver.py")}, Folders: append([]string{given}, python.Required...), Sandbox: s}, dir
+	return Server{Name: "plain", Command: []string{python.Path, filepath.Join(given, "mcpserver.py")}, Folders: append([]string{given}, python.Required...), Sandbox: s}, dir
 }
 
 // TestMCPEscapes: code that runs in a server finds nothing of what is outside
@@ -103,7 +103,7 @@ func TestMCPProcessorTime(t *testing.T) {
 	run("import os, time\nwhile time.process_time() < 0.6: pass\nos._exit(0)", "error: the server ended")
 	kept, err := env.Kept.Get("mcp:plain", nil)
 	must(t, err)
-	conn := kept.(*mcpConn)
+	conn := kept.(*attemptServer)
 	if conn.cpu < 300*time.Millisecond {
 		t.Errorf("%v of processor time are counted", conn.cpu)
 	}

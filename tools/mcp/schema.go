@@ -14,13 +14,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// mcpExpanded bounds how large a schema may be with everything in it that it
+// maxExpanded bounds how large a schema may be with everything in it that it
 // refers to. Validating takes as many steps for each value, and a reference
 // to itself takes no end of them: the library has no limit of its own.
-const mcpExpanded = 4096
+const maxExpanded = 4096
 
-// mcpParameters returns the schema of a tool's arguments as the model gets it.
-func mcpParameters(schema any) ([]byte, error) {
+// parameters returns the schema of a tool's arguments as the model gets it.
+func parameters(schema any) ([]byte, error) {
 	object, ok := schema.(map[string]any)
 	if !ok {
 		return nil, errors.New("is no JSON object")
@@ -44,15 +44,15 @@ func mcpParameters(schema any) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("cannot be written as JSON")
 	}
-	if len(b) > mcpSchema {
-		return nil, fmt.Errorf("has %d bytes; %d are the limit", len(b), mcpSchema)
+	if len(b) > maxSchema {
+		return nil, fmt.Errorf("has %d bytes; %d are the limit", len(b), maxSchema)
 	}
-	_, err = resolveMCP(b)
+	_, err = resolveSchema(b)
 	return b, err
 }
 
-// resolveMCP makes a schema ready to validate with.
-func resolveMCP(schema []byte) (*jsonschema.Resolved, error) {
+// resolveSchema makes a schema ready to validate with.
+func resolveSchema(schema []byte) (*jsonschema.Resolved, error) {
 	var s jsonschema.Schema
 	if err := s.UnmarshalJSON(schema); err != nil {
 		return nil, fmt.Errorf("is no JSON Schema: %s", tools.Plain(err))
@@ -62,8 +62,12 @@ func resolveMCP(schema []byte) (*jsonschema.Resolved, error) {
 	if err != nil {
 		return nil, fmt.Errorf("is no JSON Schema: %s", tools.Plain(err))
 	}
-	if err := bounded(understood); err != nil {
+	size, err := schemaParts(understood)
+	if err != nil {
 		return nil, err
+	}
+	if size > maxExpanded {
+		return nil, fmt.Errorf("is larger than %d parts, with what it refers to", maxExpanded)
 	}
 	resolved, err := s.Resolve(nil)
 	if err != nil {
@@ -76,15 +80,6 @@ func resolveMCP(schema []byte) (*jsonschema.Resolved, error) {
 type expansion struct {
 	root  map[string]any
 	sizes map[string]int // of targets; -1: being measured
-}
-
-// bounded refuses schemas that validating with would not end, or not soon.
-func bounded(schema []byte) error {
-	size, err := schemaParts(schema)
-	if err == nil && size > mcpExpanded {
-		return fmt.Errorf("is larger than %d parts, with what it refers to", mcpExpanded)
-	}
-	return err
 }
 
 // schemaParts counts what a schema consists of, with what it refers to.
@@ -140,7 +135,7 @@ func (e expansion) size(v any, top bool) (int, error) {
 			total += n
 		}
 	}
-	return min(total, mcpExpanded+1), nil
+	return min(total, maxExpanded+1), nil
 }
 
 func (e expansion) follow(ref string) (int, error) {

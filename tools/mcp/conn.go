@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,28 +11,25 @@ import (
 
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/sandbox"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpConn is a server in an attempt: it is started by the first call, and
+// attemptServer is a server in an attempt: it is started by the first call, and
 // started again after it ended. It answers one call at a time.
-type mcpConn struct {
-	plan   *mcpPlan
+type attemptServer struct {
+	plan   *planned
 	busy   chan struct{} // held by whoever uses what follows
-	live   *mcpSession   // nil: not running
+	live   *connection   // nil: not running
 	starts int
 	cpu    time.Duration // of those that ran before
 	closed bool
 }
 
-func (p *mcpPlan) keep() (io.Closer, error) {
-	return &mcpConn{plan: p, busy: make(chan struct{}, 1)}, nil
-}
-
 // Close ends the server for good.
-func (c *mcpConn) Close() error {
+func (c *attemptServer) Close() error {
 	c.busy <- struct{}{}
 	defer func() { <-c.busy }()
 	c.closed = true
@@ -41,7 +37,7 @@ func (c *mcpConn) Close() error {
 	return nil
 }
 
-func (c *mcpConn) drop() {
+func (c *attemptServer) drop() {
 	if c.live != nil {
 		c.end(c.live)
 		c.live = nil
@@ -49,7 +45,7 @@ func (c *mcpConn) drop() {
 }
 
 // end ends a session, and counts what it has used.
-func (c *mcpConn) end(session *mcpSession) {
+func (c *attemptServer) end(session *connection) {
 	session.end()
 	if session != nil && session.watch != nil {
 		c.cpu += session.watch.Cpu()
@@ -57,7 +53,7 @@ func (c *mcpConn) end(session *mcpSession) {
 }
 
 // call takes one call to the server. Whatever the server does is a result.
-func (c *mcpConn) call(ctx context.Context, remote string, args []byte) (tools.Output, error) {
+func (c *attemptServer) call(ctx context.Context, remote string, args []byte) (tools.Output, error) {
 	select {
 	case c.busy <- struct{}{}:
 	case <-ctx.Done():
@@ -91,36 +87,44 @@ func (c *mcpConn) call(ctx context.Context, remote string, args []byte) (tools.O
 	case errors.As(err, &theirs) && theirs.Code != jsonrpc.CodeInvalidRequest: // by which the library calls what is no message, too
 		out = tools.Failed("the server refused the call: %s", tools.PlainLine(theirs.Message))
 	case err != nil || r == nil:
-		talked, beyond := session.spent(), session.beyond.Load()
+		talked, beyond := session.left.spent(), session.beyond.Load()
 		c.drop()
 		switch {
 		case beyond != nil:
 			out = tools.Failed("the server was %s; the next call starts it again", *beyond)
 		case talked:
-			out = tools.Failed("the server said too much: the limit is %d MiB and %d messages; it was ended, and the next call starts it again", mcpHeard>>20, mcpMessages)
+			out = tools.Failed("the server said too much: the limit is %d MiB and %d messages; "+
+				"it was ended, and the next call starts it again", maxHeard>>20, maxMessages)
 		default:
-			out = tools.Failed("the server ended, or gave an answer that is none, before the call was done; the next call starts it again%s", c.plan.wrote(session))
+			out = tools.Failed("the server ended, or gave an answer that is none, before the call was done; "+
+				"the next call starts it again%s", c.plan.wrote(session))
 		}
 	default:
-		out = mcpOutput(r)
+		out = outputOf(r)
 	}
 	out.URLs = append(session.reached(), out.URLs...)
 	return out, nil
 }
 
 // ready has the server running, and says to the model why it has not.
-func (c *mcpConn) ready(ctx context.Context) (refusal string) {
-	if c.live != nil && !c.live.over() {
-		return ""
+func (c *attemptServer) ready(ctx context.Context) (refusal string) {
+	if c.live != nil {
+		c.live.mu.Lock()
+		ended := c.live.ended
+		c.live.mu.Unlock()
+		if !ended {
+			return ""
+		}
 	}
 	c.drop()
 	if c.closed {
 		return "the attempt is over"
 	}
 	if c.cpu >= sandbox.LimitCPU {
-		return fmt.Sprintf("the server has used all of its %v of processor time in this attempt, and is not started again; go on without it", sandbox.LimitCPU)
+		return fmt.Sprintf("the server has used all of its %v of processor time in this attempt, "+
+			"and is not started again; go on without it", sandbox.LimitCPU)
 	}
-	if c.starts >= mcpStarts {
+	if c.starts >= maxStarts {
 		return "the server ended too often in this attempt, and is not started again; go on without it"
 	}
 	c.starts++
@@ -132,7 +136,7 @@ func (c *mcpConn) ready(ctx context.Context) (refusal string) {
 		return "the server could not be started; go on without it, or try once more" + c.plan.wrote(session)
 	}
 	listed, err := c.plan.list(limited, session)
-	if own := (*mcpFault)(nil); err != nil && !errors.As(err, &own) {
+	if own := (*listFault)(nil); err != nil && !errors.As(err, &own) {
 		c.end(session)
 		return "the server did not say what its tools are; go on without it, or try once more" + c.plan.wrote(session)
 	}
@@ -144,15 +148,15 @@ func (c *mcpConn) ready(ctx context.Context) (refusal string) {
 	return ""
 }
 
-// mcpSession is a server that runs, or a conversation with one.
-type mcpSession struct {
+// connection is a server that runs, or a conversation with one.
+type connection struct {
 	*mcp.ClientSession
 	left    allowance
 	stderr  lastWords
 	stop    func(*mcp.ClientSession) // ends program and connection; of the session nil if there is none yet
 	mu      sync.Mutex               // held to write ClientSession and ended, and to read them elsewhere than in a call
 	ended   bool
-	http    *mcpHTTP
+	http    *carrier
 	watch   *sandbox.Watch         // of a program in the sandbox
 	cpuLeft time.Duration          // that it may use
 	begun   func()                 // has it watched as one that is in the sandbox for certain
@@ -162,7 +166,7 @@ type mcpSession struct {
 // watched has a program in the sandbox ended if it uses too much, until life
 // ends. Its temporary folders count only once it is inside: before, it sees this
 // machine's.
-func (s *mcpSession) watched(life context.Context, pid int, inside bool) {
+func (s *connection) watched(life context.Context, pid int, inside bool) {
 	s.watch = sandbox.NewWatch(pid, inside, nil, s.cpuLeft)
 	s.watch.Begin()
 	over := make(chan string, 1)
@@ -177,24 +181,18 @@ func (s *mcpSession) watched(life context.Context, pid int, inside bool) {
 	}()
 }
 
-func (s *mcpSession) allow() {
-	s.left.bytes.Store(mcpHeard)
-	s.left.lines.Store(mcpMessages)
+func (s *connection) allow() {
+	s.left.bytes.Store(maxHeard)
+	s.left.lines.Store(maxMessages)
 	if s.http != nil {
-		s.http.forget()
+		s.http.mu.Lock()
+		s.http.status = trajectory.URL{URL: s.http.endpoint.String()}
+		s.http.mu.Unlock()
 	}
 }
 
-func (s *mcpSession) spent() bool { return s.left.spent() }
-
-func (s *mcpSession) over() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended
-}
-
 // end ends the session; it may be called more than once, and on none.
-func (s *mcpSession) end() {
+func (s *connection) end() {
 	if s == nil {
 		return
 	}
@@ -207,49 +205,39 @@ func (s *mcpSession) end() {
 	}
 }
 
-// greet begins the conversation.
-func (s *mcpSession) greet(life context.Context, transport mcp.Transport) error {
-	client := mcp.NewClient(&mcp.Implementation{Name: "gaia", Version: "1"}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
-	})
-	made, err := client.Connect(life, transport, nil)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ClientSession = made
-	if s.ended {
-		return mcp.ErrConnectionClosed
-	}
-	return nil
-}
-
 // open reaches a server, which may use so much processor time where it is a program
-// in the sandbox, and greets it. With an error there may be a session, which is to
-// be ended.
-func (s MCPServer) open(ctx context.Context, cpuLeft time.Duration) (*mcpSession, error) {
+// in the sandbox, and begins the conversation. With an error there may be a session,
+// which is to be ended.
+func (s Server) open(ctx context.Context, cpuLeft time.Duration) (*connection, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	session := &mcpSession{cpuLeft: cpuLeft, stop: func(*mcp.ClientSession) { end() }}
+	session := &connection{cpuLeft: cpuLeft, stop: func(*mcp.ClientSession) { end() }}
 	session.allow()
-	transport, err := s.transport(life, end, session)
+	reach := s.startProgram
+	if s.URL != "" {
+		reach = s.overHTTP
+	}
+	transport, err := reach(life, end, session)
 	if err != nil {
 		return session, err
 	}
 	stop := context.AfterFunc(ctx, session.end)
 	defer stop()
-	if err := session.greet(life, transport); err != nil {
+	client := mcp.NewClient(&mcp.Implementation{Name: "gaia", Version: "1"}, &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+	})
+	made, err := client.Connect(life, transport, nil)
+	if err != nil {
 		return session, err
+	}
+	session.mu.Lock()
+	session.ClientSession = made
+	ended := session.ended
+	session.mu.Unlock()
+	if ended {
+		return session, mcp.ErrConnectionClosed
 	}
 	if session.begun != nil {
 		session.begun()
 	}
 	return session, nil
-}
-
-func (s MCPServer) transport(life context.Context, end func(), session *mcpSession) (mcp.Transport, error) {
-	if s.URL != "" {
-		return s.overHTTP(session, end)
-	}
-	return s.startProgram(life, end, session)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // overLoopback serves the good server over HTTP to those who know the word.
-func overLoopback(t *testing.T) (MCPServer, *httptest.Server) {
+func overLoopback(t *testing.T) (Server, *httptest.Server) {
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return goodServer() }, nil)
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Word") != "sesame" {
@@ -21,7 +21,7 @@ func overLoopback(t *testing.T) (MCPServer, *httptest.Server) {
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(ts.Close)
-	return MCPServer{Name: "web", URL: ts.URL + "/mcp", Headers: map[string]string{"X-Word": "sesame"}}, ts
+	return Server{Name: "web", URL: ts.URL + "/mcp", Headers: map[string]string{"X-Word": "sesame"}}, ts
 }
 
 func TestMCPOverHTTP(t *testing.T) {
@@ -81,7 +81,7 @@ func TestMCPOverHTTPRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ts := httptest.NewServer(handle)
 			t.Cleanup(ts.Close)
-			if _, err := (MCPServer{Name: "web", URL: ts.URL}).Tools(t.Context()); err == nil || reached || len(err.Error()) > 700 {
+			if _, err := (Server{Name: "web", URL: ts.URL}).Tools(t.Context()); err == nil || reached || len(err.Error()) > 700 {
 				t.Errorf("%v; reached: %t", err, reached)
 			}
 		})

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,18 +13,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpLinks bounds how many addresses that a result names are recorded.
-const mcpLinks = 100
+// maxLinks bounds how many addresses that a result names are recorded.
+const maxLinks = 100
 
-// mcpOutput makes text of what a server answered. What is no text is named with
+// outputOf makes text of what a server answered. What is no text is named with
 // its size.
-func mcpOutput(r *mcp.CallToolResult) tools.Output {
+func outputOf(r *mcp.CallToolResult) tools.Output {
 	if r.NeedsInput() || len(r.InputRequests) > 0 {
 		return tools.Failed("the server asks for something that only a person could give; there is none to ask")
 	}
 	var out tools.Output
-	var parts []string
-	var texts []string
+	var parts, texts []string
 	for _, c := range r.Content {
 		parts = append(parts, part(&out, c))
 		if text, ok := c.(*mcp.TextContent); ok {
@@ -35,7 +35,7 @@ func mcpOutput(r *mcp.CallToolResult) tools.Output {
 		switch {
 		case err != nil:
 			parts = append(parts, "[structured content that is no JSON left out]")
-		case !saysAgain(texts, r.StructuredContent):
+		case !repeats(texts, r.StructuredContent):
 			parts = append(parts, string(text))
 		}
 	}
@@ -62,16 +62,13 @@ func firstPage(d tools.Document) string {
 	return "[" + strings.Join(about, ", ") + "; the rest is left out: ask for less at once]\n" + pages[0]
 }
 
-// saysAgain reports whether structured content says what the texts of an answer say already: servers
+// repeats reports whether structured content is what the texts of an answer contain already: servers
 // send both. It is one of the texts as JSON, or all of them as a list. An object with nothing but "result",
 // in which FastMCP wraps other values, counts as the value in it.
-func saysAgain(texts []string, structured any) bool {
-	if same(texts, structured) {
-		return true
-	}
-	wrapped, ok := structured.(map[string]any)
+func repeats(texts []string, structured any) bool {
+	wrapped, _ := structured.(map[string]any)
 	result, only := wrapped["result"]
-	return ok && only && len(wrapped) == 1 && same(texts, result)
+	return same(texts, structured) || only && len(wrapped) == 1 && same(texts, result)
 }
 
 // same takes time in proportion to what it compares.
@@ -89,21 +86,13 @@ func same(texts []string, value any) bool {
 
 // sameJSON reports whether a text is the JSON of a value, in any form.
 func sameJSON(text string, value any) bool {
-	want, err := json.Marshal(value, json.Deterministic(true))
-	return err == nil && canonicalJSON(text) == string(want)
-}
-
-// canonicalJSON returns JSON in one form, "" for what is none.
-func canonicalJSON(text string) string {
 	var v any
 	if json.Unmarshal([]byte(text), &v) != nil {
-		return ""
+		return false
 	}
-	again, err := json.Marshal(v, json.Deterministic(true))
-	if err != nil {
-		return ""
-	}
-	return string(again)
+	is, err := json.Marshal(v, json.Deterministic(true))
+	want, wantErr := json.Marshal(value, json.Deterministic(true))
+	return err == nil && wantErr == nil && bytes.Equal(is, want)
 }
 
 // part is one part of an answer as text.
@@ -140,7 +129,7 @@ func leftOut(what string, size int, mediaType string) string {
 
 // nameAddress records an address of the web that a result names.
 func nameAddress(o *tools.Output, uri string) {
-	if u, err := web.ParseURL(uri); err == nil && len(o.URLs) < mcpLinks {
+	if u, err := web.ParseURL(uri); err == nil && len(o.URLs) < maxLinks {
 		o.URLs = append(o.URLs, trajectory.URL{URL: u.String()})
 	}
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"mime"
 	"net/http"
@@ -14,12 +15,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpHTTP carries the requests to a server's endpoint, and to no other place.
-type mcpHTTP struct {
+// carrier carries the requests to a server's endpoint, and to no other place.
+type carrier struct {
 	base     http.RoundTripper
 	endpoint *url.URL
 	headers  map[string]string
-	session  *mcpSession
+	session  *connection
 
 	mu     sync.Mutex
 	status trajectory.URL // of the first request of a call
@@ -27,14 +28,13 @@ type mcpHTTP struct {
 
 // overHTTP speaks with a server by streamable HTTP. The operator chose its host,
 // which may be anywhere.
-func (s MCPServer) overHTTP(session *mcpSession, end func()) (mcp.Transport, error) {
+func (s Server) overHTTP(_ context.Context, end func(), session *connection) (mcp.Transport, error) {
 	endpoint, err := web.ParseURL(s.URL)
 	if err != nil {
 		return nil, err
 	}
 	base := web.Transport(nil, web.HostPort(endpoint))
-	carrier := &mcpHTTP{base: transport.Guard(base), endpoint: endpoint, headers: s.Headers, session: session}
-	session.http = carrier
+	session.http = &carrier{base: transport.Guard(base), endpoint: endpoint, headers: s.Headers, session: session}
 	session.stop = func(client *mcp.ClientSession) {
 		if client != nil {
 			_ = client.Close()
@@ -42,13 +42,14 @@ func (s MCPServer) overHTTP(session *mcpSession, end func()) (mcp.Transport, err
 		end()
 		base.CloseIdleConnections()
 	}
-	client := &http.Client{Transport: carrier, CheckRedirect: func(*http.Request, []*http.Request) error {
+	client := &http.Client{Transport: session.http, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("redirects of an MCP server are not followed")
 	}}
-	return &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: mcpLine}, nil
+	return &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxRetries: -1,
+		DisableStandaloneSSE: true, MaxEventSize: maxLine}, nil
 }
 
-func (h *mcpHTTP) RoundTrip(req *http.Request) (*http.Response, error) {
+func (h *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.String() != h.endpoint.String() {
 		return nil, errors.New("an MCP server is asked at its endpoint only")
 	}
@@ -60,29 +61,19 @@ func (h *mcpHTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.arrived(resp)
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	kind := resp.Header.Get("Content-Type")
+	h.mu.Lock()
+	if h.status.Status == 0 {
+		h.status.Status, h.status.ContentType = resp.StatusCode, kind[:tools.RuneOffset(kind, 200)]
+	}
+	h.mu.Unlock()
+	media, _, _ := mime.ParseMediaType(kind)
 	resp.Body = &hearing{resp.Body, &h.session.left, media == "application/json"}
 	return resp, nil
 }
 
-func (h *mcpHTTP) forget() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.status = trajectory.URL{URL: h.endpoint.String()}
-}
-
-func (h *mcpHTTP) arrived(resp *http.Response) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.status.Status == 0 {
-		h.status.Status, h.status.ContentType = resp.StatusCode, resp.Header.Get("Content-Type")
-		h.status.ContentType = h.status.ContentType[:tools.RuneOffset(h.status.ContentType, 200)]
-	}
-}
-
 // reached is the endpoint with its answer to the call; nothing of a program.
-func (s *mcpSession) reached() []trajectory.URL {
+func (s *connection) reached() []trajectory.URL {
 	if s.http == nil {
 		return nil
 	}

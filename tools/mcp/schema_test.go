@@ -85,7 +85,7 @@ func TestMCPLists(t *testing.T) {
 	if _, err := mute.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "did not say within 500ms what its tools are") {
 		t.Errorf("%v", err)
 	}
-	if _, err := (MCPServer{Name: "srv", Command: []string{"/bin/sh", "-c", "echo no such module >&2; exit 1"}}).Tools(t.Context()); err == nil ||
+	if _, err := (Server{Name: "srv", Command: []string{"/bin/sh", "-c", "echo no such module >&2; exit 1"}}).Tools(t.Context()); err == nil ||
 		!strings.HasSuffix(err.Error(), `; it wrote to standard error: "no such module"`) {
 		t.Errorf("%v", err)
 	}
@@ -110,7 +110,7 @@ func FuzzMCPName(f *testing.F) {
 	}
 	fit := regexp.MustCompile(`^s__[a-zA-Z0-9_-]{0,61}$`)
 	f.Fuzz(func(t *testing.T, remote string) {
-		if name := mcpToolName("s", remote); !fit.MatchString(name) {
+		if name := toolName("s", remote); !fit.MatchString(name) {
 			t.Errorf("%q", name)
 		}
 	})
@@ -128,7 +128,7 @@ func FuzzMCPResult(f *testing.F) {
 		if r.UnmarshalJSON(data) != nil {
 			return
 		}
-		out := mcpOutput(&r)
+		out := outputOf(&r)
 		if !utf8.ValidString(out.Document) || !utf8.ValidString(out.Shown) || len(out.Document) > tools.MaxDocument || utf8.RuneCountInString(out.Shown) > tools.PageRunes+200 || out.Shown == "" {
 			t.Errorf("%q", out.Shown)
 		}
@@ -151,11 +151,11 @@ func FuzzMCPSchema(f *testing.F) {
 		if json.Unmarshal(data, &schema) != nil {
 			return
 		}
-		b, err := mcpParameters(schema)
+		b, err := parameters(schema)
 		if err != nil {
 			return
 		}
-		resolved, err := resolveMCP(b)
+		resolved, err := resolveSchema(b)
 		if err != nil {
 			t.Fatalf("what was taken cannot be resolved: %v", err)
 		}
@@ -170,9 +170,9 @@ func TestMCPComparisons(t *testing.T) {
 		`{"type":"object","properties":{"x":{"type":"array","items":{"anyOf":[` + strings.Repeat(`{"type":"string"},`, 1300) + `{}]}}}}`,
 		`{"type":"object","properties":{"x":{"type":"array","items":{"enum":[` + strings.Repeat(`"a",`, 3900) + `"b"]}}}}`,
 	} {
-		resolved, err := resolveMCP([]byte(schema))
+		resolved, err := resolveSchema([]byte(schema))
 		must(t, err)
-		tool := (&mcpPlan{}).tool(mcpListed{name: "srv__do", schema: schema}, resolved)
+		tool := (&planned{}).tool(listedTool{name: "srv__do", schema: schema}, resolved)
 		if _, err := admits(tool, []byte(`{"x":[`+strings.Repeat("0,", 120_000)+`0]}`)); err == nil || !strings.Contains(err.Error(), "too many values") {
 			t.Errorf("%v", err)
 		}
