@@ -9,7 +9,6 @@
 package calc
 
 import (
-	"errors"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -31,10 +30,7 @@ const (
 	exactDigits   = 1_000  // decimals up to which a finite one is written out
 )
 
-var (
-	errBigResult = errors.New("the result is too large (more than about 4,800 digits)")
-	errDivide    = errors.New("division by zero")
-)
+func tooLarge() { failf("the result is too large (more than about 4,800 digits)") }
 
 // Value returns the value of an expression and how it is written: in full where it
 // is a finite decimal.
@@ -45,6 +41,12 @@ func Value(expression string) (value *big.Rat, text string, err error) {
 	}
 	return n.Rat, n.String(), nil
 }
+
+// fault is an error of an expression. The functions below panic with one, and evaluate
+// returns it.
+type fault struct{ error }
+
+func failf(format string, args ...any) { panic(fault{fmt.Errorf(format, args...)}) }
 
 // number is a fraction; rounded says that it stands for a value that no
 // fraction is equal to, such as the square root of 2.
@@ -87,15 +89,15 @@ func (n number) decimals() (digits int, finite bool) {
 }
 
 // checked refuses numbers past the limit.
-func checked(r *big.Rat, rounded bool) (number, error) {
+func checked(r *big.Rat, rounded bool) number {
 	if r.Num().BitLen() > maxBits || r.Denom().BitLen() > maxBits {
-		return number{}, errBigResult
+		tooLarge()
 	}
-	return number{r, rounded}, nil
+	return number{r, rounded}
 }
 
 // apply computes a binary operator. The remainder of a by b is a - b*floor(a/b).
-func apply(operator byte, a, b number) (number, error) {
+func apply(operator byte, a, b number) number {
 	r := new(big.Rat)
 	switch operator {
 	case '+':
@@ -106,42 +108,38 @@ func apply(operator byte, a, b number) (number, error) {
 		r.Mul(a.Rat, b.Rat)
 	case '/', '%':
 		if b.Sign() == 0 {
-			return number{}, errDivide
+			failf("division by zero")
 		}
 		r.Quo(a.Rat, b.Rat)
 	case '^':
 		return power(a, b)
 	}
-	n, err := checked(r, a.rounded || b.rounded)
-	if err != nil || operator != '%' {
-		return n, err
+	n := checked(r, a.rounded || b.rounded)
+	if operator == '%' {
+		return apply('-', a, apply('*', b, number{floor(n.Rat), n.rounded}))
 	}
-	n, err = apply('*', b, number{floor(n.Rat), n.rounded})
-	if err != nil {
-		return number{}, err
-	}
-	return apply('-', a, n)
+	return n
 }
 
 // power raises a to b: exactly for whole b, by a root for fractions.
-func power(a, b number) (number, error) {
+func power(a, b number) number {
 	if !b.Num().IsInt64() || b.rounded || !b.Denom().IsInt64() || b.Denom().Int64() > maxRoot {
-		return number{}, fmt.Errorf("the exponent must be a whole number or a fraction with a denominator up to %d", maxRoot)
+		failf("the exponent must be a whole number or a fraction with a denominator up to %d", maxRoot)
 	}
 	p, q := b.Num().Int64(), b.Denom().Int64()
-	if a.Sign() == 0 && p < 0 {
-		return number{}, errDivide
-	}
-	if a.Sign() == 0 || a.Num().IsInt64() && a.Num().Int64() == 1 && a.IsInt() { // 0 or 1, to any power
-		if p == 0 {
-			return number{big.NewRat(1, 1), a.rounded}, nil
-		}
-		return a, nil
+	unit := a.IsInt() && a.Num().IsInt64() && max(a.Num().Int64(), -a.Num().Int64()) == 1
+	switch {
+	case a.Sign() == 0 && p < 0:
+		failf("division by zero")
+	case p == 0 && (a.Sign() == 0 || unit && a.Sign() > 0):
+		return number{big.NewRat(1, 1), a.rounded}
+	case a.Sign() == 0, unit && a.Sign() > 0:
+		return a
 	}
 	size := max(p, -p)
 	if bits := int64(max(a.Num().BitLen(), a.Denom().BitLen()) - 1); size > maxBits || bits*size > maxBits {
-		if !(a.IsInt() && a.Num().IsInt64() && a.Num().Int64() == -1) {
-			return number{}, errBigResult
+		if !unit {
+			tooLarge()
 		}
 		size %= 2 // a power of -1
 	}
@@ -150,18 +148,18 @@ func power(a, b number) (number, error) {
 	if p < 0 {
 		r.Inv(r)
 	}
-	n, err := checked(r, a.rounded)
-	if err != nil || q == 1 {
-		return n, err
+	n := checked(r, a.rounded)
+	if q == 1 {
+		return n
 	}
 	return root(n, q)
 }
 
 // root is the q-th root of a: exactly if numerator and denominator are perfect
 // powers, else to rootDigits decimals beyond its size.
-func root(a number, q int64) (number, error) {
+func root(a number, q int64) number {
 	if a.Sign() < 0 {
-		return number{}, errors.New("the root of a negative number")
+		failf("the root of a negative number")
 	}
 	num, exactNum := integerRoot(a.Num(), q)
 	den, exactDen := integerRoot(a.Denom(), q)
@@ -201,7 +199,7 @@ func floor(r *big.Rat) *big.Rat {
 }
 
 // roundTo rounds to a number of decimals, halves away from zero.
-func roundTo(a number, decimals int64) (number, error) {
+func roundTo(a number, decimals int64) number {
 	scale := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(max(decimals, -decimals)), nil))
 	if decimals < 0 {
 		scale.Inv(scale)
@@ -223,17 +221,23 @@ func roundTo(a number, decimals int64) (number, error) {
 //	atom    = number | "(" sum ")" | name "(" sum {"," sum} ")"
 //
 // "**" is read as "^", and ×, ·, ÷, − as the signs they mean.
-func evaluate(expression string) (number, error) {
+func evaluate(expression string) (n number, err error) {
+	defer func() {
+		switch f := recover().(type) {
+		case nil:
+		case fault:
+			n, err = number{}, f.error
+		default:
+			panic(f)
+		}
+	}()
 	if len(expression) > maxExpression {
-		return number{}, fmt.Errorf("it is longer than %d bytes", maxExpression)
+		failf("it is longer than %d bytes", maxExpression)
 	}
 	p := &parser{text: expression}
-	n, err := p.nested(2, sumLevel)
-	if err == nil && p.peek() != 0 {
-		err = p.unexpected()
-	}
-	if err != nil {
-		return number{}, err
+	n = p.nested(2, sumLevel)
+	if p.peek() != 0 {
+		p.unexpected()
 	}
 	return n, nil
 }
@@ -246,18 +250,7 @@ const (
 	powerLevel
 )
 
-// levelOf returns the level of a binary operator, 0 for any other byte.
-func levelOf(operator byte) int {
-	switch operator {
-	case '+', '-':
-		return sumLevel
-	case '*', '/', '%':
-		return productLevel
-	case '^':
-		return powerLevel
-	}
-	return 0
-}
+var levelOf = map[byte]int{'+': sumLevel, '-': sumLevel, '*': productLevel, '/': productLevel, '%': productLevel, '^': powerLevel}
 
 type parser struct {
 	text  string
@@ -302,76 +295,71 @@ func (p *parser) accept(c byte) bool {
 	return true
 }
 
-func (p *parser) unexpected() error {
+// need takes the sign c, which must be next.
+func (p *parser) need(c byte) {
+	if !p.accept(c) {
+		p.unexpected()
+	}
+}
+
+func (p *parser) unexpected() {
 	if p.peek() == 0 {
-		return errors.New("it breaks off at the end")
+		failf("it breaks off at the end")
 	}
 	r, _ := utf8.DecodeRuneInString(p.text[p.pos:])
 	at := utf8.RuneCountInString(p.text[:p.pos]) + 1
 	if r == ',' {
-		return fmt.Errorf("unexpected %q at character %d: write numbers without thousands separators and with a decimal point", r, at)
+		failf("unexpected %q at character %d: write numbers without thousands separators and with a decimal point", r, at)
 	}
-	return fmt.Errorf("unexpected %q at character %d", r, at)
+	failf("unexpected %q at character %d", r, at)
 }
 
-// nested parses what stands so many steps deeper: two for parentheses, one for a
+// nested parses what is so many steps deeper: two for parentheses, one for a
 // sign or an exponent.
-func (p *parser) nested(steps, level int) (number, error) {
+func (p *parser) nested(steps, level int) number {
 	if p.depth += steps; p.depth > maxNesting {
-		return number{}, fmt.Errorf("it is nested more than %d deep", maxNesting)
+		failf("it is nested more than %d deep", maxNesting)
 	}
 	defer func() { p.depth -= steps }()
 	return p.binary(level)
 }
 
 // binary parses operands with operators of a level, or of tighter ones, between them.
-func (p *parser) binary(level int) (number, error) {
-	n, err := p.operand()
-	for err == nil {
+func (p *parser) binary(level int) number {
+	n := p.operand()
+	for {
 		operator := p.peek()
-		of := levelOf(operator)
+		of := levelOf[operator]
 		if of < level {
-			return n, nil
+			return n
 		}
 		p.take()
-		var m number
 		if operator == '^' {
-			m, err = p.nested(1, signedLevel)
+			n = apply(operator, n, p.nested(1, signedLevel))
 		} else {
-			m, err = p.binary(of + 1)
-		}
-		if err == nil {
-			n, err = apply(operator, n, m)
+			n = apply(operator, n, p.binary(of+1))
 		}
 	}
-	return number{}, err
 }
 
-func (p *parser) operand() (number, error) {
+func (p *parser) operand() (n number) {
 	switch c := p.peek(); {
-	case c == '-':
-		p.take()
-		n, err := p.nested(1, signedLevel)
-		if err != nil {
-			return number{}, err
-		}
-		return number{new(big.Rat).Neg(n.Rat), n.rounded}, nil
-	case c == '+':
-		p.take()
-		return p.nested(1, signedLevel)
-	case c == '(':
-		p.take()
-		n, err := p.nested(2, sumLevel)
-		if err == nil && !p.accept(')') {
-			err = p.unexpected()
-		}
-		return n, err
+	case p.accept('-'):
+		n = p.nested(1, signedLevel)
+		n.Rat = new(big.Rat).Neg(n.Rat)
+	case p.accept('+'):
+		n = p.nested(1, signedLevel)
+	case p.accept('('):
+		n = p.nested(2, sumLevel)
+		p.need(')')
 	case c >= '0' && c <= '9' || c == '.':
-		return p.literal()
+		n = p.literal()
 	case c|0x20 >= 'a' && c|0x20 <= 'z':
-		return p.call()
+		n = p.call()
+	default:
+		p.unexpected()
 	}
-	return number{}, p.unexpected()
+	return n
 }
 
 var (
@@ -380,99 +368,80 @@ var (
 )
 
 // literal reads digits with at most one point, and an exponent.
-func (p *parser) literal() (number, error) {
+func (p *parser) literal() number {
 	m := numeral.FindStringSubmatch(p.text[p.pos:])
 	if m == nil {
-		return number{}, p.unexpected()
+		p.unexpected()
 	}
 	if e, err := strconv.Atoi(m[1]); m[1] != "" && (err != nil || e > maxExponent) {
-		return number{}, errBigResult
+		tooLarge()
 	}
 	r, ok := new(big.Rat).SetString(m[0])
 	if !ok { // an exponent below -1,000,000
-		return number{}, errBigResult
+		tooLarge()
 	}
 	p.pos += len(m[0])
 	return checked(r, false)
 }
 
 // call reads a function and its arguments.
-func (p *parser) call() (number, error) {
+func (p *parser) call() number {
 	written := name.FindString(p.text[p.pos:])
 	p.pos += len(written)
 	name := strings.ToLower(written)
-	f, known := functions()[name]
+	f, known := functions[name]
 	if !known {
-		return number{}, fmt.Errorf("there is no %q: it knows sqrt, abs, round, floor, ceil, min, max, sum and mean", written)
+		failf("there is no %q: it knows sqrt, abs, round, floor, ceil, min, max, sum and mean", written)
 	}
 	if !p.accept('(') {
-		return number{}, fmt.Errorf("%s needs its arguments in parentheses", name)
+		failf("%s needs its arguments in parentheses", name)
 	}
-	var args []number
-	for more := true; more; more = p.accept(',') {
-		n, err := p.nested(2, sumLevel)
-		if err != nil {
-			return number{}, err
-		}
-		args = append(args, n)
+	args := []number{p.nested(2, sumLevel)}
+	for p.accept(',') {
+		args = append(args, p.nested(2, sumLevel))
 	}
-	if !p.accept(')') {
-		return number{}, p.unexpected()
-	}
+	p.need(')')
 	if f.most > 0 && len(args) > f.most {
-		return number{}, fmt.Errorf("%s takes %d argument(s), not %d", name, f.most, len(args))
+		failf("%s takes %d argument(s), not %d", name, f.most, len(args))
 	}
 	return f.apply(args)
 }
 
-// function is a function of at least one argument; most 0 means any number of them.
-type function struct {
+// functions have at least one argument; most 0 means any number of them.
+var functions = map[string]struct {
 	most  int
-	apply func([]number) (number, error)
+	apply func([]number) number
+}{
+	"sqrt":  {1, func(a []number) number { return root(a[0], 2) }},
+	"abs":   {1, func(a []number) number { return number{new(big.Rat).Abs(a[0].Rat), a[0].rounded} }},
+	"floor": {1, func(a []number) number { return number{floor(a[0].Rat), a[0].rounded} }},
+	"ceil": {1, func(a []number) number {
+		up := floor(new(big.Rat).Neg(a[0].Rat))
+		return number{up.Neg(up), a[0].rounded}
+	}},
+	"round": {2, round},
+	"min":   {0, func(a []number) number { return slices.MinFunc(a, compare) }},
+	"max":   {0, func(a []number) number { return slices.MaxFunc(a, compare) }},
+	"sum":   {0, total},
+	"mean":  {0, func(a []number) number { return apply('/', total(a), number{big.NewRat(int64(len(a)), 1), false}) }},
 }
 
-func functions() map[string]function {
-	extreme := func(sign int) function {
-		return function{0, func(a []number) (number, error) {
-			return slices.MaxFunc(a, func(x, y number) int { return sign * x.Cmp(y.Rat) }), nil
-		}}
-	}
-	return map[string]function{
-		"sqrt":  {1, func(a []number) (number, error) { return root(a[0], 2) }},
-		"abs":   {1, func(a []number) (number, error) { return number{new(big.Rat).Abs(a[0].Rat), a[0].rounded}, nil }},
-		"floor": {1, func(a []number) (number, error) { return number{floor(a[0].Rat), a[0].rounded}, nil }},
-		"ceil": {1, func(a []number) (number, error) {
-			up := floor(new(big.Rat).Neg(a[0].Rat))
-			return number{up.Neg(up), a[0].rounded}, nil
-		}},
-		"round": {2, round},
-		"min":   extreme(-1),
-		"max":   extreme(1),
-		"sum":   {0, total},
-		"mean": {0, func(a []number) (number, error) {
-			t, err := total(a)
-			if err != nil {
-				return number{}, err
-			}
-			return apply('/', t, number{big.NewRat(int64(len(a)), 1), false})
-		}},
-	}
-}
+func compare(a, b number) int { return a.Cmp(b.Rat) }
 
-func round(a []number) (number, error) {
+func round(a []number) number {
 	if len(a) == 1 {
 		return roundTo(a[0], 0)
 	}
 	if !a[1].IsInt() || !a[1].Num().IsInt64() || max(a[1].Num().Int64(), -a[1].Num().Int64()) > exactDigits {
-		return number{}, fmt.Errorf("round needs a whole number of decimals between -%d and %d", exactDigits, exactDigits)
+		failf("round needs a whole number of decimals between -%d and %d", exactDigits, exactDigits)
 	}
 	return roundTo(a[0], a[1].Num().Int64())
 }
 
-func total(a []number) (number, error) {
-	t, err := number{new(big.Rat), false}, error(nil)
-	for i := 0; i < len(a) && err == nil; i++ {
-		t, err = apply('+', t, a[i])
+func total(a []number) number {
+	t := number{new(big.Rat), false}
+	for _, n := range a {
+		t = apply('+', t, n)
 	}
-	return t, err
+	return t
 }
