@@ -9,6 +9,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,18 +56,10 @@ type Web struct {
 // NewWeb makes a Web. It uses no proxy: one would resolve names where the guard
 // cannot see them.
 func NewWeb(c WebConfig) *Web {
-	if c.MaxBytes <= 0 {
-		c.MaxBytes = 32 << 20
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 30 * time.Second
-	}
-	if c.UserAgent == "" {
-		c.UserAgent = "gaia"
-	}
-	if c.Archive == "" {
-		c.Archive = "https://web.archive.org"
-	}
+	c.MaxBytes = cmp.Or(max(0, c.MaxBytes), 32<<20)
+	c.Timeout = cmp.Or(max(0, c.Timeout), 30*time.Second)
+	c.UserAgent = cmp.Or(c.UserAgent, "gaia")
+	c.Archive = cmp.Or(c.Archive, "https://web.archive.org")
 	if c.Sleep == nil {
 		c.Sleep = llm.Sleep
 	}
@@ -144,9 +137,9 @@ func (w *Web) do(ctx context.Context, x exchange) (response, error) {
 	}
 	r.body, err = io.ReadAll(http.MaxBytesReader(nil, resp.Body, w.config.MaxBytes))
 	if err != nil {
-		return r, w.explain(err)
+		err = w.explain(err)
 	}
-	return r, nil
+	return r, err
 }
 
 // arrived notes the answer of the last address.
@@ -180,10 +173,11 @@ func (r *response) follow(allow func(url string) error) func(*http.Request, []*h
 		if len(via) > maxRedirects {
 			return &refusedRedirect{to, fmt.Errorf("there were more than %d redirects", maxRedirects)}
 		}
-		if _, err := ParseURL(to); err != nil {
-			return &refusedRedirect{to, err}
+		_, err := ParseURL(to)
+		if err == nil {
+			err = allow(to)
 		}
-		if err := allow(to); err != nil {
+		if err != nil {
 			return &refusedRedirect{to, err}
 		}
 		req.Header.Del("Referer")
@@ -194,7 +188,7 @@ func (r *response) follow(allow func(url string) error) func(*http.Request, []*h
 // maxURL bounds, in bytes, an address that is asked or recorded.
 const maxURL = 8 << 10
 
-// parseURL accepts whole http and https addresses without credentials, and
+// ParseURL accepts whole http and https addresses without credentials, and
 // drops the fragment, which is not sent.
 func ParseURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {

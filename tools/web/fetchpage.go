@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/tools"
-	"github.com/gaia-harness/gaia/tools/document"
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/document"
 )
 
 const errorBodyRunes = 1000 // characters of an error page that are shown
@@ -26,8 +28,10 @@ type webFetchArgs struct {
 // copy of it that an archive has.
 func NewWebFetch(w *Web) tools.Tool {
 	return tools.Define(tools.Definition[webFetchArgs]{Name: "web_fetch",
-		Description: "Reads a page or file from the web as text: web pages as markdown with their tables and links, files of every kind that read_file reads as it does; of an archive it lists what is inside. Long ones come in pages; find looks inside. With archived it reads the page as it was at a date.",
-		Run:         w.fetch,
+		Description: "Reads a page or file from the web as text: web pages as markdown with their tables and links, " +
+			"files of every kind that read_file reads as it does; of an archive it lists what is inside. " +
+			"Long ones come in pages; find looks inside. With archived it reads the page as it was at a date.",
+		Run: w.fetch,
 		URLs: func(a webFetchArgs) []string {
 			if copied, err := w.archived(a); err == nil && a.Archived != "" {
 				return []string{copied}
@@ -37,10 +41,11 @@ func NewWebFetch(w *Web) tools.Tool {
 }
 
 func (w *Web) fetch(ctx context.Context, env *tools.Env, a webFetchArgs) (tools.Output, error) {
-	if a.Mode != "" && a.Mode != document.ModePage && a.Mode != document.ModeArticle && a.Mode != document.ModeRaw {
+	if !slices.Contains([]string{"", document.ModePage, document.ModeArticle, document.ModeRaw}, a.Mode) {
 		return tools.Failed("there is no mode %q; give page, article or raw", a.Mode), nil
 	}
-	x := exchange{url: a.URL, allow: env.AllowURL, header: http.Header{"Accept": {"text/html,application/xhtml+xml,application/json;q=0.9,text/*;q=0.9,*/*;q=0.8"}}}
+	const accept = "text/html,application/xhtml+xml,application/json;q=0.9,text/*;q=0.9,*/*;q=0.8"
+	x := exchange{url: a.URL, allow: env.AllowURL, header: http.Header{"Accept": {accept}}}
 	if a.Archived != "" {
 		copied, err := w.archived(a)
 		if err != nil {
@@ -112,14 +117,4 @@ func (r *response) fileName() string {
 		return path.Base(strings.ReplaceAll(parameters["filename"], `\`, "/"))
 	}
 	return path.Base(r.final.Path)
-}
-
-// nonEmpty leaves empty strings out.
-func nonEmpty(texts ...string) (out []string) {
-	for _, t := range texts {
-		if t != "" {
-			out = append(out, t)
-		}
-	}
-	return out
 }

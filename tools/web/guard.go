@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -79,15 +80,13 @@ func badName(host string) (why string) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return ""
 	}
-	for _, zone := range []string{".internal", ".local", ".localdomain", ".home.arpa"} {
-		if strings.HasSuffix(name, zone) {
-			return "is a name of a private network"
-		}
-	}
-	if oddNumber.MatchString(name[strings.LastIndexByte(name, '.')+1:]) {
+	private := []string{".internal", ".local", ".localdomain", ".home.arpa"}
+	switch {
+	case slices.ContainsFunc(private, func(zone string) bool { return strings.HasSuffix(name, zone) }):
+		return "is a name of a private network"
+	case oddNumber.MatchString(name[strings.LastIndexByte(name, '.')+1:]):
 		return "is not a plain IPv4 address"
-	}
-	if !strings.Contains(name, ".") {
+	case !strings.Contains(name, "."):
 		return "has no domain, so that it is a name of a private network"
 	}
 	return ""
@@ -111,36 +110,32 @@ func isPublic(a netip.Addr) bool {
 	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() {
 		return false
 	}
-	for _, block := range notPublicBlocks() {
-		if netip.MustParsePrefix(block).Contains(a) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(notPublicBlocks, func(block netip.Prefix) bool { return block.Contains(a) })
 }
 
 // notPublicBlocks are those of the IANA special-purpose registries (RFC 6890
 // and later) that netip's own predicates leave out.
-func notPublicBlocks() []string {
-	return []string{
-		"0.0.0.0/8",        // this network
-		"100.64.0.0/10",    // carrier-grade NAT
-		"168.63.129.16/32", // a cloud's host service
-		"192.0.0.0/24",     // protocol assignments, and a cloud's metadata
-		"192.0.2.0/24",     // documentation
-		"192.88.99.0/24",   // 6to4 relays, no longer in use
-		"198.18.0.0/15",    // benchmarks
-		"198.51.100.0/24",  // documentation
-		"203.0.113.0/24",   // documentation
-		"240.0.0.0/4",      // reserved, and broadcast
-		"::/96",            // IPv4-compatible
-		"64:ff9b:1::/48",   // NAT64, local
-		"100::/64",         // discard
-		"2001::/23",        // protocol assignments, Teredo
-		"2001:db8::/32",    // documentation
-		"2002::/16",        // 6to4
-		"3fff::/20",        // documentation
-		"5f00::/16",        // segment routing
-		"fec0::/10",        // site-local
+var notPublicBlocks = prefixes(
+	"0.0.0.0/8",                                                                       // this network
+	"100.64.0.0/10",                                                                   // carrier-grade NAT
+	"168.63.129.16/32",                                                                // a cloud's host service
+	"192.0.0.0/24",                                                                    // protocol assignments, and a cloud's metadata
+	"192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20", // documentation
+	"192.88.99.0/24", // 6to4 relays, no longer in use
+	"198.18.0.0/15",  // benchmarks
+	"240.0.0.0/4",    // reserved, and broadcast
+	"::/96",          // IPv4-compatible
+	"64:ff9b:1::/48", // NAT64, local
+	"100::/64",       // discard
+	"2001::/23",      // protocol assignments, Teredo
+	"2002::/16",      // 6to4
+	"5f00::/16",      // segment routing
+	"fec0::/10",      // site-local
+)
+
+func prefixes(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
 	}
+	return all
 }

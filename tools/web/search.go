@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -40,11 +41,12 @@ type webSearchArgs struct {
 // in its answer, that is taken out. The address of the request is recorded, then those of
 // what was found.
 func NewWebSearch(w *Web, e Engine) tools.Tool {
-	form, ok := engines()[e.Name]
+	form, ok := engines[e.Name]
 	if !ok {
 		panic(fmt.Sprintf("there is no search engine %q", e.Name))
 	}
-	s := &searcher{engine: e.complete(), form: form, web: w}
+	e.URL = cmp.Or(e.URL, form.url)
+	s := &searcher{engine: e, form: form, web: w}
 	if u, err := url.Parse(s.engine.URL); err == nil {
 		s.web = &Web{w.config, Transport(w.config.Exceptions, HostPort(u))}
 	}
@@ -60,13 +62,9 @@ type searcher struct {
 	form   engineForm
 }
 
-// hostPort is what is dialled for u.
+// HostPort is what is dialled for u.
 func HostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return net.JoinHostPort(u.Hostname(), port)
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }
 
 func (s *searcher) search(ctx context.Context, env *tools.Env, a webSearchArgs) (tools.Output, error) {
@@ -82,16 +80,17 @@ func (s *searcher) search(ctx context.Context, env *tools.Env, a webSearchArgs) 
 	case err != nil:
 		out = tools.Failed("the search engine could not be asked: %v", err)
 	case r.status != http.StatusOK:
-		out = tools.Failed("the search engine answered %d %s%s", r.status, http.StatusText(r.status), turnedDown(r.status, s.engine.Name, r.body))
-	case !gjson.ValidBytes(r.body):
-		out = tools.Failed("the search engine's answer is not a list of results")
+		out = tools.Failed("the search engine answered %d %s%s",
+			r.status, http.StatusText(r.status), turnedDown(r.status, s.engine.Name, r.body))
 	default:
-		found, ok := s.form.read(gjson.ParseBytes(r.body))
-		if !ok {
-			out = tools.Failed("the search engine's answer is not a list of results")
-			break
+		var found []hit
+		ok := gjson.ValidBytes(r.body)
+		if ok {
+			found, ok = s.form.read(gjson.ParseBytes(r.body))
 		}
-		out = results(a.Query, found)
+		if out = results(a.Query, found); !ok {
+			out = tools.Failed("the search engine's answer is not a list of results")
+		}
 	}
 	out.URLs = append(r.urls, out.URLs...)
 	return out.Without(s.engine.Key), nil
@@ -117,8 +116,8 @@ func (s *searcher) ask(ctx context.Context, env *tools.Env, query string) (respo
 			return r, err
 		}
 		wait := waits.NextBackOff()
-		if told := llm.RetryAfter(r.status, r.header, nil); told > 0 {
-			wait = told
+		if asked := llm.RetryAfter(r.status, r.header, nil); asked > 0 {
+			wait = asked
 		}
 		if wait > longestWait {
 			return r, nil
@@ -178,22 +177,21 @@ func results(query string, found []hit) tools.Output {
 		if f.address != "" && len(f.address) <= maxURL {
 			out.URLs = append(out.URLs, trajectory.URL{URL: f.address})
 		}
-		if f.box {
-			fmt.Fprint(&document, f.entry("answer box", tools.MaxDocument))
-			fmt.Fprint(&shown, f.entry("answer box", snippetRunes))
-			continue
+		label := "answer box"
+		if !f.box {
+			n++
+			label = fmt.Sprint(n)
 		}
-		n++
-		fmt.Fprint(&document, f.entry(fmt.Sprint(n), tools.MaxDocument))
-		if n <= shownResults {
-			fmt.Fprint(&shown, f.entry(fmt.Sprint(n), snippetRunes))
+		document.WriteString(f.entry(label, tools.MaxDocument))
+		if f.box || n <= shownResults {
+			shown.WriteString(f.entry(label, snippetRunes))
 		}
 	}
 	out.Document = document.String()
 	out.Shown = fmt.Sprintf("[%s for %q, %d shown]\n%s", tools.Count(n, "result"), query, min(n, shownResults), shown.String())
 	if len(found) == 0 {
 		out.Document = fmt.Sprintf("no results for %q", query)
-		out.Shown = "[no results for " + fmt.Sprintf("%q", query) + "; try fewer or other words]"
+		out.Shown = fmt.Sprintf("[no results for %q; try fewer or other words]", query)
 	}
 	return out
 }

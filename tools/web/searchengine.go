@@ -1,10 +1,12 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/tools"
@@ -26,15 +28,8 @@ const (
 // the json format, which is off by default.
 type Engine struct{ Name, URL, Key string }
 
-func (e Engine) complete() Engine {
-	if e.URL == "" {
-		e.URL = engines()[e.Name].url
-	}
-	return e
-}
-
 // Origin is where the engine is: scheme and host, "" for a URL that is none.
-func (e Engine) Origin() string { return tools.Origin(e.complete().URL) }
+func (e Engine) Origin() string { return tools.Origin(cmp.Or(e.URL, engines[e.Name].url)) }
 
 // engineForm is how one of the engines is asked and answers. What read returns
 // is false for an answer that is no list of results.
@@ -44,74 +39,60 @@ type engineForm struct {
 	read func(answer gjson.Result) ([]hit, bool)
 }
 
-func engines() map[string]engineForm {
-	return map[string]engineForm{
-		// https://docs.tavily.com/documentation/api-reference/endpoint/search.
-		// The answer that it would have a model of its own write is not asked for.
-		Tavily: {
-			url: "https://api.tavily.com/search",
-			ask: func(e Engine, query string) exchange {
-				return post(e, "Authorization", "Bearer "+e.Key, tavilyQuery{Query: query, MaxResults: shownResults})
-			},
-			read: func(answer gjson.Result) ([]hit, bool) {
-				return listed(answer.Get("results"), "url", "content", "published_date")
-			},
+var engines = map[string]engineForm{
+	// https://docs.tavily.com/documentation/api-reference/endpoint/search.
+	// The answer that it would have a model of its own write is not asked for.
+	Tavily: {
+		url: "https://api.tavily.com/search",
+		ask: func(e Engine, query string) exchange {
+			return post(e, "Authorization", "Bearer "+e.Key, map[string]any{"query": query, "max_results": shownResults})
 		},
-		// https://api-dashboard.search.brave.com/app/documentation/web-search
-		Brave: {
-			url: "https://api.search.brave.com/res/v1/web/search",
-			ask: func(e Engine, query string) exchange {
-				x := get(e, "q", query, "count", fmt.Sprint(shownResults), "text_decorations", "false")
-				x.header.Set("X-Subscription-Token", e.Key)
-				return x
-			},
-			read: readBrave,
+		read: func(answer gjson.Result) ([]hit, bool) {
+			return listed(answer.Get("results"), "url", "content", "published_date")
 		},
-		// https://serper.dev
-		Serper: {
-			url: "https://google.serper.dev/search",
-			ask: func(e Engine, query string) exchange {
-				return post(e, "X-API-KEY", e.Key, serperQuery{query, shownResults})
-			},
-			read: readSerper,
+	},
+	// https://api-dashboard.search.brave.com/app/documentation/web-search
+	Brave: {
+		url: "https://api.search.brave.com/res/v1/web/search",
+		ask: func(e Engine, query string) exchange {
+			x := get(e, "q", query, "count", fmt.Sprint(shownResults), "text_decorations", "false")
+			x.header.Set("X-Subscription-Token", e.Key)
+			return x
 		},
-		// https://docs.searxng.org/dev/search_api.html
-		SearXNG: {
-			ask:  func(e Engine, query string) exchange { return get(e, "q", query, "format", "json") },
-			read: func(answer gjson.Result) ([]hit, bool) { return listed(answer.Get("results"), "url", "content", "") },
+		read: readBrave,
+	},
+	// https://serper.dev
+	Serper: {
+		url: "https://google.serper.dev/search",
+		ask: func(e Engine, query string) exchange {
+			return post(e, "X-API-KEY", e.Key, map[string]any{"q": query, "num": shownResults})
 		},
-	}
-}
-
-type tavilyQuery struct {
-	Query      string `json:"query"`
-	MaxResults int    `json:"max_results"`
-}
-
-type serperQuery struct {
-	Query string `json:"q"`
-	Num   int    `json:"num"`
+		read: readSerper,
+	},
+	// https://docs.searxng.org/dev/search_api.html
+	SearXNG: {
+		ask:  func(e Engine, query string) exchange { return get(e, "q", query, "format", "json") },
+		read: func(answer gjson.Result) ([]hit, bool) { return listed(answer.Get("results"), "url", "content", "") },
+	},
 }
 
 // get is a question in the address itself.
 func get(e Engine, pairs ...string) exchange {
 	x := exchange{url: e.URL, header: http.Header{"Accept": {"application/json"}}}
-	u, err := url.Parse(e.URL)
-	if err != nil {
-		return x
+	if u, err := url.Parse(e.URL); err == nil {
+		values := u.Query()
+		for pair := range slices.Chunk(pairs, 2) {
+			values.Set(pair[0], pair[1])
+		}
+		u.RawQuery = values.Encode()
+		x.url = u.String()
 	}
-	values := u.Query()
-	for i := 0; i+1 < len(pairs); i += 2 {
-		values.Set(pairs[i], pairs[i+1])
-	}
-	u.RawQuery = values.Encode()
-	x.url = u.String()
 	return x
 }
 
 // post is a question in a body.
-func post(e Engine, header, value string, question any) exchange {
-	body, err := json.Marshal(question)
+func post(e Engine, header, value string, question map[string]any) exchange {
+	body, err := json.Marshal(question, json.Deterministic(true))
 	if err != nil { // a query that is not UTF-8, which no decoded argument is
 		body = nil
 	}
@@ -150,41 +131,35 @@ func readBrave(answer gjson.Result) ([]hit, bool) {
 		boxes = answer.Get("infobox")
 	}
 	for _, b := range boxes.Array() {
-		h := hit{title: lineOf(b, "title"), address: lineOf(b, "url"), extract: joined(" ", lineOf(b, "description"), lineOf(b, "long_desc")), box: true}
-		if h.title == "" {
-			h.title = lineOf(b, "label")
-		}
+		h := hit{title: cmp.Or(lineOf(b, "title"), lineOf(b, "label")), address: lineOf(b, "url"),
+			extract: joined(" ", lineOf(b, "description"), lineOf(b, "long_desc")), box: true}
 		for _, pair := range b.Get("attributes").Array() {
 			h.extract = joined("; ", h.extract, joined(": ", lineOf(pair, "0"), lineOf(pair, "1")))
 		}
 		found = append(found, h)
 	}
-	pages := answer.Get("web.results")
-	if !pages.Exists() {
-		return unescaped(found), true
+	ok := true
+	if pages := answer.Get("web.results"); pages.Exists() {
+		var list []hit
+		list, ok = listed(pages, "url", "description", "age")
+		found = append(found, list...)
 	}
-	list, ok := listed(pages, "url", "description", "age")
-	return unescaped(append(found, list...)), ok
-}
-
-// unescaped undoes the entities that stand in Brave's texts.
-func unescaped(found []hit) []hit {
-	for i := range found {
-		found[i].title, found[i].extract = tools.OneLine(html.UnescapeString(found[i].title)), tools.OneLine(html.UnescapeString(found[i].extract))
+	for i := range found { // its texts have entities
+		h := &found[i]
+		h.title, h.extract = tools.OneLine(html.UnescapeString(h.title)), tools.OneLine(html.UnescapeString(h.extract))
 	}
-	return found
+	return found, ok
 }
 
 func readSerper(answer gjson.Result) ([]hit, bool) {
 	var found []hit
 	if b := answer.Get("answerBox"); b.IsObject() {
-		found = append(found, hit{title: lineOf(b, "title"), address: lineOf(b, "link"), extract: joined(" ", lineOf(b, "answer"), lineOf(b, "snippet")), box: true})
+		found = append(found, hit{title: lineOf(b, "title"), address: lineOf(b, "link"),
+			extract: joined(" ", lineOf(b, "answer"), lineOf(b, "snippet")), box: true})
 	}
 	if g := answer.Get("knowledgeGraph"); g.IsObject() {
-		h := hit{title: joined(", ", lineOf(g, "title"), lineOf(g, "type")), address: lineOf(g, "descriptionLink"), extract: lineOf(g, "description"), box: true}
-		if h.address == "" {
-			h.address = lineOf(g, "website")
-		}
+		h := hit{title: joined(", ", lineOf(g, "title"), lineOf(g, "type")), address: cmp.Or(lineOf(g, "descriptionLink"), lineOf(g, "website")),
+			extract: lineOf(g, "description"), box: true}
 		g.Get("attributes").ForEach(func(name, value gjson.Result) bool {
 			h.extract = joined("; ", h.extract, joined(": ", tools.OneLine(name.String()), tools.OneLine(value.String())))
 			return true
@@ -199,4 +174,6 @@ func readSerper(answer gjson.Result) ([]hit, bool) {
 func lineOf(v gjson.Result, path string) string { return tools.OneLine(v.Get(path).String()) }
 
 // joined joins what is not empty.
-func joined(by string, parts ...string) string { return strings.Join(nonEmpty(parts...), by) }
+func joined(by string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), by)
+}
