@@ -17,10 +17,10 @@ type listFilesArgs struct{}
 func NewListFiles() Tool {
 	return Define(Definition[listFilesArgs]{Name: "list_files",
 		Description: "Lists the files of the workspace with their sizes.",
-		Run:         func(ctx context.Context, env *Env, _ listFilesArgs) (Output, error) { return listFiles(ctx, env) }})
+		Run:         listFiles})
 }
 
-func listFiles(ctx context.Context, env *Env) (Output, error) {
+func listFiles(ctx context.Context, env *Env, _ listFilesArgs) (Output, error) {
 	var b strings.Builder
 	seen, files := 0, 0
 	err := env.Root.Walk(func(name string, info fs.FileInfo, err error) error {
@@ -88,8 +88,13 @@ func (env *Env) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, whyNot(err)
 	}
-	if err := readableFile(info); err != nil {
-		return nil, err
+	switch {
+	case info.IsDir():
+		return nil, errors.New("it is a directory; list_files shows what is in it")
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case info.Size() > MaxFile:
+		return nil, errTooLarge
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
@@ -102,18 +107,6 @@ func (env *Env) ReadFile(name string) ([]byte, error) {
 }
 
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", MaxFile>>20)
-
-func readableFile(info fs.FileInfo) error {
-	switch {
-	case info.IsDir():
-		return errors.New("it is a directory; list_files shows what is in it")
-	case !info.Mode().IsRegular():
-		return errors.New("it is not a regular file")
-	case info.Size() > MaxFile:
-		return errTooLarge
-	}
-	return nil
-}
 
 // whyNot words an error of the file system without paths of this machine.
 func whyNot(err error) error {

@@ -181,8 +181,8 @@ func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, er
 	for i, c := range calls {
 		p := s.read(c)
 		passes[i] = p
-		_, paid := p.tool.(asks)
-		if paid = paid && s.bounded(); paid && asking {
+		paid := p.tool != nil && p.tool.asks() && s.bounded()
+		if paid && asking {
 			later = append(later, p)
 			continue
 		}
@@ -249,8 +249,8 @@ func (s *Session) decide(p *pass) {
 	defer s.mu.Unlock()
 	p.asked.CostMicroUSD, p.asked.Over = s.cost, s.over()
 	p.decision = policy.Decide(s.gate.Policy, p.asked)
-	if tool, ok := p.tool.(asks); ok && p.decision.Verdict != policy.Deny && p.argsErr == nil {
-		if p.grant, p.asked.Over = s.reserve(tool.needs(s.env(p), []byte(p.call.Args))); p.asked.Over != "" {
+	if p.tool != nil && p.tool.asks() && p.decision.Verdict != policy.Deny && p.argsErr == nil {
+		if p.grant, p.asked.Over = s.reserve(p.tool.needs(s.env(p), []byte(p.call.Args))); p.asked.Over != "" {
 			p.decision = policy.Decide(s.gate.Policy, p.asked)
 		}
 	}
@@ -262,7 +262,11 @@ func (s *Session) decide(p *pass) {
 		p.refusal = "error: " + p.argsErr.Error()
 	}
 	if p.tool == nil {
-		p.refusal += "; the tools are " + s.gate.names()
+		var names []string
+		for _, s := range s.gate.Specs() {
+			names = append(names, s.Name)
+		}
+		p.refusal += "; the tools are " + strings.Join(names, ", ")
 	}
 }
 
@@ -272,18 +276,20 @@ func (p *pass) deny(d policy.Decision) {
 	p.decision, p.refusal = d, "refused: "+d.Reason
 }
 
-func (g *Gate) names() string {
-	var names []string
-	for _, s := range g.Specs() {
-		names = append(names, s.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
 // executeAll runs the calls that are allowed of those decided, and, one after the
 // other, those that are decided later.
 func (s *Session) executeAll(ctx context.Context, turn int, decided, later []*pass) error {
 	group, groupCtx := errgroup.WithContext(ctx)
+	inOrder := func(passes []*pass, run func(p *pass) error) {
+		group.Go(func() error {
+			for _, p := range passes {
+				if err := run(p); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 	var writers, paid []*pass
 	for _, p := range decided {
 		switch {
@@ -296,47 +302,23 @@ func (s *Session) executeAll(ctx context.Context, turn int, decided, later []*pa
 			group.Go(func() error { return s.execute(groupCtx, p) })
 		}
 	}
-	if len(writers) > 0 {
-		group.Go(func() error {
-			for _, p := range writers {
-				if err := s.execute(groupCtx, p); err != nil {
-					return err
-				}
+	inOrder(writers, func(p *pass) error { return s.execute(groupCtx, p) })
+	inOrder(append(paid, later...), func(p *pass) error {
+		if slices.Contains(later, p) {
+			if err := groupCtx.Err(); err != nil {
+				return err
 			}
+			s.decide(p)
+			if err := s.admit(groupCtx, turn, []*pass{p}); err != nil {
+				return err
+			}
+		}
+		if !p.allowed() {
 			return nil
-		})
-	}
-	if len(paid)+len(later) > 0 {
-		group.Go(func() error {
-			for _, p := range paid {
-				if err := s.pay(groupCtx, turn, p); err != nil {
-					return err
-				}
-			}
-			for _, p := range later {
-				if err := groupCtx.Err(); err != nil {
-					return err
-				}
-				s.decide(p)
-				if err := s.admit(groupCtx, turn, []*pass{p}); err != nil {
-					return err
-				}
-				if !p.allowed() {
-					continue
-				}
-				if err := s.pay(groupCtx, turn, p); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
+		}
+		return errors.Join(s.execute(groupCtx, p), s.settle(turn, p))
+	})
 	return group.Wait()
-}
-
-// pay runs a call that asks a model, and settles what it took.
-func (s *Session) pay(ctx context.Context, turn int, p *pass) error {
-	return errors.Join(s.execute(ctx, p), s.settle(turn, p))
 }
 
 // env is what a call may use of the attempt.
@@ -360,8 +342,12 @@ func (s *Session) env(p *pass) *Env {
 // execute runs a tool whose decision is on disk.
 func (s *Session) execute(ctx context.Context, p *pass) error {
 	began := s.gate.Now()
-	timed, cut := s.timed(ctx, p)
-	defer cut()
+	timed := ctx
+	if p.grant != nil && s.limits.TimeLeft != nil { // a call that asks a model
+		var cut context.CancelFunc
+		timed, cut = context.WithTimeout(ctx, s.limits.TimeLeft())
+		defer cut()
+	}
 	output, err := p.tool.call(timed, s.env(p), []byte(p.call.Args))
 	p.latency = s.gate.Now().Sub(began)
 	if err != nil && timed.Err() != nil && ctx.Err() == nil {
@@ -379,19 +365,14 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 	}
 	p.ran = true
 	if s.probe != nil {
-		probes := s.probe.Probe(output.Document, p.call.Args, reached(output.URLs))
+		var reached []string // addresses that gave an answer
+		for _, u := range output.URLs {
+			if u.Status != 0 {
+				reached = append(reached, u.URL)
+			}
+		}
+		probes := s.probe.Probe(output.Document, p.call.Args, reached)
 		p.probes = &probes
 	}
 	return nil
-}
-
-// reached returns the addresses that gave an answer.
-func reached(urls []trajectory.URL) []string {
-	var out []string
-	for _, u := range urls {
-		if u.Status != 0 {
-			out = append(out, u.URL)
-		}
-	}
-	return out
 }

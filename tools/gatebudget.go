@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"context"
 	"sort"
 	"time"
 
@@ -81,13 +80,6 @@ func (s *Session) over() string {
 // bounded reports whether a budget bounds what calls that ask a model may take.
 func (s *Session) bounded() bool {
 	return s.gate.Policy.MaxCostMicroUSD != policy.Unlimited || s.limits.Tokens > 0
-}
-
-// asks is a tool that asks a model. needs bounds one request of a call whose
-// arguments it admits; where the call cannot get as far as a request, any bound
-// will do.
-type asks interface {
-	needs(env *Env, args []byte) Need
 }
 
 // Need bounds what one request of a tool to a model takes, its completion aside.
@@ -243,11 +235,3 @@ func (s *Session) settle(turn int, p *pass) error {
 
 // seenUse is what one request to a model took in the attempt at most, as grant has it.
 type seenUse struct{ in, highest int64 }
-
-// timed bounds a call that asks a model by what is left of the attempt's time.
-func (s *Session) timed(ctx context.Context, p *pass) (context.Context, context.CancelFunc) {
-	if p.grant == nil || s.limits.TimeLeft == nil {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, s.limits.TimeLeft())
-}

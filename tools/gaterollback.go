@@ -141,7 +141,7 @@ func (s *Session) restore(done trajectory.Rollback) (trajectory.Rollback, error)
 	}
 	_, done.TreeAfter, err = w.now()
 	if err == nil && done.TreeAfter != done.TreeBefore {
-		err = errors.New("putting the workspace back: it is not as it was")
+		err = errors.New("restoring the workspace: it is not as it was")
 	}
 	return done, err
 }

@@ -177,8 +177,9 @@ func TestGateCheckpointFails(t *testing.T) {
 	t.Run("disk", func(t *testing.T) { // there is no place for the copy
 		sink := &gateSink{}
 		s := newSession(t, sink, nil, writer("writer", func(*Env, probeArgs) (Output, error) { panic("it ran") }))
-		must(t, s.workspace.openStore())
-		must(t, s.workspace.store.Close())
+		closed, err := os.OpenRoot(t.TempDir())
+		must(t, errors.Join(err, closed.Close()))
+		s.workspace.store = closed
 		must(t, s.workspace.Root().WriteFile("in", []byte("x"), 0o644))
 		if _, err := s.Run(t.Context(), 1, []Call{{"c1", "writer", `{"text":"x"}`}}); err == nil || !strings.Contains(err.Error(), "copying the workspace") {
 			t.Errorf("error is %v", err)

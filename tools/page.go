@@ -2,40 +2,34 @@ package tools
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/secret"
-	"github.com/gaia-harness/gaia/internal/visible" // Limits of what is read. They hold for files and for what comes over HTTP.
-	// bytes of a file
-	// bytes of text made from one; the rest is left out, and said so
-	// characters of a document shown at once
-	// lines shown before and after a line that matches
-	// characters shown of a line in a list of matches
-	// document is a file or page turned into text.
-	// "csv", "xlsx", "pdf", "text", …
-	"github.com/gaia-harness/gaia/trajectory"
 	"net/url"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gaia-harness/gaia/internal/secret"
+	"github.com/gaia-harness/gaia/internal/visible"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
+// Limits of what is read. They hold for files and for what comes over HTTP.
 const (
-	MaxFile     = 64 << 20
-	MaxDocument = 16 << 20
-)
-const (
-	PageRunes = 8000
-	around    = 2
-	LineRunes = 300
+	MaxFile     = 64 << 20 // bytes of a file
+	MaxDocument = 16 << 20 // bytes of text made from one; the rest is left out, with a note
+	PageRunes   = 8000     // characters of a document shown at once
+	LineRunes   = 300      // characters shown of a line in a list of matches
+	around      = 2        // lines shown before and after a line that matches
 )
 
+// Document is a file or page turned into text.
 type Document struct {
-	Kind  string
+	Kind  string   // "csv", "xlsx", "pdf", "text", …
 	Notes []string // what the reader found worth saying: "12 rows", "decoded from windows-1252"
 	Text  string   // valid UTF-8, lines end with \n
 }
 
-// show renders page n (from 1; 0 means 1) of d under a line that says what
+// Show renders page n (from 1; 0 means 1) of d under a line that says what
 // this is and how to read on. With find only the lines holding it (whatever
 // their case) are shown, with their neighbours and line numbers.
 func (d Document) Show(title string, page int, find string) Output {
@@ -68,7 +62,7 @@ func (d Document) Show(title string, page int, find string) Output {
 	return Output{Document: d.Text, Shown: "[" + about + "]\n" + pages[page-1]}
 }
 
-// paginate cuts text into pages of at most pageRunes characters, after a line
+// Paginate cuts text into pages of at most PageRunes characters, after a line
 // or at least a word where one ends in the second half of the page.
 func Paginate(text string) []string {
 	var pages []string
@@ -87,7 +81,7 @@ func Paginate(text string) []string {
 	}
 }
 
-// runeOffset returns where the first n characters of text end, in bytes.
+// RuneOffset returns where the first n characters of text end, in bytes.
 func RuneOffset(text string, n int) int {
 	for i := range text {
 		if n == 0 {
@@ -105,7 +99,9 @@ func matching(text, find string) (list string, matches int) {
 	want := fold(find)
 	at := make([]int, len(lines)) // where find stands in a line, in characters
 	for i, line := range lines {
-		if at[i] = runeIndex(fold(line), want); at[i] >= 0 {
+		folded := fold(line)
+		if at[i] = strings.Index(folded, want); at[i] >= 0 {
+			at[i] = utf8.RuneCountInString(folded[:at[i]])
 			matches++
 		}
 	}
@@ -148,23 +144,11 @@ func window(line string, at int) string {
 
 // fold makes case not matter, one character for one, so that positions in the
 // result are positions in s.
-func fold(s string) []rune {
-	runes := []rune(s)
-	for i, r := range runes {
-		runes[i] = unicode.ToLower(unicode.ToUpper(r))
-	}
-	return runes
+func fold(s string) string {
+	return strings.Map(func(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }, s)
 }
 
-func runeIndex(s, want []rune) int {
-	i := strings.Index(string(s), string(want))
-	if i < 0 {
-		return -1
-	}
-	return utf8.RuneCountInString(string(s)[:i])
-}
-
-// unreadable says, for the model, why there is no document.
+// Unreadable is the reason, for the model, why there is no document.
 type Unreadable struct{ Why string }
 
 func (u *Unreadable) Error() string { return u.Why }
@@ -173,7 +157,7 @@ func Unreadablef(format string, args ...any) error {
 	return &Unreadable{fmt.Sprintf(format, args...)}
 }
 
-// plain is the text of an error on one line. A library's words can hold
+// Plain is the text of an error on one line. A library's words can hold
 // anything that is in the file.
 func Plain(err error) string {
 	if err == nil {
@@ -182,13 +166,13 @@ func Plain(err error) string {
 	return PlainLine(err.Error())
 }
 
-// plainLine is a text from outside on one line, as it may be shown.
+// PlainLine is a text from outside on one line, as it may be shown.
 func PlainLine(text string) string {
 	text = strings.Map(Printable, strings.ToValidUTF8(text, "\ufffd"))
 	return text[:RuneOffset(text, 400)]
 }
 
-// printable makes every kind of space a space and drops control characters and
+// Printable makes every kind of space a space and drops control characters and
 // soft hyphens.
 func Printable(r rune) rune {
 	switch {
@@ -200,7 +184,7 @@ func Printable(r rune) rune {
 	return r
 }
 
-// clipped is d with no more text than a document may have.
+// Clipped is d with no more text than a document may have.
 func (d Document) Clipped() Document {
 	if len(d.Text) > MaxDocument {
 		d.Text = d.Text[:lineEnd(d.Text, MaxDocument)]
@@ -221,7 +205,7 @@ func lineEnd(text string, limit int) int {
 	return limit
 }
 
-// origin returns scheme and host of an address, "" if it has none.
+// Origin returns scheme and host of an address, "" if it has none.
 func Origin(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -230,7 +214,7 @@ func Origin(raw string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// plainName quotes a name that would not stay on its line.
+// PlainName quotes a name that would not stay on its line.
 func PlainName(name string) string {
 	if strings.ContainsFunc(name, visible.Hidden) {
 		return visible.Quote(name)
@@ -238,19 +222,20 @@ func PlainName(name string) string {
 	return name
 }
 
+// OneLine joins the words of a text with single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // maxReason bounds, in bytes, what a library's error is quoted with. It is below
 // what the evidence keeps of a name.
 const maxReason = 240
 
-// clipped takes credentials out before the cut: half of one is not known for one.
+// Clipped redacts credentials before the cut: half of one is not known for one.
 func Clipped(s string) string {
 	s, _ = secret.Redact(s, trajectory.Redacted)
 	return strings.ToValidUTF8(s[:min(len(s), maxReason)], "")
 }
 
-// count is a number of things in words: "1 page", "2 pages".
+// Count is a number of things in words: "1 page", "2 pages".
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -258,7 +243,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// failed is a result that the model can act on.
+// Failed is a result that the model can act on.
 func Failed(format string, args ...any) Output {
 	text := "error: " + fmt.Sprintf(format, args...)
 	return Output{Document: text, Shown: text, IsError: true}

@@ -1,46 +1,26 @@
-// Package tools holds what the agent can do, and the Gate that stands before
-// it.
+// Package tools holds the Gate, and the tools that need nothing but the workspace.
+// The packages below it hold the others: document, media, sandbox, web and mcp.
 //
-// It promises that a tool is reached through the [Gate] only: the methods that
-// do something are unexported, so no other package can call past it. What a
-// tool found comes back as an [Output]: the whole Document, which rules, probes
-// and digests are computed over, and Shown, the page of it that the model gets.
+// A tool is reached through the [Gate] only: the methods that do something are
+// unexported, so no other package can call past it (TestOnlyTheGateCalls). A tool returns
+// an [Output]: the whole Document, which rules, probes and digests are computed over, and
+// Shown, the page of it that the model gets.
 //
-// It refuses arguments that do not fit a tool's schema, files outside the
-// attempt's workspace (links that lead out of it too), addresses that are not
-// public (except those a rehearsal names by exact host and port), redirects
-// that the rules refuse, and documents above the limits that stand beside each
-// reader. A refusal, a missing page or a damaged file is a result the model can
-// act on ([Output.IsError]); a Go error means that the machinery broke.
+// The Gate refuses arguments that do not fit a tool's schema, and the workspace has no
+// files outside of it, links that lead out of it included. A refusal, a missing page or a
+// damaged file is a result the model can act on ([Output.IsError]); a Go error means that
+// the machinery broke.
 //
-// Documents in formats that can be made to take too much (pdf and office files)
-// are read in a process of their own, the child of a
-// [Reader], which has limits of memory and time, an
-// empty environment and no files to write. One that exhausts it is a damaged
-// file like any other. Archives are listed, and their members read in memory;
-// nothing is unpacked to disk.
-//
-// Python runs in a [Sandbox] that was tried before, with the workspace and
-// nothing else of the machine, and what uses too much is killed as a whole
-// (TestSandboxHides, TestPythonEscapes); only [NewUnsafePython], which a run has to
-// ask for, goes without. An MCP server's tools are those that it listed when the
-// run was planned: one that lists others is not called, nothing that it asks for
-// itself is done, and its program gets no workspace (TestMCPNotOfThePlan,
-// TestMCPMisbehaves, TestMCPEscapes). A call that needs approval runs if someone
-// gives it, which lifts no rule, and never where no one can be asked
-// (TestGateApproval, TestGateNobodyToAsk). A turn that breaks rules in mode
-// autonomous, or leaves more than can be kept, has its workspace put back to the
-// byte; what cannot be copied before is not changed (TestGateRollback,
+// A call that needs approval runs if someone approves it, which lifts no rule, and never
+// where there is no one to ask (TestGateApproval, TestGateNobodyToAsk). A turn that breaks
+// rules in mode autonomous, or leaves more than can be kept, has its workspace restored to
+// the byte; what cannot be copied before is not changed (TestGateRollback,
 // TestGateCheckpointFails, TestWorkspaceRestores).
 //
 // Calls that ask a model are decided one after the other, each with what is left of
 // the task's money, tokens and time; others are not held up
 // (TestBudgetHoldsInsideATurn, TestTokensHoldInsideATurn, TestTimeHoldsInsideATurn,
 // TestFreeCallsAreNotSerialised).
-//
-// TestGuardRefuses, TestRedirects and TestReadFileStaysInside show the other
-// refusals; TestReadFileFailures, TestOfficeFailures and TestHostileArchives walk
-// through the damaged files, TestHostileFiles and TestChildFails through what a child does not survive.
 package tools
 
 import (
@@ -147,6 +127,11 @@ type Tool interface {
 	admits(args []byte) (urls []string, err error)
 	// writes reports whether calls can change the workspace.
 	writes() bool
+	// asks reports whether calls ask a model.
+	asks() bool
+	// needs bounds one request of a call whose arguments it admits, of a tool that asks a
+	// model; where the call cannot get as far as a request, any bound will do.
+	needs(env *Env, args []byte) Need
 	call(ctx context.Context, env *Env, args []byte) (Output, error)
 }
 
@@ -171,27 +156,23 @@ type Definition[A any] struct {
 // Define makes a tool from its definition. It panics if A has no JSON Schema, which is a
 // mistake in the program.
 func Define[A any](d Definition[A]) Tool {
+	var parameters []byte
+	var resolved *jsonschema.Resolved
 	schema, err := jsonschema.For[A](nil)
+	if err == nil {
+		parameters, err = json.Marshal(schema)
+	}
+	if err == nil {
+		resolved, err = schema.Resolve(nil)
+	}
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: %v", d.Name, err))
 	}
-	parameters, err := json.Marshal(schema)
 	if len(schema.Properties) == 0 {
 		// The library leaves the key out where there are none, and model endpoints insist on it.
 		parameters = []byte(`{"type":"object","properties":{},"additionalProperties":false}`)
 	}
-	if err != nil {
-		panic(fmt.Sprintf("tool %s: %v", d.Name, err))
-	}
-	resolved, err := schema.Resolve(nil)
-	if err != nil {
-		panic(fmt.Sprintf("tool %s: %v", d.Name, err))
-	}
-	tool := &defined[A]{d, Spec{Name: d.Name, Description: d.Description, Parameters: parameters}, resolved}
-	if d.Need != nil {
-		return askingTool[A]{tool}
-	}
-	return tool
+	return &defined[A]{d, Spec{Name: d.Name, Description: d.Description, Parameters: parameters}, resolved}
 }
 
 type defined[A any] struct {
@@ -203,6 +184,8 @@ type defined[A any] struct {
 func (d *defined[A]) Spec() Spec { return d.spec }
 
 func (d *defined[A]) writes() bool { return d.Writes }
+
+func (d *defined[A]) asks() bool { return d.Need != nil }
 
 // decode accepts exactly one JSON value that fits the schema: no unknown or
 // repeated names.
@@ -226,6 +209,14 @@ func (d *defined[A]) admits(args []byte) ([]string, error) {
 	return d.URLs(a), nil
 }
 
+func (d *defined[A]) needs(env *Env, args []byte) Need {
+	a, err := d.decode(args)
+	if err != nil { // it does not run
+		return Need{}
+	}
+	return d.Need(env, a)
+}
+
 func (d *defined[A]) call(ctx context.Context, env *Env, args []byte) (Output, error) {
 	a, err := d.decode(args)
 	if err != nil {
@@ -235,19 +226,8 @@ func (d *defined[A]) call(ctx context.Context, env *Env, args []byte) (Output, e
 	return out.valid(), err
 }
 
-// askingTool is a tool that asks a model.
-type askingTool[A any] struct{ *defined[A] }
-
-func (t askingTool[A]) needs(env *Env, args []byte) Need {
-	a, err := t.decode(args)
-	if err != nil { // it does not run
-		return Need{}
-	}
-	return t.Need(env, a)
-}
-
 // Foreign describes a tool that only a schema knows, such as one of an MCP server. It
-// changes no workspace.
+// changes no workspace and asks no model.
 type Foreign struct {
 	Spec   Spec
 	Schema *jsonschema.Resolved    // of Spec.Parameters
@@ -256,22 +236,26 @@ type Foreign struct {
 }
 
 // DefineForeign makes a tool from its description.
-func DefineForeign(f Foreign) Tool { return &foreign{f} }
+func DefineForeign(f Foreign) Tool { return foreign{f} }
 
 type foreign struct{ f Foreign }
 
-func (t *foreign) Spec() Spec { return t.f.Spec }
+func (t foreign) Spec() Spec { return t.f.Spec }
 
-func (t *foreign) writes() bool { return false }
+func (t foreign) writes() bool { return false }
 
-func (t *foreign) admits(args []byte) ([]string, error) {
+func (t foreign) asks() bool { return false }
+
+func (t foreign) needs(*Env, []byte) Need { return Need{} }
+
+func (t foreign) admits(args []byte) ([]string, error) {
 	if err := t.f.Check(args); err != nil {
 		return nil, err
 	}
 	return nil, validate(t.f.Spec, t.f.Schema, orNone(args))
 }
 
-func (t *foreign) call(ctx context.Context, env *Env, args []byte) (Output, error) {
+func (t foreign) call(ctx context.Context, env *Env, args []byte) (Output, error) {
 	if _, err := t.admits(args); err != nil {
 		return Failed("%v", err), nil
 	}
@@ -300,9 +284,8 @@ func orNone(args []byte) []byte {
 	return args
 }
 
-// What stands in a library's errors and is of no use to the model: the value
-// itself, which it has sent, and a place counted in bytes. A refusal is to say
-// no more than the call did.
+// A library's errors quote the value itself, which the model has sent, and a place counted
+// in bytes. A refusal contains no more than the call did.
 var (
 	quotedValue = regexp.MustCompile(`(?s)type: .* has type "`)
 	atOffset    = regexp.MustCompile(` after offset [0-9]+`)
@@ -310,38 +293,35 @@ var (
 
 // unfit is a schema's error without the value that does not fit it.
 func unfit(err error) string {
-	return Clipped(quotedValue.ReplaceAllString(strings.ReplaceAll(err.Error(), "validating root: ", ""), `type: it has type "`))
+	text := strings.ReplaceAll(err.Error(), "validating root: ", "")
+	return Clipped(quotedValue.ReplaceAllString(text, `type: it has type "`))
 }
 
 // reason is err without the name of the library that found it.
 func reason(err error) string {
-	text := err.Error()
-	for _, prefix := range []string{"jsontext: ", "json: "} {
-		text = strings.TrimPrefix(text, prefix)
-	}
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "jsontext: "), "json: ")
 	return Clipped(atOffset.ReplaceAllString(text, ""))
+}
+
+// edited is an output with everything that came from outside edited.
+func (o Output) edited(edit func(string) string) Output {
+	o.Document, o.Shown = edit(o.Document), edit(o.Shown)
+	for i, u := range o.URLs {
+		o.URLs[i] = trajectory.URL{URL: edit(u.URL), Status: u.Status, ContentType: edit(u.ContentType)}
+	}
+	return o
 }
 
 // valid makes everything that came from outside UTF-8, which the evidence is
 // written in.
 func (o Output) valid() Output {
-	clean := func(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
-	o.Document, o.Shown = clean(o.Document), clean(o.Shown)
-	for i, u := range o.URLs {
-		o.URLs[i] = trajectory.URL{URL: clean(u.URL), Status: u.Status, ContentType: clean(u.ContentType)}
-	}
-	return o
+	return o.edited(func(s string) string { return strings.ToValidUTF8(s, "\ufffd") })
 }
 
-// without takes a secret out of everything that came from outside.
+// Without redacts a secret in everything that came from outside.
 func (o Output) Without(secret string) Output {
 	if secret == "" {
 		return o
 	}
-	clean := func(s string) string { return strings.ReplaceAll(s, secret, trajectory.Redacted) }
-	o.Document, o.Shown = clean(o.Document), clean(o.Shown)
-	for i, u := range o.URLs {
-		o.URLs[i] = trajectory.URL{URL: clean(u.URL), Status: u.Status, ContentType: clean(u.ContentType)}
-	}
-	return o
+	return o.edited(func(s string) string { return strings.ReplaceAll(s, secret, trajectory.Redacted) })
 }

@@ -29,7 +29,7 @@ type Workspace struct {
 }
 
 // KeptSuffix makes the name of the folder that the copy is in. One that a process
-// has left that died is of no use to anybody.
+// has left that died is of no use.
 const KeptSuffix = ".kept"
 
 // OpenWorkspace takes an existing folder as it is for the start of an attempt.
@@ -58,8 +58,18 @@ func (w *Workspace) Close() error {
 // their paths returned. An *unkeepable says why the workspace cannot be kept; the
 // last copy stands then.
 func (w *Workspace) keep() (removed []string, err error) {
-	if err := w.openStore(); err != nil {
-		return nil, err
+	if w.store == nil {
+		dir := w.dir + KeptSuffix
+		err := os.RemoveAll(dir) // of a process that died
+		if err == nil {
+			err = os.Mkdir(dir, 0o700)
+		}
+		if err == nil {
+			w.store, err = os.OpenRoot(dir)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	now, err := look(w.root, func(e *entry, content io.ReadSeeker) error {
 		switch {
@@ -84,11 +94,30 @@ func (w *Workspace) keep() (removed []string, err error) {
 	}
 	if w.kept == nil {
 		w.start = now
-	} else if err := w.account(w.kept, now); err != nil {
-		return nil, err
+	} else {
+		for _, path := range changed(w.kept, now) {
+			texts, err := w.texts(path, w.kept, now)
+			if err != nil {
+				return nil, err
+			}
+			w.lines.follow(path, texts[0].data, texts[1].data)
+		}
 	}
 	w.kept, w.keptSum = now, sum
-	return removed, w.prune()
+	used := map[string]bool{}
+	for _, e := range slices.Concat(w.start, w.kept) {
+		used[e.SHA256] = true
+	}
+	for digest := range w.stored { // what neither the start nor the last copy has
+		if used[digest] {
+			continue
+		}
+		if err := w.store.Remove(blob(digest)); err != nil {
+			return removed, fmt.Errorf("%w: %w", errStore, err)
+		}
+		delete(w.stored, digest)
+	}
+	return removed, nil
 }
 
 // now looks at the workspace. An *unkeepable says why that cannot be done.
@@ -101,22 +130,6 @@ func (w *Workspace) now() (tree, string, error) {
 	return found, sum, err
 }
 
-func (w *Workspace) openStore() error {
-	if w.store != nil {
-		return nil
-	}
-	dir := w.dir + KeptSuffix
-	if err := os.RemoveAll(dir); err != nil { // of a process that died
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	var err error
-	w.store, err = os.OpenRoot(dir)
-	return err
-}
-
 // errStore is that the copy cannot be made, whatever the workspace is.
 var errStore = errors.New("copying the workspace")
 
@@ -125,19 +138,20 @@ var errStore = errors.New("copying the workspace")
 func (w *Workspace) copyIn(e *entry, content io.ReadSeeker) error {
 	const unnamed = "new"
 	out, err := w.store.OpenFile(unnamed, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+	if err == nil {
+		defer out.Close()
+		_, err = content.Seek(0, io.SeekStart)
 	}
-	defer out.Close()
-	if _, err := content.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+	if err == nil {
+		err = e.readFile(io.TeeReader(content, out), MaxWorkspace)
 	}
-	if err := e.readFile(io.TeeReader(content, out), MaxWorkspace); err == errTooMany {
+	if err == errTooMany {
 		return err
-	} else if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	if err := errors.Join(out.Close(), w.store.Rename(unnamed, blob(e.SHA256))); err != nil {
+	if err == nil {
+		err = errors.Join(out.Close(), w.store.Rename(unnamed, blob(e.SHA256)))
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
 	w.stored[e.SHA256] = true
@@ -146,27 +160,7 @@ func (w *Workspace) copyIn(e *entry, content io.ReadSeeker) error {
 
 func blob(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
 
-// prune removes from the store what neither the start nor the last copy has.
-func (w *Workspace) prune() error {
-	used := map[string]bool{}
-	for _, t := range []tree{w.start, w.kept} {
-		for _, e := range t {
-			used[e.SHA256] = true
-		}
-	}
-	for digest := range w.stored {
-		if used[digest] {
-			continue
-		}
-		if err := w.store.Remove(blob(digest)); err != nil {
-			return fmt.Errorf("%w: %w", errStore, err)
-		}
-		delete(w.stored, digest)
-	}
-	return nil
-}
-
-// restore puts the workspace back as it was kept last: everything in it is removed
+// restore makes the workspace as it was kept last: everything in it is removed
 // and made again, so that it does not matter what has become of it. Nothing that the
 // attempt started may be running.
 func (w *Workspace) restore() error {
@@ -182,7 +176,7 @@ func (w *Workspace) restore() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("putting the workspace back: %w", err)
+		return fmt.Errorf("restoring the workspace: %w", err)
 	}
 	return nil
 }
@@ -206,15 +200,12 @@ func (w *Workspace) putBack(e entry) error {
 	if err != nil {
 		return err
 	}
-	defer out.Close()
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return errors.Join(out.Chmod(permissions(e.Mode)), out.Close())
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Chmod(permissions(e.Mode)), out.Close())
 }
 
 // empty removes everything in a folder, however much there is of it and however
-// deep it is nested: what lies in a folder in it is moved up before it is removed,
+// deep it is nested: the folders in a folder in it are moved up before it is removed,
 // so that no path becomes long.
 func empty(root *Folder) error {
 	if err := root.chmod(".", 0o700); err != nil {
@@ -222,41 +213,44 @@ func empty(root *Folder) error {
 	}
 	moved := 0
 	return eachIn(root, ".", func(name string) error {
-		info, err := root.Lstat(name)
+		isDir, err := opened(root, name)
 		if err != nil {
 			return err
 		}
-		if !info.IsDir() {
-			return root.Remove(name)
-		}
-		if err := root.Chmod(name, 0o700); err != nil {
-			return err
-		}
-		err = eachIn(root, name, func(inner string) error {
-			inner = path.Join(name, inner)
-			info, err := root.Lstat(inner)
-			if err != nil {
-				return err
-			}
-			if !info.IsDir() {
-				return root.Remove(inner)
-			}
-			if err := root.Chmod(inner, 0o700); err != nil { // it cannot be moved otherwise
-				return err
-			}
-			for {
-				moved++
-				to := fmt.Sprintf("gone-%d", moved)
-				if _, err := root.Lstat(to); errors.Is(err, fs.ErrNotExist) {
-					return root.Rename(inner, to)
+		if isDir {
+			err = eachIn(root, name, func(inner string) error {
+				inner = path.Join(name, inner)
+				isDir, err := opened(root, inner)
+				if err != nil {
+					return err
 				}
-			}
-		})
+				if !isDir {
+					return root.Remove(inner)
+				}
+				for {
+					moved++
+					to := fmt.Sprintf("gone-%d", moved)
+					if _, err := root.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+						return root.Rename(inner, to)
+					}
+				}
+			})
+		}
 		if err != nil {
 			return err
 		}
 		return root.Remove(name)
 	})
+}
+
+// opened reports whether a name is of a folder, which it opens to its owner: it cannot
+// be listed or moved otherwise.
+func opened(root *Folder, name string) (isDir bool, err error) {
+	info, err := root.Lstat(name)
+	if err != nil || !info.IsDir() {
+		return false, err
+	}
+	return true, root.Chmod(name, 0o700)
 }
 
 // eachIn does something that takes each name out of a folder, until there is none.

@@ -66,19 +66,6 @@ func lineHash(line []byte) uint64 {
 	return h.Sum64()
 }
 
-// account follows the lines from one copy of the workspace to the next, both of
-// which are in the store.
-func (w *Workspace) account(before, after tree) error {
-	for _, path := range changed(before, after) {
-		texts, err := w.texts(path, before, after)
-		if err != nil {
-			return err
-		}
-		w.lines.follow(path, texts[0].data, texts[1].data)
-	}
-	return nil
-}
-
 // text is what a tree has under a path: data where that is text, which nothing is,
 // too.
 type text struct {
@@ -89,7 +76,7 @@ type text struct {
 func (w *Workspace) texts(path string, trees ...tree) ([]text, error) {
 	out := make([]text, len(trees))
 	for i, t := range trees {
-		e, _ := t.find(path)
+		e := t.find(path)
 		if e.Kind != kindFile {
 			continue
 		}
@@ -109,7 +96,7 @@ func (w *Workspace) texts(path string, trees ...tree) ([]text, error) {
 
 // Change is what an attempt has made of its workspace, in the form in which rec
 // records it. Nothing that the attempt started may be running. A workspace that has
-// become too large since the last turn is put back as it was then.
+// become too large since the last turn is restored as it was then.
 func (w *Workspace) Change(rec *trajectory.Attempt) (*trajectory.WorkspaceChange, error) {
 	var u *unkeepable
 	if w.kept == nil { // nothing was allowed to write
@@ -146,8 +133,8 @@ func (w *Workspace) compare(rec *trajectory.Attempt, out *trajectory.WorkspaceCh
 	var all strings.Builder
 	left := maxCompared
 	for _, path := range changed(w.start, w.kept) {
-		was, is := kindAt(w.start, path), kindAt(w.kept, path)
-		if is == kindDir && (was == "" || was == kindDir) || was == kindDir && is == "" {
+		was, is := w.start.find(path), w.kept.find(path)
+		if is.Kind == kindDir && (was.Kind == "" || was.Kind == kindDir) || was.Kind == kindDir && is.Kind == "" {
 			continue
 		}
 		out.Files = append(out.Files, w.recorded(rec, path))
@@ -159,65 +146,48 @@ func (w *Workspace) compare(rec *trajectory.Attempt, out *trajectory.WorkspaceCh
 		if !binary {
 			left -= len(texts[0].data) + len(texts[1].data)
 		}
-		old, now := nameIn("a/", path, was == kindFile), nameIn("b/", path, is == kindFile)
+		old, now := nameIn("a/", was, path), nameIn("b/", is, path)
 		if binary || left < 0 {
-			if a, b := w.sumAt(w.start, path), w.sumAt(w.kept, path); a != b {
+			if was.content() != is.content() {
 				fmt.Fprintf(&all, "Binary files %s and %s differ\n", old, now)
 			}
 			continue
 		}
 		unified := diff.Diff(old, texts[0].data, now, texts[1].data)
-		added, removed := counted(unified)
-		out.Added += added
-		out.Removed += removed
+		n := 0
+		for line := range bytes.Lines(unified) {
+			switch n++; { // the first three name the files
+			case n > 3 && line[0] == '+':
+				out.Added++
+			case n > 3 && line[0] == '-':
+				out.Removed++
+			}
+		}
 		all.Write(unified)
 	}
 	return all.String(), nil
 }
 
-func kindAt(t tree, path string) string {
-	e, _ := t.find(path)
-	return e.Kind
-}
-
-// sumAt returns the digest of the file at a path, "" where there is none.
-func (w *Workspace) sumAt(t tree, path string) string {
-	if e, _ := t.find(path); e.Kind == kindFile {
+// content is the digest of a file, "" for everything else.
+func (e entry) content() string {
+	if e.Kind == kindFile {
 		return e.SHA256
 	}
 	return ""
 }
 
 // nameIn is a file's name in a diff.
-func nameIn(side, path string, there bool) string {
-	if !there {
+func nameIn(side string, e entry, path string) string {
+	if e.Kind != kindFile {
 		return "/dev/null"
 	}
 	return PlainName(side + path)
 }
 
-// counted returns how many lines a diff adds and removes. Its first three name the
-// files.
-func counted(unified []byte) (added, removed int) {
-	n := 0
-	for line := range bytes.Lines(unified) {
-		if n++; n <= 3 {
-			continue
-		}
-		switch line[0] {
-		case '+':
-			added++
-		case '-':
-			removed++
-		}
-	}
-	return added, removed
-}
-
 // recorded is a path as the journal has it: without secrets, and by its digest
 // where the journal holds no bodies and the path is not one of the start.
 func (w *Workspace) recorded(rec *trajectory.Attempt, path string) string {
-	if _, known := w.start.find(path); rec.Hashes && !known {
+	if rec.Hashes && w.start.find(path).Kind == "" {
 		return canonical.Digest([]byte(path))
 	}
 	clean, _ := rec.Redact.Redact(path)

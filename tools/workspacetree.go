@@ -48,7 +48,7 @@ type tree []entry
 func (t tree) digest() (string, error) {
 	b, err := canonical.Encode([]entry(t))
 	if err != nil {
-		return "", fmt.Errorf("writing down the workspace: %w", err)
+		return "", fmt.Errorf("encoding the workspace: %w", err)
 	}
 	return canonical.Digest(b), nil
 }
@@ -73,13 +73,13 @@ func changed(a, b tree) []string {
 	return paths
 }
 
-// find returns the entry of a path; false if there is none.
-func (t tree) find(path string) (entry, bool) {
+// find returns the entry of a path; one without a kind if there is none.
+func (t tree) find(path string) entry {
 	i, found := slices.BinarySearchFunc(t, path, func(e entry, path string) int { return strings.Compare(e.Path, path) })
 	if !found {
-		return entry{}, false
+		return entry{}
 	}
-	return t[i], true
+	return t[i]
 }
 
 // recordable is a path as the journal has it. One that is not UTF-8 is quoted, after
@@ -91,10 +91,13 @@ func recordable(name string) string {
 	return "./" + strconv.Quote(name)
 }
 
+// specialBits are the permissions besides reading, writing and executing, from 0o1000 on.
+var specialBits = []fs.FileMode{fs.ModeSticky, fs.ModeSetgid, fs.ModeSetuid}
+
 // bits are the permissions of a file as the digest has them.
 func bits(m fs.FileMode) uint32 {
 	b := uint32(m.Perm())
-	for i, special := range []fs.FileMode{fs.ModeSticky, fs.ModeSetgid, fs.ModeSetuid} {
+	for i, special := range specialBits {
 		if m&special != 0 {
 			b |= 0o1000 << i
 		}
@@ -102,10 +105,10 @@ func bits(m fs.FileMode) uint32 {
 	return b
 }
 
-// permissions are bits as the file system wants them.
+// permissions is the inverse of bits.
 func permissions(b uint32) fs.FileMode {
 	m := fs.FileMode(b & 0o777)
-	for i, special := range []fs.FileMode{fs.ModeSticky, fs.ModeSetgid, fs.ModeSetuid} {
+	for i, special := range specialBits {
 		if b&(0o1000<<i) != 0 {
 			m |= special
 		}
@@ -134,7 +137,12 @@ func look(f *Folder, take func(e *entry, content io.ReadSeeker) error) (tree, er
 		case info.IsDir():
 			e.Kind = kindDir
 		case info.Mode()&fs.ModeSymlink != 0:
-			err = e.readLink(f)
+			e.Kind, e.Mode = kindLink, 0
+			if e.target, err = f.Readlink(name); !utf8.ValidString(e.target) {
+				e.SHA256 = canonical.Digest([]byte(e.target))
+			} else {
+				e.Target = e.target
+			}
 		case info.Mode().IsRegular():
 			if info.Size() > left { // a file may claim more than the disk holds
 				return errTooMany
@@ -167,21 +175,7 @@ func look(f *Folder, take func(e *entry, content io.ReadSeeker) error) (tree, er
 	return found, nil
 }
 
-func (e *entry) readLink(f *Folder) error {
-	target, err := f.Readlink(e.name)
-	if err != nil {
-		return err
-	}
-	e.Kind, e.Mode, e.target = kindLink, 0, target
-	if utf8.ValidString(target) {
-		e.Target = target
-	} else {
-		e.SHA256 = canonical.Digest([]byte(target))
-	}
-	return nil
-}
-
-// readFile takes down what is in a file, of which so many bytes may be.
+// readFile notes the content of a file, of which so many bytes may be.
 func (e *entry) readFile(content io.Reader, limit int64) error {
 	sum := sha256.New()
 	n, err := io.Copy(sum, io.LimitReader(content, limit+1))

@@ -20,7 +20,7 @@ const (
 	MaxDepth     = 64        // folders in each other; looking at them takes the square of it
 )
 
-// maxNames is more than there may be in a workspace: what is too much is counted a
+// MaxNames is more than there may be in a workspace: what is too much is counted a
 // little further, since it may have been there from the start.
 const MaxNames = 2*MaxEntries + 1
 
@@ -31,7 +31,7 @@ type Folder struct {
 	walking sync.Mutex // held by who walks: no one else is to see what is open meanwhile
 }
 
-// walk visits what is in a folder: the folder itself, called ".", then all else,
+// Walk visits what is in a folder: the folder itself, called ".", then all else,
 // each folder before what is in it, and by name. What vanishes meanwhile is not
 // there. Of what cannot be looked at, visit gets the error; if it is what a folder
 // holds that cannot be, in a second visit. An error that visit returns ends the
@@ -73,7 +73,7 @@ func (f *Folder) walkFrom(name string, info fs.FileInfo, err error, visit func(s
 			err = visit(name, info, err)
 		}
 		if errors.Is(err, fs.ErrNotExist) || err == fs.SkipDir {
-			return nil
+			err = nil
 		}
 		return err
 	}
@@ -146,8 +146,8 @@ func (f *Folder) chmod(name string, mode fs.FileMode) error {
 	return f.Chmod(name, mode)
 }
 
-// enterable lets a program be started in a folder that code has closed: no one
-// could, and what closed it may be gone.
+// Enterable opens a folder that code has closed, so that a program can be started in
+// it.
 func (f *Folder) Enterable() error {
 	if f == nil {
 		return nil
@@ -161,5 +161,5 @@ func (f *Folder) Enterable() error {
 	return f.chmod(".", info.Mode()|0o700)
 }
 
-// tooDeep reports whether a folder of this name is deeper than one may be.
+// TooDeep reports whether a folder of this name is deeper than one may be.
 func TooDeep(name string) bool { return strings.Count(name, "/") >= MaxDepth }
