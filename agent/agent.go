@@ -32,7 +32,7 @@ type Question struct {
 	Picture  *llm.Image // the attachment, if it is one and the model sees; else nil
 }
 
-// Answer is what came of an attempt. Found false means that the model gave
+// Answer is the result of an attempt. Found false means that the model gave
 // none; Reason then says why.
 type Answer struct {
 	Found     bool
@@ -101,8 +101,9 @@ func (a Agent) Solve(ctx context.Context, q Question, session *tools.Session, re
 		if errors.Is(err, errTimeSpent) {
 			continue
 		}
-		if reason := noAnswer(err); reason != "" {
-			return Answer{Reason: reason}, nil
+		var none unanswered
+		if errors.As(err, &none) {
+			return Answer{Reason: string(none)}, nil
 		}
 		if err != nil {
 			return Answer{}, err

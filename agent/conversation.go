@@ -132,7 +132,7 @@ func (c *conversation) tokens(specBytes, bytesPerToken int) int64 {
 	return n
 }
 
-// canonical returns the form of a message that is hashed.
+// canonicalJSON returns the form of a message that is hashed.
 func canonicalJSON(m llm.Message) []byte {
 	out := trajectory.SentMessage{Content: m.Content, OpaqueSHA256: opaque(m.Opaque), Role: m.Role, ToolCallID: m.ToolCallID}
 	if m.Image != nil {

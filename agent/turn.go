@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,30 +54,20 @@ func (a Agent) begin(q Question, session *tools.Session, rec *trajectory.Attempt
 	return t
 }
 
-// What ends a turn or an attempt and is not a failure.
-var (
-	errTimeSpent = errors.New(prompt.TimeSpent)
-	errNoTime    = errors.New(prompt.TimeSpent + ", also for a last turn")
-	errNoMoney   = errors.New(prompt.RunMoneySpent + ", also for a last turn")
-	errNoRoom    = errors.New("the conversation no longer fits the model, however it is condensed")
+// errTimeSpent ends a turn whose time is spent.
+var errTimeSpent = errors.New(prompt.TimeSpent)
+
+// unanswered is the reason why an attempt ends without an answer, where that is not a
+// failure.
+type unanswered string
+
+func (u unanswered) Error() string { return string(u) }
+
+const (
+	errNoTime  unanswered = prompt.TimeSpent + ", also for a last turn"
+	errNoMoney unanswered = prompt.RunMoneySpent + ", also for a last turn"
+	errNoRoom  unanswered = "the conversation no longer fits the model, however it is condensed"
 )
-
-// tooManyCalls ends an attempt whose model asked for nonsense.
-type tooManyCalls int
-
-func (n tooManyCalls) Error() string {
-	return fmt.Sprintf("a reply asked for %d tool calls at once", int(n))
-}
-
-// noAnswer says why an attempt ends without an answer; "" if it does not, or by
-// a failure.
-func noAnswer(err error) string {
-	var many tooManyCalls
-	if errors.Is(err, errNoTime) || errors.Is(err, errNoMoney) || errors.Is(err, errNoRoom) || errors.As(err, &many) {
-		return err.Error()
-	}
-	return ""
-}
 
 // Bytes of a conversation for a token of it: few, to bound what a request may
 // cost, and more, to guess whether it fits.
@@ -110,8 +101,8 @@ func (t *attempt) timeLeft() time.Duration {
 	return t.until.Sub(t.Now())
 }
 
-// turn asks the model once, takes its calls through the Gate and shows it what
-// they gave. On the last turn no tools are offered and no calls are taken.
+// turn asks the model once, takes its calls through the Gate and shows it their
+// results. On the last turn no tools are offered and no calls are taken.
 func (t *attempt) turn(ctx context.Context, n int, last bool) (reply llm.Message, calls int, err error) {
 	began := t.Now()
 	if _, err := t.rec.Enqueue(n, trajectory.TurnStarted{}); err != nil {
@@ -124,13 +115,22 @@ func (t *attempt) turn(ctx context.Context, n int, last bool) (reply llm.Message
 			calls = len(reply.ToolCalls)
 		}
 		if calls > maxCalls {
-			err = tooManyCalls(calls)
+			err = unanswered(fmt.Sprintf("a reply asked for %d tool calls at once", calls))
 		}
 	}
 	if err == nil && calls > 0 {
-		err = t.call(ctx, n, reply.ToolCalls)
+		asked := make([]tools.Call, calls)
+		for i, c := range reply.ToolCalls {
+			asked[i] = tools.Call{ID: c.ID, Name: c.Name, Args: c.Arguments}
+		}
+		var results []tools.Result
+		results, err = t.session.Run(ctx, n, asked)
+		for i, r := range results {
+			t.talk.result("tool:"+t.rec.Redact.Label(r.CallID), asked[i].Name, r)
+		}
 	}
-	if err != nil && noAnswer(err) == "" && !errors.Is(err, errTimeSpent) {
+	var why unanswered
+	if err != nil && !errors.As(err, &why) && !errors.Is(err, errTimeSpent) {
 		return reply, 0, err
 	}
 	done := trajectory.TurnCompleted{LatencyMs: t.Now().Sub(began).Milliseconds(), ToolCalls: calls}
@@ -138,22 +138,6 @@ func (t *attempt) turn(ctx context.Context, n int, last bool) (reply llm.Message
 		return reply, 0, notRecorded
 	}
 	return reply, calls, err
-}
-
-// call takes calls through the Gate and adds what they gave.
-func (t *attempt) call(ctx context.Context, n int, asked []llm.ToolCall) error {
-	calls := make([]tools.Call, len(asked))
-	for i, c := range asked {
-		calls[i] = tools.Call{ID: c.ID, Name: c.Name, Args: c.Arguments}
-	}
-	results, err := t.session.Run(ctx, n, calls)
-	if err != nil {
-		return err
-	}
-	for i, r := range results {
-		t.talk.result("tool:"+t.rec.Redact.Label(r.CallID), calls[i].Name, r)
-	}
-	return nil
 }
 
 // ask records the request and sends it. A conversation that does not fit the
@@ -200,10 +184,7 @@ func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error
 // refused, or too long for the window that is known. What cannot be made shorter
 // is for the endpoint to refuse.
 func (t *attempt) fit() {
-	reply := t.MaxTokens
-	if reply == 0 {
-		reply = min(t.Window/4, 4096)
-	}
+	reply := cmp.Or(t.MaxTokens, min(t.Window/4, 4096))
 	for {
 		reason := ""
 		switch {
@@ -239,8 +220,9 @@ type recorder struct {
 // call that ends while it waits for its turn has shown the model nothing. How
 // long it waited is not the task's time. Each further try costs again.
 func (r *recorder) TryStarted(n int) error {
-	if n > 1 && r.Limits.Budget != nil && !r.affords() {
-		return r.failed
+	if tokens := r.talk.tokens(r.bytes, fewBytes); n > 1 && r.Limits.Budget != nil &&
+		!r.Limits.Budget.Reserve(tokens, r.last) && (r.last || !r.Limits.Budget.Reserve(tokens, true)) {
+		return r.failed // it affords no other try
 	}
 	waited := r.Now().Sub(r.since)
 	var payloads []trajectory.Payload
@@ -248,7 +230,8 @@ func (r *recorder) TryStarted(n int) error {
 		payloads = append(r.pending, r.talk.compile(r.rec))
 		r.pending, r.compiled = nil, true
 	}
-	err := r.rec.Append(r.turn, append(payloads, trajectory.ModelCallStarted{RequestedModel: r.Name, Try: n, WaitedMs: waited.Milliseconds()})...)
+	started := trajectory.ModelCallStarted{RequestedModel: r.Name, Try: n, WaitedMs: waited.Milliseconds()}
+	err := r.rec.Append(r.turn, append(payloads, started)...)
 	if err == nil && !r.until.IsZero() {
 		r.until = r.until.Add(waited)
 		limit := r.timeLeft()
@@ -261,13 +244,6 @@ func (r *recorder) TryStarted(n int) error {
 		r.timer = time.AfterFunc(limit, r.cut)
 	}
 	return err
-}
-
-// affords sets aside what another try may cost, and the answer after it if that
-// fits.
-func (r *recorder) affords() bool {
-	tokens := r.talk.tokens(r.bytes, fewBytes)
-	return r.Limits.Budget.Reserve(tokens, r.last) || !r.last && r.Limits.Budget.Reserve(tokens, true)
 }
 
 // recordable gives calls whose id or name cannot be recorded as it is (it is very
@@ -312,11 +288,19 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 		e.Tokens = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}
 		e.UsageReported = u.Reported
 		x := r.rec.Excerpt(string(canonicalJSON(t.Response.Message)), trajectory.OutputHead)
-		e.BodySHA256, e.Bytes, e.Head, e.OutputSHA256, e.Redactions, e.Truncated = x.BodySHA256, x.Bytes, x.Head, x.SHA256, x.Redactions, x.Truncated
+		e.BodySHA256, e.Bytes, e.Head, e.OutputSHA256 = x.BodySHA256, x.Bytes, x.Head, x.SHA256
+		e.Redactions, e.Truncated = x.Redactions, x.Truncated
 		if t.Err == nil {
 			r.talk.due.Reply(x.SHA256)
 		}
-		over = r.charge(*t.Response, x.Bytes)
+		used := u.In + u.Out
+		if !u.Reported { // an unknown usage counts as its estimate
+			used += r.talk.tokens(r.bytes, someBytes) + x.Bytes/someBytes
+		}
+		if r.Limits.Budget != nil {
+			r.Limits.Budget.Charge(t.Response.CostMicroUSD)
+		}
+		over = r.session.Spend("", t.Response.CostMicroUSD, used)
 	} else if e.Error != nil && e.Error.Unanswered() && r.Limits.Budget != nil {
 		r.Limits.Budget.Charge(nil)
 	}
@@ -326,17 +310,4 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 	}
 	r.previous, r.failed = ids[0], t.Err
 	return nil
-}
-
-// charge counts what a reply of so many bytes took against every budget, and
-// returns what is to be recorded of one that it ended above.
-func (t *attempt) charge(r llm.Response, size int64) []trajectory.Payload {
-	used := r.Usage.In + r.Usage.Out
-	if !r.Usage.Reported { // not knowing is no way around the budget
-		used += t.talk.tokens(t.bytes, someBytes) + size/someBytes
-	}
-	if t.Limits.Budget != nil {
-		t.Limits.Budget.Charge(r.CostMicroUSD)
-	}
-	return t.session.Spend("", r.CostMicroUSD, used)
 }

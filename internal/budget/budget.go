@@ -15,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -73,27 +74,22 @@ func (b *Budget) MaxTokens() int {
 }
 
 // Bound returns what a request of a model may cost. A completion without a limit,
-// tokensOut 0, may be as long as the run allows.
+// tokensOut 0, may be as long as the run allows. A model whose price is unknown
+// bounds by the whole budget; such a run does not begin.
 func (b *Budget) Bound(model string, tokensIn, tokensOut int64) int64 {
-	if b == nil {
-		return 0
-	}
-	return b.BoundBy(func(prices llm.Prices, maxTokens int64) *int64 {
-		if tokensOut <= 0 {
-			tokensOut = maxTokens
-		}
-		return prices.Bound(model, tokensIn, tokensOut)
-	})
+	return b.BoundOf(tools.Need{Model: model, In: tokensIn}, tokensOut)
 }
 
-// BoundBy is Bound with another computation. One without a result, of a model
-// whose price is unknown, bounds by the whole budget; such a run does not begin.
-func (b *Budget) BoundBy(cost func(prices llm.Prices, maxTokens int64) *int64) int64 {
+// BoundOf is Bound of what a tool needs.
+func (b *Budget) BoundOf(need tools.Need, tokensOut int64) int64 {
 	if b == nil {
 		return 0
 	}
-	if c := cost(b.prices, b.maxTokens); c != nil {
-		return *c
+	if tokensOut <= 0 {
+		tokensOut = b.maxTokens
+	}
+	if cost := need.Cost(b.prices, tokensOut); cost != nil {
+		return *cost
 	}
 	return b.limit
 }

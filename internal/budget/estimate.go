@@ -133,7 +133,11 @@ func NewEstimate(m plan.Plan, found Usage, prices llm.Prices) Estimate {
 			e.JudgeTokens = PerAnswer{In: found.judgeIn / n, Out: found.judgeOut / n, Of: found.judged, Runs: found.judgeRuns}
 		}
 		e.JudgeCostMicroUSD = e.JudgeTokens.cost(prices, m.Judge.Model, e.Attempts+len(judge.Battery()))
-		e.CostMicroUSD = sum(e.ModelCostMicroUSD, e.JudgeCostMicroUSD)
+		e.CostMicroUSD = nil
+		if a, b := e.ModelCostMicroUSD, e.JudgeCostMicroUSD; a != nil && b != nil {
+			both := *a + *b
+			e.CostMicroUSD = &both
+		}
 	}
 	if b := m.Budgets.CostMicroUSD; b > 0 {
 		e.BoundMicroUSD = times(b, e.Attempts)
@@ -146,11 +150,10 @@ func NewEstimate(m plan.Plan, found Usage, prices llm.Prices) Estimate {
 
 // cost returns what n times the tokens cost, nil where that is not known.
 func (p PerAnswer) cost(prices llm.Prices, model string, n int) *int64 {
-	one := prices.Cost(model, llm.Usage{Cached: p.Cached, In: p.In, Out: p.Out, Reported: true})
-	if one == nil {
-		return nil
+	if one := prices.Cost(model, llm.Usage{Cached: p.Cached, In: p.In, Out: p.Out, Reported: true}); one != nil {
+		return times(*one, n)
 	}
-	return times(*one, n)
+	return nil
 }
 
 func times(micro int64, n int) *int64 {
@@ -158,14 +161,6 @@ func times(micro int64, n int) *int64 {
 		return nil
 	}
 	all := micro * int64(n)
-	return &all
-}
-
-func sum(a, b *int64) *int64 {
-	if a == nil || b == nil {
-		return nil
-	}
-	all := *a + *b
 	return &all
 }
 

@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -22,9 +21,7 @@ type Metered struct {
 
 func (m Metered) pay(need tools.Need, out int) (*Reservation, error) {
 	b := m.Budget()
-	cost := b.BoundBy(func(prices llm.Prices, maxTokens int64) *int64 {
-		return need.Cost(prices, cmp.Or(int64(out), maxTokens))
-	})
+	cost := b.BoundOf(need, int64(out))
 	if m.Spare > 0 { // nothing else is under way
 		both, enough := b.Take(cost + m.Spare)
 		if !enough {

@@ -23,7 +23,7 @@ const engineKey = "fab1e-key-of-nobody"
 func conversations(t testing.TB) map[string]map[string]string {
 	t.Helper()
 	all := map[string]map[string]string{}
-	for name := range engines() {
+	for name := range engines {
 		archive, err := txtar.ParseFile(filepath.Join("testdata", "search", name+".txtar"))
 		must(t, err)
 		all[name] = map[string]string{}
@@ -185,7 +185,7 @@ func FuzzEngines(f *testing.F) {
 		f.Add(name, []byte(c["answer"]))
 	}
 	f.Fuzz(func(t *testing.T, name string, answer []byte) {
-		form, ok := engines()[name]
+		form, ok := engines[name]
 		if !ok || !gjson.ValidBytes(answer) {
 			return
 		}
