@@ -168,7 +168,7 @@ func (e Estimate) Rows() [][2]string {
 	rows := [][2]string{{"estimate", view.Dollars(e.CostMicroUSD) + " in all"},
 		{"", fmt.Sprintf("model: %s for %s of %s", view.Dollars(e.ModelCostMicroUSD), view.Count(e.Attempts, "attempt"), e.Tokens.said("attempt"))}}
 	if e.JudgeTokens.In > 0 {
-		rows = append(rows, [2]string{"", fmt.Sprintf("judge: at most %s, if it is asked of every answer and put to the null battery: %s", view.Dollars(e.JudgeCostMicroUSD), e.JudgeTokens.said("answer"))})
+		rows = append(rows, [2]string{"", fmt.Sprintf("judge: at most %s, if it judges every answer and runs its self-test: %s", view.Dollars(e.JudgeCostMicroUSD), e.JudgeTokens.said("answer"))})
 	}
 	bound := func(b *int64, flag string) {
 		limit := "no bound"

@@ -138,7 +138,7 @@ func (c *attemptServer) ready(ctx context.Context) (refusal string) {
 	listed, err := c.plan.list(limited, session)
 	if own := (*listFault)(nil); err != nil && !errors.As(err, &own) {
 		c.end(session)
-		return "the server did not say what its tools are; go on without it, or try once more" + c.plan.wrote(session)
+		return "the server did not list its tools; go on without it, or try once more" + c.plan.wrote(session)
 	}
 	if err != nil || !slices.Equal(listed, c.plan.listed) {
 		c.end(session)

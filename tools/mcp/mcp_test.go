@@ -387,8 +387,8 @@ func TestMCPStarts(t *testing.T) {
 	}{
 		"slow":            {"mcp-slow", 0, ""},
 		"slow, long":      {"mcp-slow", time.Minute, ""},
-		"slow, too short": {"mcp-slow", 100 * time.Millisecond, `the MCP server "srv" cannot be used: it did not say within 100ms what its tools are; start_timeout gives it longer`},
-		"crashes": {"mcp-crash", 0, `the MCP server "srv" cannot be used: it ended before it had said what its tools are; it wrote to standard error: ` +
+		"slow, too short": {"mcp-slow", 100 * time.Millisecond, `the MCP server "srv" cannot be used: it did not list its tools within 100ms; start_timeout gives it longer`},
+		"crashes": {"mcp-crash", 0, `the MCP server "srv" cannot be used: it ended before it had listed its tools; it wrote to standard error: ` +
 			`"starting with [redacted] | Traceback (most recent call last): | ModuleNotFoundError: No module named 'notes'[2J"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func TestMCPLists(t *testing.T) {
 	}
 	mute := mcpBinary(t, "mcp-raw", "mute")
 	mute.StartTimeout = 500_000_000
-	if _, err := mute.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "did not say within 500ms what its tools are") {
+	if _, err := mute.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "did not list its tools within 500ms") {
 		t.Errorf("%v", err)
 	}
 	if _, err := (Server{Name: "srv", Command: []string{"/bin/sh", "-c", "echo no such module >&2; exit 1"}}).Tools(t.Context()); err == nil ||
