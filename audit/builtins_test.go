@@ -16,7 +16,7 @@ import (
 
 // own returns a tool of this version as plans have it.
 func own(name string) planpkg.ToolPlan {
-	fetcher := web.NewWeb(web.WebConfig{})
+	fetcher := web.New(web.Config{})
 	for _, tool := range []tools.Tool{web.NewWebFetch(fetcher), web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG, URL: "http://s.example/search"})} {
 		if s := tool.Spec(); s.Name == name {
 			return planpkg.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: canonical.Digest(s.Parameters)}
@@ -28,7 +28,7 @@ func own(name string) planpkg.ToolPlan {
 // TestBuiltins: what the audit knows of this program's tools is what they say of
 // themselves. One that says anything else is not this version's.
 func TestBuiltins(t *testing.T) {
-	fetcher := web.NewWeb(web.WebConfig{})
+	fetcher := web.New(web.Config{})
 	python := sandbox.Interpreter{Version: "3.13.5"}
 	all := []tools.Tool{tools.NewCalculate(), media.NewDescribeImage(nil, "m", document.Reader{}), tools.NewListFiles(), sandbox.NewPython(nil, python), sandbox.NewUnsafePython(python),
 		document.NewReadFile(document.Reader{}), media.NewTranscribe(nil, "m"), web.NewWebFetch(fetcher), web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG, URL: "http://s.example/search"})}

@@ -19,7 +19,7 @@ import (
 
 // everyTool is each tool once; nothing is asked of the network.
 func everyTool() []tools.Tool {
-	w := web.NewWeb(web.WebConfig{})
+	w := web.New(web.Config{})
 	return []tools.Tool{document.NewReadFile(document.Reader{}), tools.NewListFiles(), tools.NewCalculate(), web.NewWebFetch(w), web.NewWebSearch(w, web.Engine{Name: web.SearXNG, URL: "http://search.example/search"}),
 		media.NewTranscribe(nil, "m"), media.NewDescribeImage(nil, "m", document.Reader{}), sandbox.NewUnsafePython(sandbox.Interpreter{})}
 }
@@ -80,10 +80,10 @@ func TestAsked(t *testing.T) {
 		{media.NewDescribeImage(nil, "m", document.Reader{}), `{"path":"a.png","question":"what?"}`, policy.Call{Paths: []string{"a.png"}, Texts: []string{"a.png", "what?"}}},
 		{media.NewTranscribe(nil, "m"), `{"path":"a.wav"}`, policy.Call{Paths: []string{"a.wav"}, Texts: []string{"a.wav"}}},
 		{sandbox.NewUnsafePython(sandbox.Interpreter{}), `{"code":"import os"}`, policy.Call{Code: []string{"import os"}, Texts: []string{"import os"}}},
-		{web.NewWebFetch(web.NewWeb(web.WebConfig{})), `{"url":"http://a.example/#x","archived":"2020"}`, policy.Call{
+		{web.NewWebFetch(web.New(web.Config{})), `{"url":"http://a.example/#x","archived":"2020"}`, policy.Call{
 			URLs:  []string{"http://a.example/#x", "https://web.archive.org/web/2020/http://a.example/#x", "https://web.archive.org/web/20200701000000id_/http://a.example/"},
 			Texts: []string{"2020", "http://a.example/#x"}}},
-		{web.NewWebSearch(web.NewWeb(web.WebConfig{}), web.Engine{Name: web.SearXNG, URL: "http://s.example/search?lang=en"}), `{"query":"sea gulls"}`,
+		{web.NewWebSearch(web.New(web.Config{}), web.Engine{Name: web.SearXNG, URL: "http://s.example/search?lang=en"}), `{"query":"sea gulls"}`,
 			policy.Call{URLs: []string{"http://s.example/search?format=json&lang=en&q=sea+gulls"}, Texts: []string{"sea gulls"}}},
 	}
 	seen := []string{}

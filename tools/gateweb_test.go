@@ -16,7 +16,7 @@ import (
 func TestGateRedirect(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler("https://huggingface.co/datasets/gaia-benchmark/GAIA/resolve/main/2023/validation/metadata.jsonl", http.StatusFound))
 	defer server.Close()
-	fetcher := web.NewWeb(web.WebConfig{Exceptions: map[string]string{"pages.example:80": strings.TrimPrefix(server.URL, "http://")}})
+	fetcher := web.New(web.Config{Exceptions: map[string]string{"pages.example:80": strings.TrimPrefix(server.URL, "http://")}})
 	sink := &tools.GateSink{}
 	s := tools.NewSession(t, sink, nil, web.NewWebFetch(fetcher))
 	results, err := s.Run(context.Background(), 1, []tools.Call{{"c1", "web_fetch", `{"url":"http://pages.example/"}`}})
@@ -51,7 +51,7 @@ func TestGateOwnID(t *testing.T) {
 				http.Redirect(w, r, tt.leadsTo, http.StatusFound)
 			}
 		}))
-		fetcher := web.NewWeb(web.WebConfig{Exceptions: map[string]string{"pages.example:80": strings.TrimPrefix(server.URL, "http://")}})
+		fetcher := web.New(web.Config{Exceptions: map[string]string{"pages.example:80": strings.TrimPrefix(server.URL, "http://")}})
 		s := tools.NewSession(t, &tools.GateSink{}, nil, web.NewWebFetch(fetcher))
 		s.SetTask(own)
 		results, err := s.Run(context.Background(), 1, []tools.Call{{"c1", "web_fetch", `{"url":"` + tt.asked + `"}`}})

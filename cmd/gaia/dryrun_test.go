@@ -56,7 +56,7 @@ func TestDryRun(t *testing.T) {
 		"budgets      20 turns, 500 tool calls, $0.500000 an attempt; $10.500000 the run\n",
 		// 42 × (68,400 × $2.50 + 2,400 × $10 a million) and 42 + 26 × (700 × $0.15 + 60 × $0.60 a million)
 		"model: $8.190000 for 42 attempts of 68400 tokens in (0 cached), 2400 out (assumed, not measured)\n",
-		"judge: at most $0.009588, if it is asked of every answer and put to the null battery: 700 tokens in (0 cached), 60 out (assumed, not measured)\n",
+		"judge: at most $0.009588, if it judges every answer and runs its self-test: 700 tokens in (0 cached), 60 out (assumed, not measured)\n",
 		"estimate     $8.199588 in all\n",
 		"at most $21.000000 by the budget of each attempt", "at most $10.500000 by the budget of the run (--max-cost)\n",
 	} {

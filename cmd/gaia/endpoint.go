@@ -143,7 +143,7 @@ func (w *world) rehearse(s *runSettings) error {
 		s.plan.Transcription.Origin = rehearsalHost + fixtures.TranscriptionModel
 	}
 	s.plan.Search = nil
-	return w.equip(web.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL}, web.Engine{Name: web.SearXNG, URL: fixtures.SearchURL})
+	return w.equip(web.Config{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL}, web.Engine{Name: web.SearXNG, URL: fixtures.SearchURL})
 }
 
 // connect fills in the endpoint that the settings name.
@@ -168,7 +168,7 @@ func (w *world) connect(s *runSettings, apiKey string) error {
 	if s.engine.Name != "" {
 		s.plan.Search = &plan.SearchPlan{Engine: s.engine.Name, Origin: s.engine.Origin()}
 	}
-	return w.equip(web.WebConfig{}, s.engine)
+	return w.equip(web.Config{}, s.engine)
 }
 
 // bounded refuses a model whose cost a budget bounds and no price table knows.
@@ -307,12 +307,12 @@ const anotherTape = "name another directory with --cassette, or leave it out"
 
 // equip fills in the tools of a run; search needs an engine. Documents that could harm
 // this process are read by another run of this program.
-func (w *world) equip(c web.WebConfig, engine web.Engine) (err error) {
+func (w *world) equip(c web.Config, engine web.Engine) (err error) {
 	if w.Reader, err = child(w.sandbox); err != nil {
 		return err
 	}
 	c.Reader = w.Reader // with the same memory: an attachment is read for its probes and by the agent
-	fetcher := web.NewWeb(c)
+	fetcher := web.New(c)
 	w.Tools = []tools.Tool{document.NewReadFile(c.Reader), tools.NewListFiles(), tools.NewCalculate(), web.NewWebFetch(fetcher)}
 	if engine.Name != "" {
 		w.Tools = append(w.Tools, web.NewWebSearch(fetcher, engine))

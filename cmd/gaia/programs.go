@@ -64,7 +64,7 @@ func (a *app) confine(ctx context.Context, s *runSettings, w *world) error {
 	if err != nil {
 		return err
 	}
-	w.sandbox, w.noSandbox = sandboxtools.NewSandbox(ctx, sandboxtools.SandboxConfig{Bwrap: onPath("bwrap"), Hidden: hidden})
+	w.sandbox, w.noSandbox = sandboxtools.New(ctx, sandboxtools.Config{Bwrap: onPath("bwrap"), Hidden: hidden})
 	if w.noSandbox != nil {
 		w.sandbox = nil
 	}

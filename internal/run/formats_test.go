@@ -201,7 +201,7 @@ func TestAnswersWithoutPrograms(t *testing.T) {
 		t.Fatalf("without programs: %q", without)
 	}
 
-	sandbox, err := sandboxtools.NewSandbox(t.Context(), sandboxtools.SandboxConfig{Bwrap: path("bwrap")})
+	sandbox, err := sandboxtools.New(t.Context(), sandboxtools.Config{Bwrap: path("bwrap")})
 	if err != nil {
 		t.Skipf("bubblewrap does not work here: %v", err)
 	}

@@ -27,7 +27,7 @@ import (
 func python(t *testing.T) tools.Tool {
 	t.Helper()
 	bwrap, _ := exec.LookPath("bwrap")
-	sandbox, err := sandboxtools.NewSandbox(t.Context(), sandboxtools.SandboxConfig{Bwrap: bwrap})
+	sandbox, err := sandboxtools.New(t.Context(), sandboxtools.Config{Bwrap: bwrap})
 	if err != nil {
 		t.Skipf("there is no sandbox here: %v", err)
 	}

@@ -91,7 +91,7 @@ func config(t testing.TB, ids ...string) setup {
 	c := &clock{}
 	client := llm.New(llm.Config{BaseURL: server.ModelURL, Prices: prices, MaxTries: 6, Now: c.now,
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
-	fetcher := web.NewWeb(web.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL})
+	fetcher := web.New(web.Config{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL})
 	m := plan.New()
 	m.Dataset.Selection, m.Policy, m.SubmitIntent, m.Rehearsal = filter.Rule(), p, true, true
 	m.Model = plan.ModelPlan{Name: fixtures.Model, Origin: "builtin:model"}

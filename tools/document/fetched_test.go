@@ -10,7 +10,7 @@ import (
 )
 
 func TestFetchModes(t *testing.T) {
-	fetcher, mux := site(t, web.WebConfig{})
+	fetcher, mux := site(t, web.Config{})
 	serve(mux, "/lamp", "text/html; charset=utf-8", 200, []byte(document.ArticlePage()))
 	serve(mux, "/latin", "text/html; charset=iso-8859-1", 200, []byte("<!-- caf\xe9 --><p>hidden</p>"))
 	serve(mux, "/data.csv", "text/csv", 200, []byte("a,b\n1,2\n"))
@@ -84,7 +84,7 @@ func TestFetchModes(t *testing.T) {
 // TestFetchedFiles: a file of the web is read by a child as one of the workspace; a
 // picture is not read.
 func TestFetchedFiles(t *testing.T) {
-	fetcher, mux := site(t, web.WebConfig{Reader: document.ChildReader(t, "child-convert")})
+	fetcher, mux := site(t, web.Config{Reader: document.ChildReader(t, "child-convert")})
 	serve(mux, "/report", "application/pdf", 200, document.MakePDF("from afar"))
 	serve(mux, "/gate.png", "image/png", 200, []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"))
 	serve(mux, "/report.pdf", "application/octet-stream", 200, document.MakePDF("from afar"))
@@ -94,14 +94,14 @@ func TestFetchedFiles(t *testing.T) {
 	}
 }
 
-func site(t *testing.T, config web.WebConfig) (*web.Web, *http.ServeMux) {
+func site(t *testing.T, config web.Config) (*web.Web, *http.ServeMux) {
 	t.Helper()
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	to := strings.TrimPrefix(server.URL, "http://")
 	config.Exceptions = map[string]string{"almanac.example:80": to, "second.example:80": to}
-	fetcher := web.NewWeb(config)
+	fetcher := web.New(config)
 	return fetcher, mux
 }
 

@@ -48,7 +48,7 @@ func (c *attemptServer) drop() {
 func (c *attemptServer) end(session *connection) {
 	session.end()
 	if session != nil && session.watch != nil {
-		c.cpu += session.watch.Cpu()
+		c.cpu += session.watch.CPU()
 	}
 }
 

@@ -26,7 +26,7 @@ func sandboxOf(t testing.TB, hidden ...string) *sandbox.Sandbox {
 	if err != nil {
 		t.Skip("there is no bubblewrap on this machine, so nothing is run in it")
 	}
-	s, err := sandbox.NewSandbox(t.Context(), sandbox.SandboxConfig{Bwrap: bwrap, Hidden: hidden})
+	s, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: bwrap, Hidden: hidden})
 	var u *sandbox.Unusable
 	if errors.As(err, &u) {
 		t.Skipf("there is no sandbox on this machine: %v; %s", u, u.Remedy)

@@ -11,7 +11,7 @@ import (
 // filterFD is the descriptor from which bubblewrap reads its system-call filter.
 const filterFD = "3"
 
-// A program is a command that may be one of bubblewrap. Start and Run hand over
+// A Program is a command that may be one of bubblewrap. Start and Run hand over
 // the filter of system calls, where the command asks for one.
 type Program struct {
 	*exec.Cmd

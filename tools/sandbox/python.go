@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"github.com/gaia-harness/gaia/tools"
 	"io"
 	"io/fs"
 	"maps"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gaia-harness/gaia/tools"
 )
 
 // Limits of the tool python, besides those of what is watched and of a workspace.
@@ -43,7 +44,7 @@ func NewUnsafePython(i Interpreter) tools.Tool {
 
 func newPython(p *python, description string) tools.Tool {
 	description += fmt.Sprintf(" It is Python %s with what is installed there; a call that is stopped loses the variables, not the files.", p.interpreter.Version)
-	return tools.Define(tools.Definition[pythonArgs]{Name: "python", Description: description, Run: p.Run, Writes: true})
+	return tools.Define(tools.Definition[pythonArgs]{Name: "python", Description: description, Run: p.run, Writes: true})
 }
 
 // CheckPython runs a line of code as the tool would, without a sandbox where s is
@@ -55,7 +56,7 @@ func CheckPython(ctx context.Context, s *Sandbox, i Interpreter) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err == nil && got.Text() == "42\n" {
+	if err == nil && got.text() == "42\n" {
 		return nil
 	}
 	why := "it does not answer"
@@ -72,7 +73,7 @@ type python struct {
 	interpreter Interpreter
 }
 
-func (p *python) Run(ctx context.Context, env *tools.Env, a pythonArgs) (tools.Output, error) {
+func (p *python) run(ctx context.Context, env *tools.Env, a pythonArgs) (tools.Output, error) {
 	timeout := time.Duration(a.TimeoutS) * time.Second
 	switch {
 	case timeout == 0:
@@ -99,7 +100,7 @@ func (p *python) Run(ctx context.Context, env *tools.Env, a pythonArgs) (tools.O
 	return result.output(before.changed(listing(env.Root))), nil
 }
 
-// pythonResult is what became of a call.
+// pythonResult is the result of a call.
 type pythonResult struct {
 	captured
 	status string // "ok", "raised", or "lost": the process is gone
@@ -107,8 +108,8 @@ type pythonResult struct {
 	files  bool   // those of the workspace are there without it
 }
 
-// output words a result. The document is what the code wrote, after how it ended
-// where that was not well: of Shown, the evidence has no more than a digest.
+// output is the result for the model. The document is what the code wrote, after how it
+// ended where it failed: of Shown, the evidence has no more than a digest.
 func (r pythonResult) output(changed []string) tools.Output {
 	about := map[string]string{"ok": "finished", "raised": "ended with an exception"}[r.status]
 	if r.status == "lost" {
@@ -129,7 +130,7 @@ func (r pythonResult) output(changed []string) tools.Output {
 		}
 		notes = append(notes, note)
 	}
-	document := strings.ToValidUTF8(r.Text(), "\ufffd")
+	document := strings.ToValidUTF8(r.text(), "\ufffd")
 	head, shown := "["+strings.Join(notes, "; ")+"]\n", document
 	if r.status != "ok" {
 		document = "[python: " + about + "]\n" + document
@@ -143,7 +144,8 @@ func (r pythonResult) output(changed []string) tools.Output {
 			_, size := utf8.DecodeLastRuneInString(shown[:to])
 			to -= size
 		}
-		shown = fmt.Sprintf("%s\n[%d bytes in the middle are not shown: print less, or write it to a file and look into that with read_file]\n%s", shown[:from], to-from, shown[to:])
+		shown = fmt.Sprintf("%s\n[%d bytes in the middle are not shown: print less, or write it to a file and look into that with read_file]\n%s",
+			shown[:from], to-from, shown[to:])
 	}
 	return tools.Output{Document: document, Shown: head + shown, IsError: r.status != "ok"}
 }
@@ -166,7 +168,7 @@ func (c *captured) add(b []byte) {
 
 func (c *captured) lost() int { return c.total - len(c.head) - len(c.tail) }
 
-func (c *captured) Text() string {
+func (c *captured) text() string {
 	if n := c.lost(); n > 0 {
 		return fmt.Sprintf("%s\n[%d bytes are lost]\n%s", c.head, n, c.tail)
 	}

@@ -3,8 +3,6 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/child"
-	"github.com/gaia-harness/gaia/tools"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/child"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/go-json-experiment/json"
 )
 
@@ -55,18 +55,19 @@ func FindInterpreter(ctx context.Context, path string, env []string) (Interprete
 	if ctx.Err() != nil {
 		return Interpreter{}, ctx.Err()
 	}
+	remedy := "put a Python that works before " + path + " on PATH: apt install python3"
 	if err != nil {
-		return Interpreter{}, &Unusable{"python3 does not start: " + tools.Clipped(err.Error()), "put a Python that works before " + path + " on PATH: apt install python3"}
+		return Interpreter{}, &Unusable{"python3 does not start: " + tools.Clipped(err.Error()), remedy}
 	}
 	var id identity
 	if err := json.Unmarshal(out, &id); err != nil || !filepath.IsAbs(id.Executable) || len(id.Version) != 3 {
-		return Interpreter{}, &Unusable{"python3 does not say what it is", "put a Python that works before " + path + " on PATH: apt install python3"}
+		return Interpreter{}, &Unusable{"python3 does not report its version and path", remedy}
 	}
 	version := strings.Trim(strings.ReplaceAll(fmt.Sprint(id.Version), " ", "."), "[]")
 	if slices.Compare(id.Version, []int{3, 8}) < 0 {
 		return Interpreter{}, &Unusable{"python3 is " + version + ", which is too old", "install Python 3.8 or later: apt install python3"}
 	}
-	return Interpreter{id.Executable, version, id.Required()}, nil
+	return Interpreter{id.Executable, version, id.required()}, nil
 }
 
 // maxLinks bounds the links that are followed, as the system does.
@@ -76,7 +77,7 @@ const maxLinks = 40
 // folders that are Python's, since a virtual environment may be made in a folder
 // with other things; and nothing that packages were installed in place from,
 // which is someone's project.
-func (id identity) Required() []string {
+func (id identity) required() []string {
 	wanted := []string{}
 	for _, prefix := range id.Prefixes {
 		for _, part := range []string{"bin", "lib", "lib64", "pyvenv.cfg"} {
@@ -99,17 +100,13 @@ func (id identity) Required() []string {
 	}
 	var needs []string
 	for _, p := range wanted {
-		if _, err := os.Stat(p); err != nil || !filepath.IsAbs(p) || ofSystem(p) {
+		contains := func(dir string) bool { _, below := Within(dir, p); return below }
+		if _, err := os.Stat(p); err != nil || !filepath.IsAbs(p) || slices.ContainsFunc(append(SystemFolders(), "/usr"), contains) {
 			continue
 		}
-		if !slices.ContainsFunc(needs, func(have string) bool { _, below := Within(have, p); return below }) {
+		if !slices.ContainsFunc(needs, contains) {
 			needs = append(needs, filepath.Clean(p))
 		}
 	}
 	return needs
-}
-
-// ofSystem reports whether every sandbox has a path.
-func ofSystem(p string) bool {
-	return slices.ContainsFunc(append(SystemFolders(), "/usr"), func(dir string) bool { _, below := Within(dir, p); return below })
 }

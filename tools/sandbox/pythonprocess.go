@@ -7,13 +7,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/child"
-	"github.com/gaia-harness/gaia/tools"
 	"os"
 	"os/exec"
 	"sync"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/child"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/go-json-experiment/json"
 )
 
@@ -22,22 +22,6 @@ var pythonDriver string
 
 // startTime bounds how long an interpreter may take to be ready.
 const startTime = 30 * time.Second
-
-// pythonLimits are what the driver limits its process and all that come of it
-// to, before any code of a call runs. NPROC does not hold where the user outside
-// is root; the watch does.
-func pythonLimits(confined bool) map[string]int64 {
-	limits := map[string]int64{
-		"CORE":   0,
-		"CPU":    int64(LimitCPU / time.Second),
-		"FSIZE":  tools.MaxWorkspace,
-		"NOFILE": pythonOpen,
-	}
-	if confined { // elsewhere other programs of the user would count, and macOS knows no limit of memory
-		limits["AS"], limits["DATA"], limits["NPROC"] = 2*limitMemory, limitMemory, limitTasks
-	}
-	return limits
-}
 
 // A pythonSession is the interpreter of one attempt: a process that is started
 // on first need and after each one that was lost.
@@ -71,7 +55,7 @@ func (s *pythonSession) end() {
 		return
 	}
 	s.now.end()
-	s.cpu += s.now.watch.Cpu()
+	s.cpu += s.now.watch.CPU()
 	s.now = nil
 }
 
@@ -110,15 +94,34 @@ func (s *pythonSession) call(ctx context.Context, code string, timeout time.Dura
 }
 
 func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
-	limits, err := json.Marshal(pythonLimits(s.tool.sandbox != nil))
+	confined, i := s.tool.sandbox != nil, s.tool.interpreter
+	// What the driver limits its process and all that come of it to, before any code of a call runs. NPROC does not
+	// hold where the user outside is root; the watch does.
+	limits := map[string]int64{"CORE": 0, "CPU": int64(LimitCPU / time.Second), "FSIZE": tools.MaxWorkspace, "NOFILE": pythonOpen}
+	if confined { // elsewhere other programs of the user would count, and macOS knows no limit of memory
+		limits["AS"], limits["DATA"], limits["NPROC"] = 2*limitMemory, limitMemory, limitTasks
+	}
+	limitsJSON, err := json.Marshal(limits)
+	if err == nil {
+		err = s.root.Enterable()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("starting python: %w", err)
 	}
-	if err := s.root.Enterable(); err != nil {
-		return nil, fmt.Errorf("starting python: %w", err)
+	workspace := ""
+	if s.root != nil {
+		workspace = s.root.Name()
 	}
 	own, cancel := context.WithCancel(s.ctx)
-	cmd := s.prepare(own, "-I", "-B", "-c", pythonDriver, string(limits))
+	args := []string{"-I", "-B", "-c", pythonDriver, string(limitsJSON)}
+	var cmd *Program
+	if confined {
+		cmd = s.tool.sandbox.Command(own, Jail{ReadOnly: i.Required, workspace: workspace}, i.Path, args...)
+	} else {
+		cmd = &Program{Cmd: exec.CommandContext(own, i.Path, args...)}
+		child.Group(cmd.Cmd)
+		cmd.Env, cmd.Dir = []string{}, workspace
+	}
 	p := &pythonProcess{cancel: cancel, chunks: make(chan []byte), done: make(chan struct{}), over: make(chan string, 1)}
 	if err := p.launch(cmd); err != nil {
 		cancel()
@@ -130,28 +133,12 @@ func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("starting python: %s: %q", ready.why, tools.Clipped(ready.Text()))
+		return nil, fmt.Errorf("starting python: %s: %q", ready.why, tools.Clipped(ready.text()))
 	}
-	p.watch = NewWatch(cmd.Process.Pid, s.tool.sandbox != nil, s.root, LimitCPU-s.cpu)
+	p.watch = NewWatch(cmd.Process.Pid, confined, s.root, LimitCPU-s.cpu)
 	p.watch.Begin() // before it first looks
 	go p.watch.Run(p.done, p.over)
 	return p, nil
-}
-
-// prepare is the command of the driver.
-func (s *pythonSession) prepare(ctx context.Context, args ...string) *Program {
-	i := s.tool.interpreter
-	workspace := ""
-	if s.root != nil {
-		workspace = s.root.Name()
-	}
-	if s.tool.sandbox != nil {
-		return s.tool.sandbox.Command(ctx, Jail{ReadOnly: i.Required, workspace: workspace}, i.Path, args...)
-	}
-	cmd := exec.CommandContext(ctx, i.Path, args...)
-	child.Group(cmd)
-	cmd.Env, cmd.Dir = []string{}, workspace
-	return &Program{Cmd: cmd}
 }
 
 // pythonProcess is a driver that runs. Its process is foreign from the first
@@ -229,12 +216,10 @@ func (p *pythonProcess) ask(ctx context.Context, request map[string]string, time
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	said := gathered{mark: []byte(request["mark"] + " ")}
-	for err == nil {
+	for more := err == nil; more; {
+		var chunk []byte
 		select {
-		case chunk, more := <-p.chunks:
-			if !more {
-				return said.lost("the interpreter ended")
-			}
+		case chunk, more = <-p.chunks:
 			if said.add(chunk) {
 				return said.pythonResult
 			}
@@ -274,24 +259,18 @@ func (a *gathered) add(chunk []byte) bool {
 		return false
 	}
 	a.captured.add(a.pending[:at])
-	a.status = known(string(word))
+	if a.status = string(word); a.status != "ready" && a.status != "ok" {
+		a.status = "raised"
+	}
 	return true
 }
 
 // maxStatus is longer, in bytes, than any word that the driver says.
 const maxStatus = 16
 
-// lost is what there is of an answer that does not come.
+// lost ends an answer that will not be whole.
 func (a *gathered) lost(why string) pythonResult {
 	a.captured.add(a.pending)
 	a.status, a.why = "lost", why
 	return a.pythonResult
-}
-
-// known is a status as the driver may say it.
-func known(status string) string {
-	if status == "ready" || status == "ok" {
-		return status
-	}
-	return "raised"
 }

@@ -2,10 +2,11 @@ package sandbox
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/tools"
 	"io/fs"
 	"sync"
 	"time"
+
+	"github.com/gaia-harness/gaia/tools"
 )
 
 // How often a watch looks: a program that fills memory or disk gets a few
@@ -32,7 +33,7 @@ type Watch struct {
 	pid      int // of what was started, whose children are the processes
 	confined bool
 	root     *tools.Folder
-	CpuLeft  time.Duration
+	CPULeft  time.Duration
 	wake     chan struct{} // a call has begun
 
 	mu     sync.Mutex
@@ -49,11 +50,12 @@ type usage struct {
 	cpu              time.Duration
 }
 
+// NewWatch watches the processes that pid started; root is their workspace, nil for none.
 func NewWatch(pid int, confined bool, root *tools.Folder, cpuLeft time.Duration) *Watch {
-	return &Watch{pid: pid, confined: confined, root: root, CpuLeft: cpuLeft, wake: make(chan struct{}, 1)}
+	return &Watch{pid: pid, confined: confined, root: root, CPULeft: cpuLeft, wake: make(chan struct{}, 1)}
 }
 
-// run looks until done, and says once what is too much.
+// Run looks until done, and says once what is too much.
 func (w *Watch) Run(done <-chan struct{}, over chan<- string) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -78,7 +80,7 @@ func (w *Watch) Run(done <-chan struct{}, over chan<- string) {
 	}
 }
 
-// begin says that a call begins, rest that it has ended.
+// Begin notes that a call begins.
 func (w *Watch) Begin() {
 	files, disk := filesOf(w.root)
 	w.mu.Lock()
@@ -90,19 +92,21 @@ func (w *Watch) Begin() {
 	}
 }
 
+// Rest notes that a call has ended.
 func (w *Watch) Rest() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = false
 }
 
-func (w *Watch) Cpu() time.Duration {
+// CPU returns the processor time that was used.
+func (w *Watch) CPU() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.used
 }
 
-// look says which limit is passed, "" if none is.
+// Look says which limit is passed, "" if none is.
 func (w *Watch) Look() string {
 	u := processesOf(w.pid, limitMemory)
 	if !w.confined {
@@ -113,7 +117,7 @@ func (w *Watch) Look() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.used = max(w.used, u.cpu)
-	return u.beyond(w.before, w.CpuLeft)
+	return u.beyond(w.before, w.CPULeft)
 }
 
 // beyond says which limit is passed by more than before.

@@ -8,15 +8,17 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/child"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/gaia-harness/gaia/internal/child"
 )
 
 // A Sandbox starts programs that see nothing of this machine but what is given
@@ -33,16 +35,16 @@ type Sandbox struct {
 	noCgroups error  // why
 }
 
-// SandboxConfig says where the program bwrap is, and which files and folders of
+// Config says where the program bwrap is, and which files and folders of
 // this machine no program may see though they lie below what it is given: the
 // dataset's cache, run directories, keys, this program itself. What is
 // not there yet is hidden once it is.
-type SandboxConfig struct {
+type Config struct {
 	Bwrap  string
 	Hidden []string
 }
 
-// A jail is what a program in the sandbox is given besides the system's own
+// A Jail is what a program in the sandbox is given besides the system's own
 // programs and libraries.
 type Jail struct {
 	ReadOnly  []string // files and folders, at the places they have outside
@@ -65,9 +67,9 @@ type Unusable struct{ Why, Remedy string }
 
 func (u *Unusable) Error() string { return u.Why }
 
-// NewSandbox finds out by trying whether bubblewrap keeps its promise on this
+// New finds out by trying whether bubblewrap keeps its promise on this
 // machine. An error that is [*Unusable] says why not.
-func NewSandbox(ctx context.Context, c SandboxConfig) (*Sandbox, error) {
+func New(ctx context.Context, c Config) (*Sandbox, error) {
 	if c.Bwrap == "" {
 		return nil, &Unusable{"bubblewrap is not installed", "install bubblewrap 0.8 or later: apt install bubblewrap"}
 	}
@@ -120,7 +122,7 @@ func settled(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), err
 }
 
-// command prepares a program to be started in the sandbox, by its path outside.
+// Command prepares a program to be started in the sandbox, by its path outside.
 // It and all that it started end with ctx, and with this process. Its streams
 // must be pipes or nothing: a file could be opened again, for more than it was
 // handed over for.
@@ -129,21 +131,15 @@ func (s *Sandbox) Command(ctx context.Context, j Jail, path string, args ...stri
 	cmd := exec.CommandContext(ctx, s.bwrap, append(layout, append([]string{"--", path}, args...)...)...)
 	child.Group(cmd)
 	cmd.Env = append([]string{}, j.Variables...) // bubblewrap's own can be read by what it starts; its arguments by everybody
-	if err != nil {
-		cmd.Err = err
-	}
+	cmd.Err = cmp.Or(err, cmd.Err)
 	return &Program{Cmd: cmd, cgroups: s.cgroups}
 }
 
 // arguments are bubblewrap's own. The order counts: what comes later lies on top.
 func (s *Sandbox) arguments(j Jail) ([]string, error) {
-	scratch := j.scratch
-	if scratch == 0 {
-		scratch = scratchSize
-	}
-	size := strconv.FormatInt(scratch, 10)
-	args := []string{"--seccomp", filterFD, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
-		"--uid", inside, "--gid", inside, "--hostname", "sandbox"}
+	size := strconv.FormatInt(cmp.Or(j.scratch, scratchSize), 10)
+	args := []string{"--seccomp", filterFD, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent",
+		"--new-session", "--cap-drop", "ALL", "--uid", inside, "--gid", inside, "--hostname", "sandbox"}
 	if j.Network {
 		args = append(args, "--share-net")
 	}
@@ -152,11 +148,20 @@ func (s *Sandbox) arguments(j Jail) ([]string, error) {
 	}
 	args = append(args, "--setenv", "HOME", "/tmp", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "LANG", "C.UTF-8",
 		"--ro-bind", "/usr", "/usr")
-	args = append(args, system()...)
-	if j.Network {
-		for _, p := range []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust"} {
-			args = append(args, "--ro-bind-try", p, p)
+	for _, p := range SystemFolders() {
+		if target, err := os.Readlink(p); err == nil {
+			args = append(args, "--symlink", target, p)
+		} else if _, err := os.Stat(p); err == nil {
+			args = append(args, "--ro-bind", p, p)
 		}
+	}
+	optional := []string{"/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"}
+	if j.Network {
+		optional = append(optional, "/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl/certs", "/etc/ssl/cert.pem",
+			"/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust")
+	}
+	for _, p := range optional {
+		args = append(args, "--ro-bind-try", p, p)
 	}
 	args = append(args, "--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp")
 	given := []binding{{"/usr", "/usr"}}
@@ -187,25 +192,9 @@ func (s *Sandbox) arguments(j Jail) ([]string, error) {
 	return append(args, "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace"), nil
 }
 
-// systemFolders are what programs need outside of /usr; most lead into it.
+// SystemFolders are what programs need outside of /usr; most lead into it.
 func SystemFolders() []string {
 	return []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
-}
-
-// system are the arguments for what programs need outside of /usr.
-func system() []string {
-	var args []string
-	for _, p := range SystemFolders() {
-		if target, err := os.Readlink(p); err == nil {
-			args = append(args, "--symlink", target, p)
-		} else if _, err := os.Stat(p); err == nil {
-			args = append(args, "--ro-bind", p, p)
-		}
-	}
-	for _, p := range []string{"/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"} {
-		args = append(args, "--ro-bind-try", p, p)
-	}
-	return args
 }
 
 // A binding is a file or folder, without links, and where a program sees it.
@@ -236,7 +225,7 @@ func (s *Sandbox) masks(given []binding) ([]string, error) {
 	return args, nil
 }
 
-// within returns where path lies below dir, "." if it is dir.
+// Within returns where path lies below dir, "." if it is dir.
 func Within(dir, path string) (string, bool) {
 	rest, err := filepath.Rel(dir, path)
 	return rest, err == nil && rest != ".." && !strings.HasPrefix(rest, "../")

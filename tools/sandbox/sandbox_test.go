@@ -19,7 +19,7 @@ func sandbox(t testing.TB, hidden ...string) *Sandbox {
 	if err != nil {
 		t.Skip("there is no bubblewrap on this machine, so nothing is run in it")
 	}
-	s, err := NewSandbox(t.Context(), SandboxConfig{Bwrap: bwrap, Hidden: hidden})
+	s, err := New(t.Context(), Config{Bwrap: bwrap, Hidden: hidden})
 	var u *Unusable
 	if errors.As(err, &u) {
 		t.Skipf("there is no sandbox on this machine: %v; %s", u, u.Remedy)
@@ -149,7 +149,7 @@ func TestSandboxUnusable(t *testing.T) {
 		"no filter": {stub("echo 'bwrap: prctl(PR_SET_SECCOMP): Invalid argument' >&2; exit 1"), "PR_SET_SECCOMP", "CONFIG_SECCOMP_FILTER=y"},
 		"quiet":     {stub("exit 0"), "the probe did not come to its end", "run without"},
 	} {
-		_, err := NewSandbox(t.Context(), SandboxConfig{Bwrap: c.bwrap})
+		_, err := New(t.Context(), Config{Bwrap: c.bwrap})
 		var u *Unusable
 		if !errors.As(err, &u) || !strings.Contains(u.Why, c.why) || !strings.Contains(u.Remedy, c.remedy) {
 			t.Errorf("%s: %#v", name, err)

@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/tools"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/gaia-harness/gaia/tools"
 )
 
 // probeTime bounds the probe, which takes a few hundredths of a second.

@@ -78,8 +78,8 @@ func (s *nameServer) answer(packet []byte) ([]byte, error) {
 
 // web reaches the web by these names, from an address of this machine if one is
 // given.
-func (s *nameServer) web(c WebConfig, from net.Addr) *Web {
-	w := NewWeb(c)
+func (s *nameServer) web(c Config, from net.Addr) *Web {
+	w := New(c)
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", s.conn.LocalAddr().String())
 	}}
@@ -106,7 +106,7 @@ func TestFetchEscapes(t *testing.T) {
 		"inside.example": {"127.0.0.1"}, "ten.example": {"10.0.0.7"}, "meta.example": {"169.254.169.254"}, "six.example": {"::1"}, "mapped.example": {"::ffff:127.0.0.1"},
 		"nat.example": {"64:ff9b::7f00:1"}, "sixtofour.example": {"2002:7f00:1::1"}, "zero.example": {"0.0.0.0"}, "www.metadata.internal.example": {"fd00:ec2::254"},
 	})
-	web := names.web(WebConfig{Timeout: 5 * time.Second, Exceptions: map[string]string{"almanac.example:80": strings.TrimPrefix(page.URL, "http://")}}, nil)
+	web := names.web(Config{Timeout: 5 * time.Second, Exceptions: map[string]string{"almanac.example:80": strings.TrimPrefix(page.URL, "http://")}}, nil)
 	const inside, scheme = "only public addresses", "must begin with http:// or https://"
 	tests := []struct{ url, want string }{
 		{"http://169.254.169.254/latest/meta-data/", inside}, {"http://[fd00:ec2::254]/latest/meta-data/", inside}, {"http://100.100.100.200/", inside},
@@ -153,7 +153,7 @@ func TestRebinding(t *testing.T) {
 	names := serveNames(t, map[string][]string{"rebound.example": {"93.184.216.34", "127.0.0.1"}})
 	// From the loopback address a connection to a public one fails in this machine;
 	// one to the service would not.
-	web := names.web(WebConfig{Timeout: 5 * time.Second}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	web := names.web(Config{Timeout: 5 * time.Second}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	address := "http://rebound.example:" + port + "/"
 	out := use(t, NewWebFetch(web), workspace(t, nil), object{"url": address})
 	if !out.IsError || strings.Contains(out.Shown, "not public") {
@@ -169,7 +169,7 @@ func TestRebinding(t *testing.T) {
 }
 
 // byHand serves connections by hand, under http://almanac.example.
-func byHand(t *testing.T, c WebConfig, serve func(net.Conn)) *Web {
+func byHand(t *testing.T, c Config, serve func(net.Conn)) *Web {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -188,7 +188,7 @@ func byHand(t *testing.T, c WebConfig, serve func(net.Conn)) *Web {
 		}
 	}()
 	c.Exceptions = map[string]string{"almanac.example:80": l.Addr().String()}
-	web := NewWeb(c)
+	web := New(c)
 	t.Cleanup(web.transport.CloseIdleConnections)
 	return web
 }
@@ -242,7 +242,7 @@ func TestHostileServers(t *testing.T) {
 		{"no HTTP", time.Minute, repeat("SSH-2.0-x\r\n", 0), "the exchange failed"},
 	}
 	for _, test := range tests {
-		web := byHand(t, WebConfig{MaxBytes: 1 << 20, Timeout: test.timeout}, test.serve)
+		web := byHand(t, Config{MaxBytes: 1 << 20, Timeout: test.timeout}, test.serve)
 		out := use(t, NewWebFetch(web), workspace(t, nil), object{"url": "http://almanac.example/"})
 		if !out.IsError || len(out.Shown) > 600 {
 			t.Errorf("%s: %.300s", test.name, out.Shown)
@@ -260,7 +260,7 @@ func TestNothingIsTold(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
 		t.Setenv(name, proxy.URL)
 	}
-	web, mux := site(t, WebConfig{})
+	web, mux := site(t, Config{})
 	var told []string
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		for name := range r.Header {

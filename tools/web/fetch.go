@@ -37,7 +37,7 @@ const maxRedirects = 10
 // bodies. Archive is where archived copies are (default
 // https://web.archive.org). Sleep waits between tries of a search, or until the
 // context ends (default: a timer).
-type WebConfig struct {
+type Config struct {
 	Exceptions map[string]string
 	MaxBytes   int64
 	Timeout    time.Duration
@@ -49,13 +49,13 @@ type WebConfig struct {
 
 // Web is the way out that the tools share.
 type Web struct {
-	config    WebConfig
+	config    Config
 	transport *http.Transport
 }
 
 // NewWeb makes a Web. It uses no proxy: one would resolve names where the guard
 // cannot see them.
-func NewWeb(c WebConfig) *Web {
+func New(c Config) *Web {
 	c.MaxBytes = cmp.Or(max(0, c.MaxBytes), 32<<20)
 	c.Timeout = cmp.Or(max(0, c.Timeout), 30*time.Second)
 	c.UserAgent = cmp.Or(c.UserAgent, "gaia")

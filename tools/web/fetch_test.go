@@ -26,14 +26,14 @@ const tablePage = `<!doctype html><html><head><title>Tides of
 </body></html>`
 
 // site serves the small web of these tests under http://almanac.example.
-func site(t *testing.T, config WebConfig) (*Web, *http.ServeMux) {
+func site(t *testing.T, config Config) (*Web, *http.ServeMux) {
 	t.Helper()
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	to := strings.TrimPrefix(server.URL, "http://")
 	config.Exceptions = map[string]string{"almanac.example:80": to, "second.example:80": to}
-	web := NewWeb(config)
+	web := New(config)
 	t.Cleanup(web.transport.CloseIdleConnections)
 	return web, mux
 }
@@ -47,7 +47,7 @@ func serve(mux *http.ServeMux, path, contentType string, status int, body []byte
 }
 
 func TestFetch(t *testing.T) {
-	web, mux := site(t, WebConfig{})
+	web, mux := site(t, Config{})
 	serve(mux, "/tides", "text/html; charset=utf-8", 200, []byte(tablePage))
 	serve(mux, "/latin", "text/html; charset=iso-8859-1", 200, []byte("<p>caf\xe9</p>"))
 	serve(mux, "/meta", "text/html", 200, []byte("<html><head><meta charset=windows-1251></head><body>\xcf\xf0\xe8</body></html>"))
@@ -100,7 +100,7 @@ func switches(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestFetchFailures(t *testing.T) {
-	web, mux := site(t, WebConfig{MaxBytes: 10_000, Timeout: 5 * time.Second})
+	web, mux := site(t, Config{MaxBytes: 10_000, Timeout: 5 * time.Second})
 	serve(mux, "/gone", "text/html", 404, []byte("<title>Gone</title><p>"+strings.Repeat("It moved. ", 500)))
 	serve(mux, "/denied", "application/json", 403, nil)
 	serve(mux, "/broken", "text/plain", 503, []byte("try later"))
@@ -160,7 +160,7 @@ func TestFetchFailures(t *testing.T) {
 }
 
 func TestFetchTimeout(t *testing.T) {
-	web, mux := site(t, WebConfig{Timeout: 20 * time.Millisecond})
+	web, mux := site(t, Config{Timeout: 20 * time.Millisecond})
 	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("beginning"))
 		w.(http.Flusher).Flush()
@@ -171,7 +171,7 @@ func TestFetchTimeout(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	to := strings.TrimPrefix(closed.URL, "http://")
 	closed.Close()
-	out = use(t, NewWebFetch(NewWeb(WebConfig{Exceptions: map[string]string{"closed.example:80": to}})), workspace(t, nil), object{"url": "http://closed.example/"})
+	out = use(t, NewWebFetch(New(Config{Exceptions: map[string]string{"closed.example:80": to}})), workspace(t, nil), object{"url": "http://closed.example/"})
 	mustHold(t, "a closed port", out.Shown, "the connection failed: ")
 	if strings.Contains(out.Shown, to) {
 		t.Errorf("the message names an address of this machine: %s", out.Shown)
@@ -180,7 +180,7 @@ func TestFetchTimeout(t *testing.T) {
 
 // Every hop is asked about before it is followed, and recorded.
 func TestRedirects(t *testing.T) {
-	web, mux := site(t, WebConfig{})
+	web, mux := site(t, Config{})
 	hop := func(path, to string) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) })
 	}
@@ -246,7 +246,7 @@ func TestRedirects(t *testing.T) {
 
 // What a server says in other encodings is recorded as UTF-8 all the same.
 func TestEvidenceIsUTF8(t *testing.T) {
-	web, mux := site(t, WebConfig{})
+	web, mux := site(t, Config{})
 	mux.HandleFunc("/odd", func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Location"] = []string{"/caf\xe9?q=caf\xe9"}
 		w.Header().Set("Content-Type", "text/plain; x=\xe9")

@@ -40,7 +40,7 @@ func archive(t *testing.T) *Web {
 	}))
 	t.Cleanup(server.Close)
 	to := strings.TrimPrefix(server.URL, "http://")
-	web := NewWeb(WebConfig{Archive: "http://archive.example", Exceptions: map[string]string{"archive.example:80": to, "second.example:80": to}})
+	web := New(Config{Archive: "http://archive.example", Exceptions: map[string]string{"archive.example:80": to, "second.example:80": to}})
 	t.Cleanup(web.transport.CloseIdleConnections)
 	return web
 }

@@ -50,7 +50,7 @@ func TestGuardRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := NewWeb(WebConfig{Exceptions: map[string]string{"Almanac.example:80": "127.0.0.1:" + port, "wide.example:80": "192.168.0.1:80", "named.example:80": "localhost:" + port}})
+	web := New(Config{Exceptions: map[string]string{"Almanac.example:80": "127.0.0.1:" + port, "wide.example:80": "192.168.0.1:80", "named.example:80": "localhost:" + port}})
 	env := workspace(t, nil)
 	hosts := []string{
 		"127.0.0.1", "127.1", "127.0.0.1.", "localhost", "LOCALHOST", "localhost.", "db.localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::]", "0.0.0.0", "0",

@@ -13,7 +13,7 @@ import (
 )
 
 func TestSearch(t *testing.T) {
-	web, mux := site(t, WebConfig{})
+	web, mux := site(t, Config{})
 	mux.HandleFunc("/search", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		if q.Get("format") != "json" || q.Get("lang") != "en" {
@@ -55,7 +55,7 @@ func TestSearch(t *testing.T) {
 }
 
 func TestSearchFailures(t *testing.T) {
-	web, mux := site(t, WebConfig{Sleep: func(context.Context, time.Duration) error { return nil }})
+	web, mux := site(t, Config{Sleep: func(context.Context, time.Duration) error { return nil }})
 	serve(mux, "/html", "text/html", 200, []byte("<html>results</html>"))
 	serve(mux, "/list", "application/json", 200, []byte(`{"results":{}}`))
 	serve(mux, "/broken", "application/json", 200, []byte(`{"results":[`))
@@ -93,7 +93,7 @@ func TestSearchOnThisMachine(t *testing.T) {
 		_, _ = w.Write([]byte(`{"results":[{"title":"Local","url":"http://a.example/","content":"found"}]}`))
 	}))
 	defer engine.Close()
-	web := NewWeb(WebConfig{})
+	web := New(Config{})
 	tool := NewWebSearch(web, Engine{Name: SearXNG, URL: engine.URL + "/search"})
 	out := use(t, tool, workspace(t, nil), object{"query": "x"})
 	mustHold(t, "the list", out.Shown, "1. Local\n   http://a.example/\n   found\n")

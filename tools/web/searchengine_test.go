@@ -52,7 +52,7 @@ func TestEngines(t *testing.T) {
 			if name == SearXNG {
 				e.Key = ""
 			}
-			tool := NewWebSearch(NewWeb(WebConfig{}), e)
+			tool := NewWebSearch(New(Config{}), e)
 			out := use(t, tool, workspace(t, nil), object{"query": `Ostrel tide "gauge"`})
 			if out.IsError || out.Shown != c["shown"] {
 				t.Errorf("shown:\n%s", out.Shown)
@@ -129,7 +129,7 @@ func TestEngineRefusals(t *testing.T) {
 			_, _ = w.Write([]byte(test.body))
 		}))
 		var waits []time.Duration
-		web := NewWeb(WebConfig{Sleep: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }})
+		web := New(Config{Sleep: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }})
 		out := use(t, NewWebSearch(web, Engine{Name: test.engine, URL: server.URL, Key: engineKey}), workspace(t, nil), object{"query": "x"})
 		server.Close()
 		mustHold(t, test.engine, out.Shown, test.want)
@@ -166,15 +166,15 @@ func TestEngineRecovers(t *testing.T) {
 	defer server.Close()
 	var waits []time.Duration
 	ended := errors.New("ended")
-	config := WebConfig{Sleep: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }}
-	out := use(t, NewWebSearch(NewWeb(config), Engine{Name: Serper, URL: server.URL}), workspace(t, nil), object{"query": "x"})
+	config := Config{Sleep: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }}
+	out := use(t, NewWebSearch(New(config), Engine{Name: Serper, URL: server.URL}), workspace(t, nil), object{"query": "x"})
 	if out.IsError || !slices.Equal(waits, []time.Duration{12 * time.Second, 11500 * time.Millisecond}) || len(out.URLs) != 3 || out.URLs[0].Status != 503 || out.URLs[2].Status != 200 {
 		t.Errorf("after %v: %+v", waits, out)
 	}
 	tries = 0
 	ctx, cancel := context.WithCancelCause(t.Context())
 	config.Sleep = func(ctx context.Context, d time.Duration) error { cancel(ended); return ctx.Err() }
-	if _, err := callTool(ctx, NewWebSearch(NewWeb(config), Engine{Name: Serper, URL: server.URL}), workspace(t, nil), []byte(`{"query":"x"}`)); !errors.Is(err, context.Canceled) {
+	if _, err := callTool(ctx, NewWebSearch(New(config), Engine{Name: Serper, URL: server.URL}), workspace(t, nil), []byte(`{"query":"x"}`)); !errors.Is(err, context.Canceled) {
 		t.Errorf("a search that waits when all ends: %v", err)
 	}
 }
