@@ -108,7 +108,7 @@ func TestMCPProcessorTime(t *testing.T) {
 		t.Errorf("%v of processor time are counted", conn.cpu)
 	}
 	run("print('again')", "again")
-	if left := conn.live.watch.cpuLeft; left != sandbox.LimitCPU-conn.cpu {
+	if left := conn.live.watch.CPULeft; left != sandbox.LimitCPU-conn.cpu {
 		t.Errorf("%v are left", left)
 	}
 	run("import os; os._exit(0)", "error: the server ended")
