@@ -258,7 +258,7 @@ func TestGateParallel(t *testing.T) {
 }
 
 // TestOnlyTheGateCalls: what runs a tool is unexported, so that no other package
-// can make a tool of its own or call one past the Gate.
+// can make its own tool or call one past the Gate.
 func TestOnlyTheGateCalls(t *testing.T) {
 	tool := reflect.TypeFor[Tool]()
 	for i := range tool.NumMethod() {
@@ -267,7 +267,7 @@ func TestOnlyTheGateCalls(t *testing.T) {
 		}
 	}
 	if m, has := tool.MethodByName("call"); !has || m.IsExported() {
-		t.Errorf("a tool has no call of its own: %+v", m)
+		t.Errorf("a tool has no own call: %+v", m)
 	}
 }
 

@@ -265,9 +265,9 @@ func TestUnknownCostCountsAsItsBound(t *testing.T) {
 	}
 }
 
-// TestBilledDearerThanThePrice: what an endpoint bills above the price, or without one,
+// TestBilledAboveThePrice: what an endpoint bills above the price, or without one,
 // is the least that the next request to the model is taken to cost.
-func TestBilledDearerThanThePrice(t *testing.T) {
+func TestBilledAboveThePrice(t *testing.T) {
 	for _, model := range []string{"gpt-4o", "a-model-without-a-price"} {
 		b, sink := bill(t, func(int, int) string { return `{"prompt_tokens":400,"completion_tokens":10,"cost":0.004}` }), &tools.GateSink{}
 		s := b.looks(t, sink, model, func(p *policy.Policy) { p.MaxCostMicroUSD = 10_000 })

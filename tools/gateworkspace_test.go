@@ -103,9 +103,9 @@ func TestGateApproval(t *testing.T) {
 	}
 }
 
-// TestGateNobodyToAsk: with no terminal to ask, the mode denies what needs approval,
+// TestGateNoOneToAsk: with no terminal to ask, the mode denies what needs approval,
 // with one wait for the disk.
-func TestGateNobodyToAsk(t *testing.T) {
+func TestGateNoOneToAsk(t *testing.T) {
 	sink := &gateSink{}
 	s := newSession(t, sink, func(p *policy.Policy) { p.Mode = policy.Approved }, probe("probe", func(probeArgs) (Output, error) { panic("it ran") }))
 	results, err := s.Run(t.Context(), 1, []Call{{"c1", "probe", `{"text":"x"}`}})

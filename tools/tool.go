@@ -12,7 +12,7 @@
 // the machinery broke.
 //
 // A call that needs approval runs if someone approves it, which lifts no rule, and never
-// where there is no one to ask (TestGateApproval, TestGateNobodyToAsk). A turn that breaks
+// where there is no one to ask (TestGateApproval, TestGateNoOneToAsk). A turn that breaks
 // rules in mode autonomous, or leaves more than can be kept, has its workspace restored to
 // the byte; what cannot be copied before is not changed (TestGateRollback,
 // TestGateCheckpointFails, TestWorkspaceRestores).

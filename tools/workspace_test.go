@@ -18,7 +18,7 @@ import (
 )
 
 // prepared is a workspace with some of everything that can be kept.
-func furnished(t testing.TB) (*Workspace, string) {
+func prepared(t testing.TB) (*Workspace, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "workspace")
 	write := func(name, content string, mode fs.FileMode) {
@@ -112,10 +112,10 @@ func TestWorkspaceRestores(t *testing.T) {
 			return err
 		}, []string{"-rf", "./\"latin\\xff1\"", "dangling", "deep", "deep/er", "deep/er/log.txt", "empty", "leading-out", "link", "notes.txt", "odd-link", "picture.bin", "tides.csv", "two\nlines"}},
 		{"file made read-only", func(dir string) error { return os.Chmod(dir+"/notes.txt", 0o444) }, []string{"notes.txt"}},
-		{"file nobody can read", func(dir string) error { return os.Chmod(dir+"/notes.txt", 0) }, []string{"notes.txt"}},
+		{"file no one can read", func(dir string) error { return os.Chmod(dir+"/notes.txt", 0) }, []string{"notes.txt"}},
 		{"file made setuid", func(dir string) error { return os.Chmod(dir+"/notes.txt", 0o644|fs.ModeSetuid) }, []string{"notes.txt"}},
 		{"folder made read-only", func(dir string) error { return os.Chmod(dir+"/deep", 0o500) }, []string{"deep"}},
-		{"folder nobody can enter", func(dir string) error {
+		{"folder no one can enter", func(dir string) error {
 			return errors.Join(os.WriteFile(dir+"/deep/new", nil, 0o644), os.Chmod(dir+"/deep", 0))
 		}, []string{"deep", "deep/new"}},
 		{"the workspace itself made read-only", func(dir string) error { return os.Chmod(dir, 0o500) }, []string{"."}},
@@ -149,7 +149,7 @@ func TestWorkspaceRestores(t *testing.T) {
 		}, []string{"gone-1", "gone-1/gone-2", "gone-1/gone-2/gone-3", "gone-2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, dir := furnished(t)
+			w, dir := prepared(t)
 			_, err := w.keep()
 			must(t, err)
 			want := contents(t, dir)
@@ -176,7 +176,7 @@ func TestWorkspaceRestores(t *testing.T) {
 // TestWorkspaceKeepsNoPipes: what has no content to keep is removed, without
 // waiting for it.
 func TestWorkspaceKeepsNoPipes(t *testing.T) {
-	w, dir := furnished(t)
+	w, dir := prepared(t)
 	pipe := filepath.Join(dir, "deep", "pipe")
 	if out, err := exec.Command("mkfifo", pipe).CombinedOutput(); err != nil {
 		t.Skipf("no pipe can be made here: %v: %s", err, out)
@@ -232,7 +232,7 @@ func TestWorkspaceTooLarge(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, dir := furnished(t)
+			w, dir := prepared(t)
 			_, err := w.keep()
 			must(t, err)
 			want := contents(t, dir)
@@ -356,7 +356,7 @@ func TestWorkspaceChange(t *testing.T) {
 		}, trajectory.WorkspaceChange{Files: []string{"long"}}, []string{"Binary files /dev/null and b/long differ\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, _ := furnished(t)
+			w, _ := prepared(t)
 			_, err := w.keep()
 			must(t, err)
 			for _, turn := range c.turns {
@@ -391,7 +391,7 @@ func TestWorkspaceChange(t *testing.T) {
 // TestWorkspaceUnkept: where nothing was allowed to write, the end is the start, and
 // no copy is made of it.
 func TestWorkspaceUnkept(t *testing.T) {
-	w, dir := furnished(t)
+	w, dir := prepared(t)
 	_, sum, err := w.now()
 	must(t, err)
 	got, err := w.Change(&trajectory.Attempt{})
@@ -407,7 +407,7 @@ func TestWorkspaceUnkept(t *testing.T) {
 // TestWorkspaceStore: what is kept lies beside the workspace, each content once, and
 // is no more than the start and the last copy need.
 func TestWorkspaceStore(t *testing.T) {
-	w, dir := furnished(t)
+	w, dir := prepared(t)
 	for i := range 3 {
 		_, err := w.keep()
 		must(t, err)
@@ -473,7 +473,7 @@ func TestChangeHoldsNoCredential(t *testing.T) {
 		_, rest, _ := strings.Cut(text, "«")
 		secret, _, _ := strings.Cut(rest, "»")
 		text = strings.NewReplacer("«", "", "»", "").Replace(text) + "\n"
-		w, _ := furnished(t)
+		w, _ := prepared(t)
 		_, err := w.keep()
 		must(t, err)
 		must(t, w.Root().WriteFile("new.txt", []byte(text), 0o644))

@@ -166,7 +166,7 @@ func (src Source) isSmall() bool {
 	return !page || isSimple(src.Data)
 }
 
-// Limits of a web page that is read in this process, since a process of its own
+// Limits of a web page that is read in this process, since another process
 // would take longer than most pages do. What takes long is text in quotes and lists
 // inside each other: 500 quotes in a page of this size took 15 s, and 50 took 0.2 s.
 const (

@@ -23,7 +23,7 @@ func readPDF(ctx context.Context, data []byte) (doc tools.Document, err error) {
 			doc, err = tools.Document{}, tools.Unreadablef("it is a pdf file that is damaged: %v", p)
 		}
 	}()
-	data, whole := mendPDF(data)
+	data, whole := repairPDF(data)
 	if !whole {
 		return tools.Document{}, tools.Unreadablef("it is a pdf file that is cut off or damaged: its end is missing")
 	}
@@ -100,18 +100,18 @@ func (t *pdfText) document() tools.Document {
 	return tools.Document{Kind: "pdf", Notes: notes, Text: strings.ToValidUTF8(t.text.String(), "\ufffd")}
 }
 
-// mendPDF puts right what many files have and the library insists on: nothing
+// repairPDF repairs what many files have and the library insists on: nothing
 // before the header or after the end mark, and a version below 2. A file without
 // either is not whole.
-func mendPDF(data []byte) (mended []byte, whole bool) {
+func repairPDF(data []byte) (repaired []byte, whole bool) {
 	start := bytes.Index(data, []byte("%PDF-"))
 	end := bytes.LastIndex(data, []byte("%%EOF"))
 	if start < 0 || end < start+16 {
 		return nil, false
 	}
-	mended = append(bytes.Clone(data[start:end]), "%%EOF\n"...)
-	copy(mended, "%PDF-1.7\n")
-	return mended, true
+	repaired = append(bytes.Clone(data[start:end]), "%%EOF\n"...)
+	copy(repaired, "%PDF-1.7\n")
+	return repaired, true
 }
 
 // pdfPage is a page and the resources it has or inherits.

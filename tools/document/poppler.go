@@ -104,7 +104,7 @@ func readByPoppler(ctx context.Context, program []string, data []byte) (tools.Do
 		}
 	}
 	doc := out.document()
-	if _, whole := mendPDF(data); !whole {
+	if _, whole := repairPDF(data); !whole {
 		doc.Notes = append(doc.Notes, "it is cut off or damaged, so some of it may be missing")
 	}
 	return doc, nil

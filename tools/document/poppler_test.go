@@ -42,7 +42,7 @@ func TestPopplerReadsAlike(t *testing.T) {
 		"pages":            filespkg.MakePDF("first", "second"),
 		"no text":          filespkg.MakePDF("", "words"),
 		"none with text":   filespkg.MakePDF("", ""),
-		"before and after": append(append([]byte("HTTP junk\n"), filespkg.MakePDF("mended")...), "\n\x00trailing"...),
+		"before and after": append(append([]byte("HTTP junk\n"), filespkg.MakePDF("repaired")...), "\n\x00trailing"...),
 		"version 2":        bytes.Replace(filespkg.MakePDF("new"), []byte("%PDF-1.4"), []byte("%PDF-2.0"), 1),
 		"lines":            filespkg.OnePage("BT /F1 10 Tf 72 700 Td (one) Tj 0 -12 Td (two) Tj ET", ""),
 		"kerning":          filespkg.OnePage("BT /F1 10 Tf 72 700 Td [(W) 80 (ord) -300 (gap)] TJ ET", ""),
@@ -58,7 +58,7 @@ func TestPopplerReadsAlike(t *testing.T) {
 			t.Fatal(err)
 		}
 		for where, with := range readers {
-			with.Poppler.Pages = "" // it would have a note of its own
+			with.Poppler.Pages = "" // it would add a note
 			got, err := with.Read(t.Context(), src)
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(tools.Document{})); diff != "" || err != nil {
 				t.Errorf("%s, %s: %v, %s", name, where, err, diff)
@@ -72,7 +72,7 @@ func popplers(t *testing.T) map[string]Reader {
 	t.Helper()
 	argv := childReader(t, "child-convert").Child
 	readers := map[string]Reader{"by this process": {Poppler: poppler(t)}, "by a child": {Child: argv, Poppler: poppler(t)}}
-	t.Run("sandboxed", func(t *testing.T) { // skips aloud where there is none
+	t.Run("sandboxed", func(t *testing.T) { // skips where there is none
 		there := poppler(t)
 		there.Sandbox = sandboxOf(t)
 		readers["sandboxed"] = Reader{Child: argv, Poppler: there}

@@ -124,7 +124,7 @@ func TestReadFileEscapes(t *testing.T) {
 	out := use(t, NewReadFile(Reader{}), env, object{"path": "/etc/passwd"})
 	mustHold(t, "an absolute path", out.Shown, "the path must be relative and inside the workspace; list_files shows what is there")
 	mustHold(t, "a pipe", use(t, NewReadFile(Reader{}), env, object{"path": "pipe"}).Shown, "error: cannot read \"pipe\": it is not a regular file")
-	mustHold(t, "a file of its own", use(t, NewReadFile(Reader{}), env, object{"path": "dir/own.txt"}).Shown, "its own\n")
+	mustHold(t, "its own file", use(t, NewReadFile(Reader{}), env, object{"path": "dir/own.txt"}).Shown, "its own\n")
 	out = use(t, tools.NewListFiles(), env, object{})
 	mustHold(t, "the listing", out.Shown, "dir/own.txt\t8 bytes\n", "gold.jsonl\tnot a regular file\n", "out\tnot a regular file\n", "pipe\tnot a regular file\n")
 	for _, name := range []string{canary, "events.jsonl", "signing", "notes.txt"} {

@@ -47,7 +47,7 @@ func articlePage() string {
 <nav class="menu"><ul><li><a href="/a">Home</a></li><li><a href="/b">Shop the sale</a></li></ul></nav>
 <div class="sidebar"><p>Subscribe now, subscribe often</p></div>
 <article><h1>The lamp of Skerrow</h1><p class="byline">By Ida Venn</p>` + text + `<p>See <a href="keepers#list">the keepers</a>.</p></article>
-<footer>All rights reserved by nobody</footer></body></html>`
+<footer>All rights reserved by no one</footer></body></html>`
 }
 
 // A page that is hostile to those who look for its main text is shown whole, and soon.

@@ -93,7 +93,7 @@ type allowance struct{ bytes, lines atomic.Int64 }
 func (a *allowance) spent() bool { return a.bytes.Load() <= 0 || a.lines.Load() <= 0 }
 
 // hearing is what a server says, as far as it may. Each message stands on a line
-// of its own, unless the whole is one document.
+// alone, unless the whole is one document.
 type hearing struct {
 	io.ReadCloser
 	left     *allowance

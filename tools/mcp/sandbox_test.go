@@ -16,7 +16,7 @@ import (
 )
 
 // pythonServer is a server that no Go has part in, in the sandbox. It lies in a
-// folder of its own, with what is hidden beside it and below it.
+// own folder, with what is hidden beside it and below it.
 func pythonServer(t *testing.T, hidden ...string) (Server, string) {
 	t.Helper()
 	python := interpreter(t)
@@ -216,7 +216,7 @@ func goneFromHost(t testing.TB, marks ...string) {
 	}
 }
 
-// interpreter finds the Python of this machine, or skips aloud.
+// interpreter finds the Python of this machine, or skips.
 func interpreter(t testing.TB) sandbox.Interpreter {
 	t.Helper()
 	path, err := exec.LookPath("python3")

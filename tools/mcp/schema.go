@@ -16,7 +16,7 @@ import (
 
 // maxExpanded bounds how large a schema may be with everything in it that it
 // refers to. Validating takes as many steps for each value, and a reference
-// to itself takes no end of them: the library has no limit of its own.
+// to itself takes no end of them: the library has no limit.
 const maxExpanded = 4096
 
 // parameters returns the schema of a tool's arguments as the model gets it.

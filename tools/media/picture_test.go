@@ -42,7 +42,7 @@ func TestPictureAsItIs(t *testing.T) {
 	}
 }
 
-func TestPictureEncodedAnew(t *testing.T) {
+func TestPictureEncodedAgain(t *testing.T) {
 	long.NotRaced(t)
 	const inOrder = "red green blue yellow"
 	for _, tc := range []struct {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// interpreter finds the Python of this machine, or skips aloud.
+// interpreter finds the Python of this machine, or skips.
 func interpreter(t testing.TB) Interpreter {
 	t.Helper()
 	path, err := exec.LookPath("python3")
@@ -28,7 +28,7 @@ func interpreter(t testing.TB) Interpreter {
 	return i
 }
 
-// pythonBench is the tool with a workspace of its own.
+// pythonBench is the tool with its workspace.
 type pythonBench struct {
 	tools.Tool
 	env *tools.Env

@@ -110,7 +110,7 @@ func (w *Watch) CPU() time.Duration {
 func (w *Watch) Look() string {
 	u := processesOf(w.pid, limitMemory)
 	if !w.confined {
-		u.scratch = 0 // it has none of its own
+		u.scratch = 0 // it has no temporary folder
 	}
 	files, disk := filesOf(w.root)
 	u.files, u.disk = files, u.disk+disk

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// sandbox makes one, or skips aloud where this machine has none.
+// sandbox makes one, or skips where this machine has none.
 func sandbox(t testing.TB, hidden ...string) *Sandbox {
 	t.Helper()
 	bwrap, err := exec.LookPath("bwrap")

@@ -41,7 +41,7 @@ type engineForm struct {
 
 var engines = map[string]engineForm{
 	// https://docs.tavily.com/documentation/api-reference/endpoint/search.
-	// The answer that it would have a model of its own write is not asked for.
+	// The answer that it would have its own model write is not asked for.
 	Tavily: {
 		url: "https://api.tavily.com/search",
 		ask: func(e Engine, query string) exchange {

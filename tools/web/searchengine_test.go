@@ -17,7 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-const engineKey = "fab1e-key-of-nobody"
+const engineKey = "fab1e-key-of-no-one"
 
 // conversations are the engines' in testdata, by name of the engine.
 func conversations(t testing.TB) map[string]map[string]string {

@@ -10,9 +10,9 @@ import (
 	"github.com/gaia-harness/gaia/tools/internal/tooltest"
 )
 
-// Nobody is not root, and root is not everybody: what holds for the one has to
-// hold for the other.
-func TestSandboxAsNobody(t *testing.T) {
+// What holds for root has to hold for an unprivileged user, and the other way
+// round.
+func TestSandboxUnprivileged(t *testing.T) {
 	long.NotRaced(t) // nor are the tests that it runs
 	if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
 		t.Skip("the system has no python3 that everybody can read")

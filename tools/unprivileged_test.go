@@ -7,6 +7,6 @@ import (
 )
 
 // To root no folder is closed.
-func TestWorkspaceAsNobody(t *testing.T) {
+func TestWorkspaceUnprivileged(t *testing.T) {
 	tooltest.AsOrdinaryUser(t, "TestWalk|TestWorkspace(Restores|KeepsNoPipes)")
 }
