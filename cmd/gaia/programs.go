@@ -203,7 +203,7 @@ func (a *app) addServers(ctx context.Context, w *world, s *runSettings) (secrets
 }
 
 // cannotUse is the failure of a server that does not start or says what cannot be used.
-func cannotUse(server mcp.MCPServer, settings string, err error) error {
+func cannotUse(server mcp.Server, settings string, err error) error {
 	return &failure{Code: exit.Usage, Err: err, Hints: append(server.Hints(), "correct it, or leave it out of "+settings)}
 }
 

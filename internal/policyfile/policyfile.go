@@ -24,6 +24,7 @@ import (
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/tools/mcp"
+	"github.com/gaia-harness/gaia/tools/media"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/go-json-experiment/json"
@@ -41,7 +42,7 @@ const maxFile = 1 << 20
 func NoTool(name string) string {
 	own := policy.ToolName(name)
 	server, _, remote := strings.Cut(own, "__")
-	if own == policy.EveryTool || slices.Contains(policy.BuiltinTools(), own) || remote && regexp.MustCompile(mcp.MCPName).MatchString(server) {
+	if own == policy.EveryTool || slices.Contains(policy.BuiltinTools(), own) || remote && regexp.MustCompile(mcp.Name).MatchString(server) {
 		return ""
 	}
 	if near := settings.Nearest(own, policy.BuiltinTools()); near != "" {
@@ -181,9 +182,9 @@ func (c Call) Decide(p policy.Policy) (policy.Decision, error) {
 
 // unfit says why the arguments do not fit the schema of a built-in tool, "" if they do.
 func (c Call) unfit() (string, error) {
-	fetcher := web.NewWeb(web.WebConfig{})
-	builtin := []tools.Tool{tools.NewCalculate(), tools.NewDescribeImage(nil, "", document.Reader{}), tools.NewListFiles(), document.NewReadFile(document.Reader{}),
-		tools.NewTranscribe(nil, ""), sandbox.NewUnsafePython(sandbox.Interpreter{}), web.NewWebFetch(fetcher), web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG})}
+	fetcher := web.New(web.Config{})
+	builtin := []tools.Tool{tools.NewCalculate(), media.NewDescribeImage(nil, "", document.Reader{}), tools.NewListFiles(), document.NewReadFile(document.Reader{}),
+		media.NewTranscribe(nil, ""), sandbox.NewUnsafePython(sandbox.Interpreter{}), web.NewWebFetch(fetcher), web.NewWebSearch(fetcher, web.Engine{Name: web.SearXNG})}
 	at := slices.IndexFunc(builtin, func(t tools.Tool) bool { return t.Spec().Name == c.Tool })
 	if at < 0 {
 		return "", fmt.Errorf("the schema of %q is not known", c.Tool)

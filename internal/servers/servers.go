@@ -28,8 +28,8 @@ type Env struct {
 }
 
 // Settle returns the server that the settings name, and the values that must not be recorded.
-func (v Env) Settle(e settings.Server) (mcp.MCPServer, []string, error) {
-	server := mcp.MCPServer{Name: e.Name, URL: e.URL, Only: e.Tools, Path: v.Getenv("PATH"), Headers: map[string]string{}, Env: map[string]string{}, Network: e.Network, StartTimeout: e.StartTimeout}
+func (v Env) Settle(e settings.Server) (mcp.Server, []string, error) {
+	server := mcp.Server{Name: e.Name, URL: e.URL, Only: e.Tools, Path: v.Getenv("PATH"), Headers: map[string]string{}, Env: map[string]string{}, Network: e.Network, StartTimeout: e.StartTimeout}
 	var secrets []string
 	for header, variable := range e.Headers {
 		value := v.Getenv(variable)
