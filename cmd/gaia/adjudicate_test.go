@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -108,11 +109,11 @@ func (k keeper) decide(finding string, d audit.Decision, more ...string) (code i
 // id returns the id of what a rule found.
 func (k keeper) id(t *testing.T, rule string) string {
 	t.Helper()
-	_, report, _, err := auditHere(k.dir)
+	audited, err := grading.Audit(k.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range report.Checks {
+	for _, c := range audited.Report.Checks {
 		for _, f := range c.Findings {
 			if f.RuleID == rule {
 				return f.ID
@@ -148,7 +149,7 @@ func TestAdjudicate(t *testing.T) {
 		t.Errorf("twice: exit code %d, %s", code, stderr)
 	}
 	code, stdout, _ = k.decide(strings.ToUpper(strings.TrimPrefix(reach, "sha256:")), audit.Dismiss, "--json")
-	var result adjudicated
+	var result grading.Adjudicated
 	if err := json.Unmarshal([]byte(stdout), &result); err != nil || code != exit.OK || !result.Clean || len(result.Open) != 0 || result.Finding != reach ||
 		result.Decision != audit.Dismiss || result.RuleID != reachRule || result.TaskID != reachTask || !result.Rehearsal || result.KeyID != runs.Key().Public().ID() {
 		t.Errorf("exit code %d, %v: %s", code, err, stdout)

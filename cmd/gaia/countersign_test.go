@@ -10,6 +10,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -74,7 +75,7 @@ func TestCountersign(t *testing.T) {
 	says("a public key", exit.Failure, code, stderr, "give the private key file")
 
 	code, stdout, stderr = k.command("adjudicate", k.dir, "--countersign", strings.ToUpper(short[:8]), "--key", second, "--json")
-	var result adjudicated
+	var result grading.Adjudicated
 	if err := json.Unmarshal([]byte(stdout), &result); err != nil || code != exit.OK || result.Clean || result.CountersignedBy != key.ID() || result.KeyID != runs.Key().Public().ID() || result.Pending != audit.PendingTrust {
 		t.Errorf("exit code %d, %v: %s%s", code, err, stdout, stderr)
 	}

@@ -501,7 +501,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	if err != nil {
 		return err
 	}
-	if err := writeAttestation(path, envelope); err != nil {
+	if err := grading.WriteAttestation(path, envelope); err != nil {
 		return err
 	}
 	if _, err := audit.ReadRejudgments(os.DirFS(dir), j.Run); err != nil {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -141,7 +139,7 @@ func (p *pruner) check(cmd *cobra.Command) error {
 		return nil
 	}
 	var err error
-	if p.rule.Age, err = parseAge(p.olderThan); err != nil {
+	if p.rule.Age, err = prune.ParseAge(p.olderThan); err != nil {
 		return usage("give hours or days, such as 720h or 30d", "--older-than is %q, which is not an age", p.olderThan)
 	}
 	return nil
@@ -159,13 +157,10 @@ func (p *pruner) prune(k pruneKind, paths []string) error {
 		fmt.Fprintf(p.stderr, "gaia: goes too: %s, which a removal that did not end has left\n", view.Line(view.Quote(half)))
 	}
 	if !p.dryRun && len(r.Removed)+len(p.Half) > 0 {
-		what := fmt.Sprintf("remove %s of %s", countedKind(len(r.Removed), k.name), strings.TrimSpace(view.Bytes(r.Bytes)))
 		if !p.yes && p.asks {
-			if err := p.table(p.stderr, r); err != nil {
-				return err
-			}
+			fmt.Fprint(p.stderr, r.Table())
 		}
-		if sure, err := p.sure(what, p.yes); err != nil || !sure {
+		if sure, err := p.sure("remove "+r.Size(), p.yes); err != nil || !sure {
 			return err
 		}
 		var store *history.Store
@@ -185,46 +180,15 @@ func (p *pruner) prune(k pruneKind, paths []string) error {
 	return left
 }
 
-func (p *pruner) table(w io.Writer, r prune.Result) error {
-	t := view.NewTable("path", "created", "", "")
-	for _, item := range r.Removed {
-		state := ""
-		if item.Unfinished {
-			state = "unfinished"
-		}
-		day, _, _ := strings.Cut(item.Created, "T")
-		t.Row(view.Line(view.Quote(item.Path)), day, strings.TrimSpace(view.Bytes(item.Bytes)), state)
-	}
-	_, err := fmt.Fprintln(w, t.String())
-	return err
-}
-
 func (p *pruner) print(r prune.Result) error {
 	if p.asJSON {
 		return view.JSON(p.stdout, r)
 	}
-	if len(r.Removed) > 0 {
-		if err := p.table(p.stdout, r); err != nil {
-			return err
-		}
-	}
 	for _, l := range r.Left {
 		fmt.Fprintf(p.stderr, "gaia: left: %s: %s\n", view.Line(view.Quote(l.Path)), view.Line(l.Why))
 	}
-	verb := "removed"
-	if r.DryRun {
-		verb = "would remove"
-	}
-	_, err := fmt.Fprintf(p.stdout, "%s %s, %s; %d kept, %d left\n", verb, countedKind(len(r.Removed), r.Kind), strings.TrimSpace(view.Bytes(r.Bytes)), r.Kept, len(r.Left))
+	_, err := io.WriteString(p.stdout, r.Table()+r.Summary())
 	return err
-}
-
-// countedKind counts what is pruned by its kind, which is a plural.
-func countedKind(n int, kind string) string {
-	if kind == "bodies" {
-		return view.Count(n, "folder") + " of bodies"
-	}
-	return view.Count(n, strings.TrimSuffix(kind, "s"))
 }
 
 // verifiedPackage verifies a package and returns what stays of it.
@@ -259,21 +223,4 @@ func verifiedPackage(path string) (of prune.Package, err error) {
 	of.Name, of.Date = said.Name, said.Date
 	of.Record, err = prune.RecordOf(at.Files, path, history.KindPackage)
 	return of, err
-}
-
-// parseAge reads a duration above zero: Go's, or a whole number of days.
-func parseAge(s string) (time.Duration, error) {
-	const most = 100 * 365 // days
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 32)
-		if err != nil || n == 0 || n > most {
-			return 0, errors.New("not a number of days")
-		}
-		return time.Duration(n) * 24 * time.Hour, nil
-	}
-	age, err := time.ParseDuration(s)
-	if err != nil || age <= 0 {
-		return 0, errors.New("not a duration above zero")
-	}
-	return age, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/stop"
+	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -225,7 +226,7 @@ func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 
 // oneTask finds the task whose id starts with prefix.
 func oneTask(f *rundir.Fold, prefix string) (*rundir.Task, error) {
-	at, err := startingWith(prefix, len(f.Tasks), func(i int) string { return f.Tasks[i].Plan.TaskID })
+	at, err := tasklist.Find(prefix, len(f.Tasks), func(i int) string { return f.Tasks[i].Plan.TaskID })
 	if err != nil {
 		return nil, err
 	}

@@ -6,22 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"slices"
-	"strings"
-	"sync"
 
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/spf13/cobra"
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 )
 
@@ -161,7 +154,7 @@ one, among the tasks that the flags select.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withTasks(cmd, q, func(ctx context.Context, set loader.Set, gold loader.Gold) error {
-				tasks, err := tasksNamed(set, args)
+				tasks, err := tasklist.Named(set, args)
 				if err != nil {
 					return err
 				}
@@ -189,51 +182,6 @@ func columns(w io.Writer) int {
 		}
 	}
 	return 120
-}
-
-// tasksNamed returns the tasks whose ids are names, or start with them.
-func tasksNamed(set loader.Set, names []string) ([]loader.Task, error) {
-	var found []loader.Task
-	for _, name := range names {
-		at, err := startingWith(name, len(set.Tasks), func(i int) string { return set.Tasks[i].ID })
-		if err != nil {
-			return nil, err
-		}
-		if at < 0 {
-			return nil, usage("'gaia tasks list' lists them, with the same flags", "there is no task %q among the %d selected ones of split %s", name, len(set.Tasks), set.Split)
-		}
-		found = append(found, set.Tasks[at])
-	}
-	return found, nil
-}
-
-// startingWith returns the index of the id that is start or begins with it, -1 if
-// there is none. The start of several is an error.
-func startingWith(start string, n int, id func(int) string) (int, error) {
-	found := []int{}
-	for i := range n {
-		if id(i) == start {
-			return i, nil
-		}
-		if strings.HasPrefix(id(i), start) {
-			found = append(found, i)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return -1, nil
-	case 1:
-		return found[0], nil
-	}
-	f := &failure{Code: exit.Usage, Err: fmt.Errorf("%q is the start of %d task ids", start, len(found)), Hints: []string{"give more of the id"}}
-	for i, at := range found {
-		if i == maxHinted {
-			f.Reasons = append(f.Reasons, fmt.Sprintf("and %d more", len(found)-i))
-			break
-		}
-		f.Reasons = append(f.Reasons, id(at))
-	}
-	return 0, f
 }
 
 func (a *app) tasksStatsCommand() *cobra.Command {
@@ -272,7 +220,7 @@ the tasks were read from.`,
 
 func (a *app) tasksDownloadCommand() *cobra.Command {
 	q := &taskQuery{}
-	p := &downloading{out: a.stderr}
+	d := &tasklist.Download{Out: a.stderr, Terminal: a.tty}
 	cmd := &cobra.Command{
 		Use:   "download",
 		Short: "Fetch the attachments of the selected tasks",
@@ -286,10 +234,10 @@ after Ctrl-C: the same command continues with the rest.`,
   gaia tasks download --source hub --split test --level 1 --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p.news = a.tellNews(&q.taskFlags)
-			q.progress = p.came
+			d.Above = a.tellNews(&q.taskFlags).say
+			q.progress = d.Fetched
 			return a.withTasks(cmd, q, func(ctx context.Context, set loader.Set, _ loader.Gold) error {
-				return a.download(ctx, q, set, p)
+				return a.download(ctx, q, set, d)
 			})
 		},
 	}
@@ -297,181 +245,20 @@ after Ctrl-C: the same command continues with the rest.`,
 	return cmd
 }
 
-// downloadResult is the JSON form of download.
-type downloadResult struct {
-	Bytes   int64            `json:"bytes"`
-	Cache   string           `json:"cache,omitzero"` // of the hub, where they are
-	Dataset tasklist.Dataset `json:"dataset"`
-	Failed  []failedFile     `json:"failed"`
-	Files   int              `json:"files"` // that are there
-}
-
-type failedFile struct {
-	Error    string `json:"error"`
-	FileName string `json:"file_name"`
-	TaskID   string `json:"task_id"`
-}
-
-func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, p *downloading) error {
-	wanted := slices.DeleteFunc(slices.Clone(set.Tasks), func(t loader.Task) bool { return t.FileName == "" })
-	p.begin(len(wanted), a.tty)
-	errs := tasklist.Fetch(ctx, set, wanted, p.ended)
-	p.done()
+func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, d *tasklist.Download) error {
+	result, summary, failed := d.Run(ctx, set, q.filter.Rule(), isHub(q.source))
 	if ctx.Err() != nil {
-		return fail(exit.Interrupted, errors.New("interrupted; "+p.there(len(wanted))), "the same command continues with the rest")
+		return fail(exit.Interrupted, errors.New("interrupted; "+summary), "the same command continues with the rest")
 	}
-	result := downloadResult{Bytes: p.bytes, Dataset: tasklist.DatasetOf(set, q.filter.Rule()), Failed: []failedFile{}, Files: p.files}
-	where := ""
 	if isHub(q.source) {
 		result.Cache = a.hubEnv().Cache()
-		where = ", in " + view.Quote(result.Cache)
+		summary += ", in " + view.Quote(result.Cache)
 	}
-	for i, err := range errs {
-		if err != nil {
-			result.Failed = append(result.Failed, failedFile{Error: err.Error(), FileName: wanted[i].FileName, TaskID: wanted[i].ID})
-		}
-	}
+	var err error
 	if q.asJSON {
-		if err := view.JSON(a.stdout, result); err != nil {
-			return err
-		}
+		err = view.JSON(a.stdout, result)
 	} else {
-		text := p.there(len(wanted))
-		switch {
-		case len(wanted) == 0:
-			text = "nothing to download: the selected tasks have no attachments"
-		case p.files == len(wanted) && len(p.fetched) == 0:
-			text = "nothing to download: " + text
-		}
-		if _, err := fmt.Fprintln(a.stdout, text+view.Line(where)); err != nil {
-			return err
-		}
+		_, err = fmt.Fprintln(a.stdout, view.Line(summary))
 	}
-	return notDownloaded(q, errs)
-}
-
-// notDownloaded returns the error of attachments that could not be read, with the
-// remedies that the source names; nil if there are none.
-func notDownloaded(q *taskQuery, errs []error) error {
-	f := &failure{Code: exit.Failure}
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		f.Reasons = append(f.Reasons, err.Error())
-		var source *loader.SourceError
-		if !errors.As(err, &source) {
-			continue
-		}
-		for _, r := range source.Remedies {
-			if !slices.Contains(f.Hints, r) {
-				f.Hints = append(f.Hints, r)
-			}
-		}
-	}
-	if len(f.Reasons) == 0 {
-		return nil
-	}
-	then := "the same command fetches what is missing, and only that"
-	if !isHub(q.source) {
-		then = "copy the dataset again, whole: attachments lie beside the metadata file"
-	}
-	f.Hints = append(f.Hints, then)
-	f.Err = fmt.Errorf("%d of %s could not be read", len(f.Reasons), view.Count(len(errs), "attachment"))
-	return f
-}
-
-// downloading counts files as they come: a bar on a terminal, a line for each
-// otherwise.
-type downloading struct {
-	mu      sync.Mutex
-	files   int              // that are there
-	bytes   int64            // of them
-	fetched map[string]int64 // bytes so far of what was not there, by file; nil before begin
-
-	out  io.Writer
-	news *news        // of the hub
-	log  *slog.Logger // without a terminal
-	bar  *mpb.Bar     // with one
-	all  *mpb.Progress
-}
-
-// begin is called once the files are known. What was fetched to know them does
-// not count.
-func (d *downloading) begin(total int, terminal bool) {
-	d.mu.Lock()
-	d.fetched = map[string]int64{}
-	d.mu.Unlock()
-	if !terminal || total == 0 {
-		d.log = progress.NewLogger(d.out, false)
-		return
-	}
-	d.all = mpb.New(mpb.WithOutput(d.out))
-	d.bar = d.all.AddBar(int64(total),
-		mpb.PrependDecorators(decor.Name("gaia"), decor.CountersNoUnit(" %d of %d attachments")),
-		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO), decor.Any(d.state)))
-	d.news.say(d.all)
-}
-
-// came takes the bytes of a file that is being fetched.
-func (d *downloading) came(p loader.Progress) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.fetched != nil {
-		d.fetched[p.Path] = p.Done
-	}
-}
-
-// state is what stands behind the bar.
-func (d *downloading) state(decor.Statistics) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var fetched int64
-	for _, n := range d.fetched {
-		fetched += n
-	}
-	if fetched == 0 {
-		return ""
-	}
-	return " " + view.Bytes(fetched) + " fetched"
-}
-
-// ended counts a file of n bytes, or says that one could not be had; on a
-// terminal, the list at the end does that.
-func (d *downloading) ended(t loader.Task, n int64, err error) {
-	d.mu.Lock()
-	if err == nil {
-		d.files++
-		d.bytes += n
-	}
-	d.mu.Unlock()
-	switch {
-	case d.bar != nil && err == nil:
-		d.bar.Increment()
-	case d.bar != nil:
-	case err != nil:
-		d.log.Warn("attachment failed", "task", t.ID, "file", t.FileName)
-	default:
-		d.log.Info("attachment is there", "task", t.ID, "file", t.FileName, "bytes", n)
-	}
-}
-
-// done takes the bar down.
-func (d *downloading) done() {
-	if d.bar == nil {
-		return
-	}
-	d.bar.Abort(false)
-	d.all.Wait()
-}
-
-func (d *downloading) there(wanted int) string {
-	files, verb := view.Count(wanted, "attachment"), "are"
-	if d.files < wanted {
-		files = fmt.Sprintf("%d of %s", d.files, files)
-	}
-	if wanted == 1 {
-		verb = "is"
-	}
-	return fmt.Sprintf("%s %s there (%s)", files, verb, view.Bytes(d.bytes))
+	return cmp.Or(err, failed)
 }

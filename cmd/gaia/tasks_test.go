@@ -132,7 +132,7 @@ func TestTasksJSON(t *testing.T) {
 		!slices.Equal(stats.OtherSplits, []tasklist.Split{{Name: loader.Test, Size: 6}}) {
 		t.Errorf("stats: %+v", stats)
 	}
-	var fetched downloadResult
+	var fetched tasklist.Downloaded
 	strict(&fetched, "tasks", "download", "--split", "test")
 	if fetched.Files != 4 || fetched.Bytes == 0 || fetched.Failed == nil || len(fetched.Failed) > 0 {
 		t.Errorf("download: %+v", fetched)
@@ -172,7 +172,7 @@ func TestDownloadFailures(t *testing.T) {
 	a := &app{stdout: &out, stderr: &errs, getenv: func(name string) string { return map[string]string{"HF_HUB_CACHE": "/cache"}[name] }}
 	q := &taskQuery{taskFlags: taskFlags{source: sourceHub}}
 	broken = true
-	code := a.exit(a.download(context.Background(), q, set, &downloading{out: a.stderr}))
+	code := a.exit(a.download(context.Background(), q, set, &tasklist.Download{Out: a.stderr}))
 	if code != exit.Failure || out.String() != "20 of 23 attachments are there (134.9 KB), in /cache\n" {
 		t.Errorf("exit %d, %q", code, out.String())
 	}
@@ -189,7 +189,7 @@ gaia: hint: the same command fetches what is missing, and only that
 	}
 	broken = false
 	out.Reset()
-	if err := a.download(context.Background(), q, set, &downloading{out: a.stderr}); err != nil || out.String() != "nothing to download: 23 attachments are there (135.8 KB), in /cache\n" {
+	if err := a.download(context.Background(), q, set, &tasklist.Download{Out: a.stderr}); err != nil || out.String() != "nothing to download: 23 attachments are there (135.8 KB), in /cache\n" {
 		t.Errorf("again: %v, %q", err, out.String())
 	}
 }
@@ -209,7 +209,7 @@ func TestDownloadInterrupted(t *testing.T) {
 	set, _ := builtin(t, loader.Validation, trouble{builtinSource(), func(ctx context.Context, _ string) (io.ReadCloser, error) {
 		mu.Lock()
 		opened++
-		first, last := opened == 1, opened == 1+tasklist.AtOnce
+		first, last := opened == 1, opened == 5
 		mu.Unlock()
 		if first {
 			return nil, nil
@@ -222,8 +222,8 @@ func TestDownloadInterrupted(t *testing.T) {
 	}})
 	var out, errs bytes.Buffer
 	a := &app{stdout: &out, stderr: &errs}
-	code := a.exit(a.download(ctx, &taskQuery{taskFlags: taskFlags{source: sourceHub}}, set, &downloading{out: a.stderr}))
-	if code != exit.Interrupted || out.Len() > 0 || opened != 1+tasklist.AtOnce {
+	code := a.exit(a.download(ctx, &taskQuery{taskFlags: taskFlags{source: sourceHub}}, set, &tasklist.Download{Out: a.stderr}))
+	if code != exit.Interrupted || out.Len() > 0 || opened != 5 {
 		t.Errorf("exit %d, %d opened, %q", code, opened, out.String())
 	}
 	if _, list, _ := strings.Cut(errs.String(), "gaia: error: "); !regexp.MustCompile(`^interrupted; 1 of 23 attachments are there \(.*\)\ngaia: hint: the same command continues with the rest\n$`).MatchString(list) || strings.Contains(errs.String(), "failed") {

@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stop"
+	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/witnessfile"
@@ -231,7 +232,7 @@ func plannedTask(plan plan.Plan, start string) (string, error) {
 	if start == "" {
 		return "", nil
 	}
-	at, err := startingWith(start, len(plan.Tasks), func(i int) string { return plan.Tasks[i].TaskID })
+	at, err := tasklist.Find(start, len(plan.Tasks), func(i int) string { return plan.Tasks[i].TaskID })
 	if err != nil {
 		return "", err
 	}

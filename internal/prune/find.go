@@ -50,6 +50,42 @@ type Result struct {
 	Removed []*Item `json:"removed"`
 }
 
+// Size counts what is to be removed, or was, with its bytes.
+func (r Result) Size() string { return r.count() + " of " + view.Bytes(r.Bytes) }
+
+func (r Result) count() string {
+	if r.Kind == "bodies" {
+		return view.Count(len(r.Removed), "folder") + " of bodies"
+	}
+	return view.Count(len(r.Removed), strings.TrimSuffix(r.Kind, "s"))
+}
+
+// Table returns a line for each item that is to be removed, or was; "" if there is none.
+func (r Result) Table() string {
+	if len(r.Removed) == 0 {
+		return ""
+	}
+	t := view.NewTable("path", "created", "", "")
+	for _, item := range r.Removed {
+		state := ""
+		if item.Unfinished {
+			state = "unfinished"
+		}
+		day, _, _ := strings.Cut(item.Created, "T")
+		t.Row(view.Quote(item.Path), day, view.Bytes(item.Bytes), state)
+	}
+	return t.String() + "\n"
+}
+
+// Summary returns the line that ends the list.
+func (r Result) Summary() string {
+	verb := "removed"
+	if r.DryRun {
+		verb = "would remove"
+	}
+	return fmt.Sprintf("%s %s, %s; %d kept, %d left\n", verb, r.count(), view.Bytes(r.Bytes), r.Kept, len(r.Left))
+}
+
 // Package is what a verified package says.
 type Package struct {
 	Name, Date string

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +43,23 @@ func (r Rule) Choose(created []time.Time, now time.Time) []bool {
 		chosen[i] = (r.Age == 0 || now.Sub(created[i]) > r.Age) && (r.Keep < 0 || place >= r.Keep)
 	}
 	return chosen
+}
+
+// ParseAge reads a duration above zero: Go's, or a whole number of days.
+func ParseAge(s string) (time.Duration, error) {
+	const most = 100 * 365 // days
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 32)
+		if err != nil || n == 0 || n > most {
+			return 0, errors.New("not a number of days")
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	age, err := time.ParseDuration(s)
+	if err != nil || age <= 0 {
+		return 0, errors.New("not a duration above zero")
+	}
+	return age, nil
 }
 
 // sizeOf returns the bytes of the regular files at path and below. Links are not followed.

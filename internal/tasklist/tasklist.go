@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -19,7 +18,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -285,44 +283,4 @@ func Answers(carried bool) string {
 		return "in the dataset"
 	}
 	return "withheld"
-}
-
-// AtOnce is how many attachments are read at the same time.
-const AtOnce = 4
-
-// Fetch reads the attachments of tasks to their ends, which fetches and checks what is
-// not on this machine. It calls done, also concurrently, for each that was read or
-// failed, but not for those that the end of ctx interrupted, and returns the errors in
-// the order of the tasks.
-func Fetch(ctx context.Context, set loader.Set, tasks []loader.Task, done func(t loader.Task, bytes int64, err error)) []error {
-	errs := make([]error, len(tasks))
-	var g errgroup.Group
-	g.SetLimit(AtOnce)
-	for i, t := range tasks {
-		g.Go(func() error {
-			var n int64
-			if errs[i] = ctx.Err(); errs[i] == nil {
-				n, errs[i] = read(ctx, set, t)
-			}
-			if ctx.Err() == nil || errs[i] == nil {
-				done(t, n, errs[i])
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // the errors are in errs
-	return errs
-}
-
-// read reads an attachment to its end and returns its length.
-func read(ctx context.Context, set loader.Set, t loader.Task) (int64, error) {
-	rc, err := set.Attachment(ctx, t)
-	if err != nil {
-		return 0, err
-	}
-	n, err := io.Copy(io.Discard, rc)
-	if err = cmp.Or(err, rc.Close()); err != nil {
-		return 0, fmt.Errorf("reading %q, the attachment of task %q: %w", t.FileName, t.ID, err)
-	}
-	return n, nil
 }
