@@ -113,6 +113,18 @@ func (q *ledgerQuery) check(cmd *cobra.Command) (err error) {
 	return nil
 }
 
+// withRuns checks the flags and calls do with a reader of the runs.
+func (a *app) withRuns(cmd *cobra.Command, q *ledgerQuery, do func(*ledger.Reader, *ledgerQuery) error) error {
+	if err := q.check(cmd); err != nil {
+		return err
+	}
+	r, err := a.runReader()
+	if err != nil {
+		return err
+	}
+	return do(r, q)
+}
+
 func (a *app) ledgerListCommand() *cobra.Command {
 	q := &ledgerQuery{}
 	var metrics bool
@@ -139,13 +151,11 @@ and lines reworked.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := q.check(cmd); err != nil {
-				return err
-			}
+			show := a.list
 			if metrics {
-				return a.countMetrics(q)
+				show = a.countMetrics
 			}
-			return a.list(q)
+			return a.withRuns(cmd, q, show)
 		},
 	}
 	q.add(cmd)
@@ -154,11 +164,7 @@ and lines reworked.`,
 	return cmd
 }
 
-func (a *app) list(q *ledgerQuery) error {
-	r, err := a.runReader()
-	if err != nil {
-		return err
-	}
+func (a *app) list(r *ledger.Reader, q *ledgerQuery) error {
 	l := ledger.NewList(a.stdout, q.asJSON, false)
 	read, err := r.Events(q.Selection, func(e ledger.Event) error { return l.Add(e, nil) }, nil)
 	if err != nil {
@@ -167,11 +173,7 @@ func (a *app) list(q *ledgerQuery) error {
 	return cmp.Or(l.End(read, read), read.Read.End(nil))
 }
 
-func (a *app) countMetrics(q *ledgerQuery) error {
-	r, err := a.runReader()
-	if err != nil {
-		return err
-	}
+func (a *app) countMetrics(r *ledger.Reader, q *ledgerQuery) error {
 	all, guidances, read, err := r.Metrics(q.Selection)
 	if err != nil {
 		return err
@@ -207,10 +209,7 @@ lower id.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := q.check(cmd); err != nil {
-				return err
-			}
-			return a.rankRules(q)
+			return a.withRuns(cmd, q, a.rankRules)
 		},
 	}
 	q.add(cmd)
@@ -218,11 +217,7 @@ lower id.`,
 	return cmd
 }
 
-func (a *app) rankRules(q *ledgerQuery) error {
-	r, err := a.runReader()
-	if err != nil {
-		return err
-	}
+func (a *app) rankRules(r *ledger.Reader, q *ledgerQuery) error {
 	rules, read, err := r.Rank(q.Selection)
 	if err != nil {
 		return err
@@ -247,23 +242,16 @@ func (a *app) ledgerShowCommand() *cobra.Command {
 			if q.ID = strings.ToUpper(args[0]); q.ID == "" {
 				return usage("'gaia ledger list' lists them", "the id is empty")
 			}
-			if err := q.check(cmd); err != nil {
-				return err
-			}
-			return a.showEvent(q)
+			return a.withRuns(cmd, q, a.showEvent)
 		},
 	}
 	q.add(cmd)
 	return cmd
 }
 
-func (a *app) showEvent(q *ledgerQuery) error {
+func (a *app) showEvent(r *ledger.Reader, q *ledgerQuery) error {
 	var found []ledger.Event
 	n := 0
-	r, err := a.runReader()
-	if err != nil {
-		return err
-	}
 	read, err := r.Events(q.Selection, func(e ledger.Event) error {
 		if n++; len(found) < maxHinted {
 			found = append(found, e)
@@ -325,7 +313,7 @@ any way is a failed evaluation.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := q.check(cmd); err != nil {
+			if err := q.check(cmd); err != nil { // before a command is named
 				return err
 			}
 			if limits.Violations < 0 {
@@ -347,7 +335,7 @@ any way is a failed evaluation.`,
 				}
 				by = append(by, commands...)
 			}
-			return a.evaluate(ctx, q, by)
+			return a.withRuns(cmd, q, func(r *ledger.Reader, q *ledgerQuery) error { return a.evaluate(ctx, r, q, by) })
 		},
 	}
 	q.add(cmd)
@@ -392,11 +380,7 @@ func (a *app) ownEvaluators(ctx context.Context, settings string) ([]history.Eva
 	return all, nil
 }
 
-func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []history.Evaluator) error {
-	r, err := a.runReader()
-	if err != nil {
-		return err
-	}
+func (a *app) evaluate(ctx context.Context, r *ledger.Reader, q *ledgerQuery, by []history.Evaluator) error {
 	l := ledger.NewList(a.stdout, q.asJSON, true)
 	counts, read, err := r.Evaluate(ctx, q.Selection, by, l.Add)
 	if err != nil {

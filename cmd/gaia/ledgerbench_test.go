@@ -96,6 +96,8 @@ func keepBench(b *testing.B) (a *app, folder string) {
 // query was asked.
 func BenchmarkLedger(b *testing.B) {
 	a, folder := keepBench(b)
+	r, err := a.runReader()
+	must(b, err)
 	query := func() *ledgerQuery { return &ledgerQuery{Selection: ledger.Selection{Paths: []string{folder}}} }
 	asJSON := func() *ledgerQuery {
 		return &ledgerQuery{Selection: ledger.Selection{Paths: []string{folder}}, asJSON: true}
@@ -108,28 +110,28 @@ func BenchmarkLedger(b *testing.B) {
 		name string
 		ask  func() error
 	}{
-		{"rank", func() error { return a.rankRules(query()) }},
-		{"metrics", func() error { return a.countMetrics(query()) }},
+		{"rank", func() error { return a.rankRules(r, query()) }},
+		{"metrics", func() error { return a.countMetrics(r, query()) }},
 		{"evaluate", func() error {
-			return a.evaluate(b.Context(), query(), history.Evaluators(history.DefaultLimits()))
+			return a.evaluate(b.Context(), r, query(), history.Evaluators(history.DefaultLimits()))
 		}},
-		{"list", func() error { return a.list(query()) }},
-		{"list as JSON", func() error { return a.list(asJSON()) }},
-		{"since", func() error { return a.list(between(asJSON())) }},
+		{"list", func() error { return a.list(r, query()) }},
+		{"list as JSON", func() error { return a.list(r, asJSON()) }},
+		{"since", func() error { return a.list(r, between(asJSON())) }},
 		{"task", func() error {
 			q := asJSON()
 			q.Task = benchStats(0, 1).Events[0].TaskID
-			return a.list(q)
+			return a.list(r, q)
 		}},
 		{"last", func() error {
 			q := asJSON()
 			q.Last = 1000
-			return a.list(q)
+			return a.list(r, q)
 		}},
 		{"show", func() error {
 			q := query()
 			q.ID = benchStats(50, 1).Events[0].ID
-			return a.showEvent(q)
+			return a.showEvent(r, q)
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -163,7 +165,9 @@ func BenchmarkImported(b *testing.B) {
 	}
 	must(b, history.Imported{Dir: a.historyDir()}.Replace(events, key))
 	b.Chdir(b.TempDir()) // in which there are no runs
+	r, err := a.runReader()
+	must(b, err)
 	for b.Loop() {
-		must(b, a.countMetrics(&ledgerQuery{}))
+		must(b, a.countMetrics(r, &ledgerQuery{}))
 	}
 }

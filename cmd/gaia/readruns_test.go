@@ -251,7 +251,7 @@ func TestExportVerifies(t *testing.T) {
 	q := func() *ledgerQuery {
 		return &ledgerQuery{Selection: ledger.Selection{Paths: []string{filepath.Join(r.dir, "runs")}}, asJSON: true}
 	}
-	must(t, r.app.list(q()))
+	must(t, r.app.list(r.Reader, q()))
 	if !strings.Contains(out.String(), `"model":"kept"`) {
 		t.Errorf("the list does not take what was kept: %s", out.String())
 	}

@@ -23,108 +23,59 @@ import (
 func ComparePlan(ctx context.Context, source string, m plan.Plan, set loader.Set, public bool, warn func(string)) error {
 	differ := func(format string, args ...any) error { return differsFrom(set, source, format, args...) }
 	there := make(map[string]loader.Task, len(set.Tasks))
-	for _, t := range set.Tasks {
-		there[t.ID] = t
+	all := make([]selection.Task, len(set.Tasks))
+	for i, t := range set.Tasks {
+		there[t.ID], all[i] = t, selection.Task{ID: t.ID, Level: t.Level}
 	}
 	for _, task := range m.Tasks {
 		t, known := there[task.TaskID]
-		if !known {
+		switch {
+		case !known:
 			return differ("plans task %q, which is not in", task.TaskID)
-		}
-		if what := differs(task, t, public); what != "" {
-			return differ("has another %s of task %q than", what, task.TaskID)
+		case task.Level != t.Level:
+			return differ("has another level of task %q than", task.TaskID)
+		case !public && task.FileName != t.FileName:
+			return differ("has another file name of task %q than", task.TaskID)
 		}
 	}
-	if what := ownSplitDiffers(m, set); what != "" {
-		return differ("%s", what+" than")
+	d := m.Dataset
+	switch {
+	case !slices.Equal(m.SplitIDs, set.IDs):
+		return differ("has other split_ids than")
+	case d.SplitSize != len(set.IDs):
+		return differ("has another split_size (%d, not %d) than", d.SplitSize, len(set.IDs))
+	case d.Levels != set.Levels:
+		return differ("has other levels (%d, not %d) than", d.Levels, set.Levels)
+	case d.CarriedGold != set.CarriedGold:
+		return differ("has another carried_gold than")
+	case !hasSplit(m, d.Split, set.CarriedGold, set.IDs):
+		return differ("has another split %q than", d.Split)
 	}
-	if what, err := selectionDiffers(m, set); err != nil {
-		return differ("has tasks that selection %q does not give (%v) of", m.Dataset.Selection, err)
-	} else if what != "" {
-		return differ("%s", what+" of")
+	if err := compareSelection(m, all, differ); err != nil {
+		return err
 	}
 	for _, s := range set.Others {
-		planned := slices.IndexFunc(m.Splits, func(p plan.SplitPlan) bool { return p.Name == string(s.Split) })
-		if planned < 0 && s.Split == loader.Test {
+		planned := slices.ContainsFunc(m.Splits, func(p plan.SplitPlan) bool { return p.Name == string(s.Split) })
+		if !planned && s.Split == loader.Test {
 			continue // the hub need not have given it to the run
 		}
-		if digest, err := plan.IDsDigest(slices.Sorted(slices.Values(s.IDs))); err != nil {
-			return err
-		} else if want := (plan.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)}); planned < 0 || m.Splits[planned] != want {
+		if !hasSplit(m, string(s.Split), s.CarriedGold, s.IDs) {
 			return differ("has another split %q beside", s.Split)
 		}
 	}
 	for _, p := range m.Splits {
-		if p.Name != m.Dataset.Split && !slices.ContainsFunc(set.Others, func(o loader.Other) bool { return string(o.Split) == p.Name }) {
+		if p.Name != d.Split && !slices.ContainsFunc(set.Others, func(o loader.Other) bool { return string(o.Split) == p.Name }) {
 			warn(fmt.Sprintf("the plan lists split %q, which %s does not have: it was not compared", p.Name, source))
 		}
 	}
 	if public {
 		return nil
 	}
-	return compareAttachments(ctx, m, set, there, differ)
-}
-
-// differsFrom is the error of a plan that differs from the dataset it names.
-func differsFrom(set loader.Set, source, format string, args ...any) error {
-	return exit.New(exit.Evidence, trajectory.Faultf(plan.ManifestFile, "%s %s of %s", fmt.Sprintf(format, args...), set.MetadataFile, source),
-		"the plan names this file by its digest and differs from its content: ask the signer of the plan for the reason")
-}
-
-// ownSplitDiffers names in what the plan's own split differs from the loaded one;
-// "" if in nothing.
-func ownSplitDiffers(m plan.Plan, set loader.Set) string {
-	d := m.Dataset
-	switch own := slices.IndexFunc(m.Splits, func(p plan.SplitPlan) bool { return p.Name == d.Split }); {
-	case !slices.Equal(m.SplitIDs, set.IDs):
-		return "has other split_ids"
-	case d.SplitSize != len(set.IDs):
-		return fmt.Sprintf("has another split_size (%d, not %d)", d.SplitSize, len(set.IDs))
-	case d.Levels != set.Levels:
-		return fmt.Sprintf("has other levels (%d, not %d)", d.Levels, set.Levels)
-	case d.CarriedGold != set.CarriedGold:
-		return "has another carried_gold"
-	case own < 0:
-		return fmt.Sprintf("has another split %q", d.Split)
-	default:
-		digest, err := plan.IDsDigest(slices.Sorted(slices.Values(set.IDs)))
-		if want := (plan.SplitPlan{CarriedGold: set.CarriedGold, IDsSHA256: digest, Name: d.Split, Size: len(set.IDs)}); err != nil || m.Splits[own] != want {
-			return fmt.Sprintf("has another split %q", d.Split)
-		}
-	}
-	return ""
-}
-
-// selectionDiffers repeats the selection of a plan on the loaded split and says in
-// what the planned tasks differ; "" if in nothing.
-func selectionDiffers(m plan.Plan, set loader.Set) (string, error) {
-	f, err := selection.Parse(m.Dataset.Selection)
-	if err != nil {
-		return "", err
-	}
-	all := make([]selection.Task, len(set.Tasks))
-	for i, t := range set.Tasks {
-		all[i] = selection.Task{ID: t.ID, Level: t.Level}
-	}
-	picked, err := f.Pick(all, m.Dataset.Split)
-	if err != nil {
-		return "", err
-	}
-	same := slices.EqualFunc(picked, m.Tasks, func(i int, t plan.PlannedTask) bool { return all[i].ID == t.TaskID })
-	if !same {
-		return fmt.Sprintf("has %d tasks that are not the %d of selection %q", len(m.Tasks), len(picked), m.Dataset.Selection), nil
-	}
-	return "", nil
-}
-
-// compareAttachments reads the attachments of the planned tasks, which fetches them
-// from a hub, and compares their sizes and digests with the plan's.
-func compareAttachments(ctx context.Context, m plan.Plan, set loader.Set, there map[string]loader.Task, differ func(string, ...any) error) error {
 	set.Tasks = nil
 	for _, p := range m.Tasks {
 		set.Tasks = append(set.Tasks, there[p.TaskID])
 	}
-	if err := set.HashAttachments(ctx); err != nil {
+	if err := set.HashAttachments(ctx); err != nil { // which fetches them from a hub
 		return fmt.Errorf("comparing attachments with the plan: %w", err)
 	}
 	for i, p := range m.Tasks {
@@ -135,18 +86,34 @@ func compareAttachments(ctx context.Context, m plan.Plan, set loader.Set, there 
 	return nil
 }
 
-// differs names in what a planned task is not the one of the same id in the dataset,
-// "" if in nothing. Of a public package's task it compares the level only.
-func differs(planned plan.PlannedTask, there loader.Task, public bool) string {
-	switch {
-	case planned.Level != there.Level:
-		return "level"
-	case public:
-		return ""
-	case planned.FileName != there.FileName:
-		return "file name"
+// differsFrom is the error of a plan that differs from the dataset it names.
+func differsFrom(set loader.Set, source, format string, args ...any) error {
+	return exit.New(exit.Evidence, trajectory.Faultf(plan.ManifestFile, "%s %s of %s", fmt.Sprintf(format, args...), set.MetadataFile, source),
+		"the plan names this file by its digest and differs from its content: ask the signer of the plan for the reason")
+}
+
+// hasSplit reports whether a plan lists a split with these ids.
+func hasSplit(m plan.Plan, name string, carriedGold bool, ids []string) bool {
+	digest, err := plan.IDsDigest(slices.Sorted(slices.Values(ids)))
+	at := slices.IndexFunc(m.Splits, func(p plan.SplitPlan) bool { return p.Name == name })
+	return err == nil && at >= 0 && m.Splits[at] == plan.SplitPlan{CarriedGold: carriedGold, IDsSHA256: digest, Name: name, Size: len(ids)}
+}
+
+// compareSelection repeats the selection of a plan on all tasks of its split.
+func compareSelection(m plan.Plan, all []selection.Task, differ func(string, ...any) error) error {
+	rule := m.Dataset.Selection
+	f, err := selection.Parse(rule)
+	var picked []int
+	if err == nil {
+		picked, err = f.Pick(all, m.Dataset.Split)
 	}
-	return ""
+	if err != nil {
+		return differ("has tasks that selection %q does not give (%v) of", rule, err)
+	}
+	if !slices.EqualFunc(picked, m.Tasks, func(i int, t plan.PlannedTask) bool { return all[i].ID == t.TaskID }) {
+		return differ("has %d tasks that are not the %d of selection %q of", len(m.Tasks), len(picked), rule)
+	}
+	return nil
 }
 
 // GoldOf returns the gold answers of the plan's tasks from a split that ComparePlan has

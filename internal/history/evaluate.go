@@ -41,53 +41,50 @@ func DefaultLimits() Limits { return Limits{ReworkRatio: 0.3} }
 //	violation-rate        at most so many violations; the score is 1 ÷ (1 + violations)
 //	diff-quality          a rework ratio of at most so much; the score is 1 − the ratio
 func Evaluators(l Limits) []Evaluator {
-	return []Evaluator{testsPass{}, forbidden{"forbidden-command", policy.Commands}, forbidden{"forbidden-dependency", policy.Packages},
-		violationRate{l.Violations}, diffQuality{l.ReworkRatio}}
+	return []Evaluator{
+		rule{"tests-pass", func(e rundir.RunEvent) (string, bool, float32) {
+			c := e.TestResults
+			return fmt.Sprintf("%d of %d checks passed, %d skipped", c.Passed, c.Ran, c.Skipped), c.Failed == 0 && c.Ran > 0, stats.Share(c.Passed, c.Passed+c.Failed)
+		}},
+		forbidden("forbidden-command", policy.Commands),
+		forbidden("forbidden-dependency", policy.Packages),
+		rule{"violation-rate", func(e rundir.RunEvent) (string, bool, float32) {
+			n := e.Denials.Violations()
+			return fmt.Sprintf("violations: %d, at most %d", n, l.Violations), n <= l.Violations, stats.Share(1, 1+n)
+		}},
+		rule{"diff-quality", func(e rundir.RunEvent) (string, bool, float32) {
+			ratio := e.ReworkRatio()
+			return fmt.Sprintf("%d lines reworked of %d added and removed, a ratio of %.3g, at most %.3g", e.ReworkLines,
+				e.DiffSummary.LinesAdded+e.DiffSummary.LinesRemoved, ratio, l.ReworkRatio), ratio <= l.ReworkRatio, 1 - ratio
+		}},
+	}
 }
 
-type testsPass struct{}
-
-func (testsPass) Name() string { return "tests-pass" }
-
-func (t testsPass) Evaluate(e rundir.RunEvent) Evaluation {
-	c := e.TestResults
-	return Evaluation{Details: fmt.Sprintf("%d of %d checks passed, %d skipped", c.Passed, c.Ran, c.Skipped), Name: t.Name(),
-		Pass: c.Failed == 0 && c.Ran > 0, Score: stats.Share(c.Passed, c.Passed+c.Failed)}
+// rule is an evaluator that is a function.
+type rule struct {
+	name  string
+	judge func(rundir.RunEvent) (details string, pass bool, score float32)
 }
 
-type forbidden struct{ name, rule string }
+func (r rule) Name() string { return r.name }
 
-func (f forbidden) Name() string { return f.name }
+func (r rule) Evaluate(e rundir.RunEvent) Evaluation {
+	details, pass, score := r.judge(e)
+	return Evaluation{Details: details, Name: r.name, Pass: pass, Score: score}
+}
 
-func (f forbidden) Evaluate(e rundir.RunEvent) Evaluation {
-	n := 0
-	for _, v := range e.Violations {
-		if v.RuleID == f.rule {
-			n++
+// forbidden returns the evaluator that no violation of a rule passes.
+func forbidden(name, id string) rule {
+	return rule{name, func(e rundir.RunEvent) (string, bool, float32) {
+		n := 0
+		for _, v := range e.Violations {
+			if v.RuleID == id {
+				n++
+			}
 		}
-	}
-	out := Evaluation{Details: fmt.Sprintf("violations of %s: %d", f.rule, n), Name: f.name, Pass: n == 0}
-	if out.Pass {
-		out.Score = 1
-	}
-	return out
-}
-
-type violationRate struct{ most int }
-
-func (violationRate) Name() string { return "violation-rate" }
-
-func (v violationRate) Evaluate(e rundir.RunEvent) Evaluation {
-	n := e.Denials.Violations()
-	return Evaluation{Details: fmt.Sprintf("violations: %d, at most %d", n, v.most), Name: v.Name(), Pass: n <= v.most, Score: stats.Share(1, 1+n)}
-}
-
-type diffQuality struct{ most float32 }
-
-func (diffQuality) Name() string { return "diff-quality" }
-
-func (d diffQuality) Evaluate(e rundir.RunEvent) Evaluation {
-	ratio := e.ReworkRatio()
-	return Evaluation{Details: fmt.Sprintf("%d lines reworked of %d added and removed, a ratio of %.3g, at most %.3g", e.ReworkLines,
-		e.DiffSummary.LinesAdded+e.DiffSummary.LinesRemoved, ratio, d.most), Name: d.Name(), Pass: ratio <= d.most, Score: 1 - ratio}
+		if n > 0 {
+			return fmt.Sprintf("violations of %s: %d", id, n), false, 0
+		}
+		return fmt.Sprintf("violations of %s: 0", id), true, 1
+	}}
 }

@@ -265,30 +265,26 @@ func toolUse(calls []llm.ToolCall) string {
 
 // askJudge shows the judge one answer that says nothing.
 func (m Models) askJudge(ctx context.Context, r *Result) error {
-	asker := &judged{m, r, nil}
+	var failed error
+	ask := func(ctx context.Context, q judge.Request) (judge.Reply, error) {
+		reply, err := m.Judge.Client.Chat(ctx, llm.Request{Model: m.Judge.Name, MaxTokens: m.Bound(), SchemaName: q.SchemaName, Schema: q.Schema,
+			Messages: []llm.Message{{Role: "system", Content: q.System}, {Role: "user", Content: q.User}}}, r)
+		failed = err
+		return judge.Reply{Text: reply.Message.Content, ResponseModel: reply.ResponseModel}, err
+	}
 	for _, null := range judge.Battery() {
-		r.Verdict = (judge.Judge{Asker: asker, MaxTries: 1}).Score(ctx, judge.Item{Question: null.Question, Gold: null.Expected, Answer: &null.Candidate})
+		r.Verdict = (judge.Judge{Asker: askerFunc(ask), MaxTries: 1}).Score(ctx, judge.Item{Question: null.Question, Gold: null.Expected, Answer: &null.Candidate})
 		if r.Verdict.Tries > 0 {
 			break // the others are nothing to ask about, by their looks alone
 		}
 	}
-	return asker.err
+	return failed
 }
 
-// judged carries one question to the judge, and keeps why it could not.
-type judged struct {
-	m   Models
-	r   *Result
-	err error
-}
+// askerFunc is a function that implements judge.Asker.
+type askerFunc func(context.Context, judge.Request) (judge.Reply, error)
 
-// Ask implements judge.Asker.
-func (j *judged) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
-	var reply llm.Response
-	reply, j.err = j.m.Judge.Client.Chat(ctx, llm.Request{Model: j.m.Judge.Name, MaxTokens: j.m.Bound(), SchemaName: q.SchemaName, Schema: q.Schema,
-		Messages: []llm.Message{{Role: "system", Content: q.System}, {Role: "user", Content: q.User}}}, j.r)
-	return judge.Reply{Text: reply.Message.Content, ResponseModel: reply.ResponseModel}, j.err
-}
+func (f askerFunc) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) { return f(ctx, q) }
 
 // square returns a picture of one colour that is large enough for every endpoint.
 func square() []byte {
