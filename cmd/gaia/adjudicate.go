@@ -36,21 +36,18 @@ func (a *app) adjudicateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adjudicate DIR",
 		Short: "Write a signed decision about an audit finding",
-		Long: `Adjudicate audits a finished run and writes a signed decision about one finding
-into it, which then closes the finding in every audit of the run and goes with it
-into its package.
+		Long: `Adjudicate audits a finished run and writes a signed decision about one finding into
+it, which every audit of the run applies and its package includes.
 
---decision void closes a finding about one task, CRITICAL too: the task is void and
-counts wrong in every score. --decision dismiss closes a HIGH finding. A CRITICAL
-finding about the whole run cannot be closed.
+--decision void closes a finding about one task, CRITICAL too: the task counts wrong
+in every score. --decision dismiss closes a HIGH finding. On a CRITICAL finding about
+one task it is pending until another key countersigns it with --countersign, and then
+counts only for verifiers who trust that key. A CRITICAL finding about the whole run
+stays open.
 
---decision dismiss on a CRITICAL finding about one task is pending until another
-key countersigns it with --countersign. It then counts only for verifiers who
-trust that key: for others the finding is open, and 'gaia verify' exits with 3.
-
-The reason is packaged for all to read: it must not contain the answer. The key is
-the one the run was planned with; with --countersign it is any other. Remove the
-file to take a decision back, until the run is packaged.`,
+The reason is packaged for all to read: it must not contain the answer. The key is the
+one the run was planned with; with --countersign any other. Remove the file to take a
+decision back, until the run is packaged.`,
 		Example: `  gaia adjudicate runs/01J… --finding 3fa20b7c --decision void --reason 'a search result held the answer'
   gaia adjudicate runs/01J… --finding 9c1ee27a --decision dismiss --reason 'the file is the museum'\''s own'
   gaia adjudicate runs/01J… --countersign 3fa20b7c --key second`,

@@ -33,17 +33,15 @@ func (a *app) discloseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "disclose DIR|PACKAGE",
 		Short: "Write a signed evidence bundle of one task",
-		Long: `Disclose verifies a finished run or a package, folder or archive, but no public
-one, and writes an evidence bundle: the events of one task, all its attempts and
-nothing of the others, with the signed plan, the signed tree head and the proof
-that the one belongs to the other. Beside it stands the proof as a C2SP
-tlog-proof. Without --task the bundle holds all events.
+		Long: `Disclose verifies a finished run or a full package, folder or archive, and writes an
+evidence bundle: the events of one task, with the signed plan, the signed tree head
+and the proof that the one belongs to the other, also as a C2SP tlog-proof beside it.
+Without --task the bundle holds all events.
 
-One task shows what happened at that task. That no other was left out, only the
-full package shows. The plan in the bundle names all tasks by id.
-
-Nothing is written over. With --hmac-key-file the bundle is signed with a key
-that you share with its reader, and shows nothing to anyone else.`,
+One task shows what happened at that task; that no other was left out, only the full
+package shows. The plan in the bundle names all tasks by id. With --hmac-key-file the
+bundle is signed with a key that you share with its reader, and proves nothing to
+others.`,
 		Example: `  gaia disclose runs/01J… --task 3f2a
   gaia disclose submission-2026-01-02-5XK9QZ7M --task 3f2a -o task.json
   gaia verify task.json --checkpoint published`,

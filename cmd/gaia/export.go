@@ -42,20 +42,16 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export DIR --format leaderboard|inspect|csv",
 		Short: "Write a run for the leaderboard, for Inspect or for a spreadsheet",
-		Long: `Export verifies a finished run or a package, folder or archive, and writes it in
-the form of another tool, without gold answers. A public package has no journal
-to be exported:
+		Long: `Export verifies a finished run or a full package, folder or archive, and writes it in
+the form of another tool, without gold answers:
 
   leaderboard  the lines that the GAIA leaderboard takes, as a package has them
   inspect      a log of Inspect AI, for 'inspect view' and read_eval_log
   csv          a row a task; what a spreadsheet would run has a ' before it
 
-Tasks that an adjudication made void have no answer for the leaderboard, and
-count wrong for Inspect. Nothing is written over. An export is no evidence:
-it cannot be verified.
-
-Questions and answers of GAIA are not to be republished where crawlers find
-them: that holds for the leaderboard's file and for a log of Inspect, too.`,
+Void tasks have no answer for the leaderboard, and count wrong for Inspect. An export
+is no evidence. Do not publish the leaderboard's file or a log of GAIA where crawlers
+find it.`,
 		Example: `  gaia export runs/01J… --format leaderboard > leaderboard.jsonl
   gaia export submission-2026-01-02-5XK9QZ7M --format inspect -o run.eval
   gaia export runs/01J… --format csv -o run.csv`,

@@ -108,10 +108,8 @@ func (a *app) cacheVerifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "Check every entry of the judge cache",
 		Long: `Verify checks form, name and signature of every entry, as each run does before it
-begins, and names those that do not verify: nobody but who holds a key that you
-trust can have made a good one. A directory that others can write to, that is
-another user's, a symbolic link or none at all is bad as a whole. Exit code 4 if
-anything is.
+begins, and names those that do not verify. A directory that others can write to, that
+is another user's, or a link is bad as a whole. Exit code 4 if anything is bad.
 
 Entries of the old form have no signature. They are counted and never used.`,
 		Example: `  gaia judge cache verify
@@ -234,19 +232,15 @@ func (a *app) judgeCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Run the self-test of a judge",
-		Long: `Check asks a judge about answers to invented questions that have no content, tell
-it what to say, or pretend to be part of its prompt. The judge passes if it calls all
-of them incorrect. It fails if it calls one correct, or if its reply is not a verdict:
-exit code 3. Runs make the same self-test before the first verdict that they need,
-and use no verdict of a judge that failed it.
+		Long: `Check asks a judge about answers to invented questions that have no content, tell it
+what to say, or pretend to be part of its prompt. The judge passes if it calls all of
+them incorrect; else exit code 3. Runs make the same self-test before the first
+verdict that they need, and use no verdict of a judge that failed it.
 
-The result is stored, signed, in the judge cache, so that runs with the same judge at
-the same endpoint do not repeat the test. A failed result counts until you delete its
-entry. An entry that does not verify is reported before anything is asked: exit code 4.
-
-Judge, endpoint, prices, key and judge cache are those of gaia.yaml unless a flag
-says otherwise. Where "gaia run" would rehearse, check tests the built-in scripted
-judge, offline.`,
+The result is stored, signed, in the judge cache for later runs. A failed result
+counts until you delete its entry. Settings are those of gaia.yaml unless a flag says
+otherwise. Where "gaia run" would rehearse, check tests the built-in scripted judge,
+offline.`,
 		Example: `  OPENAI_API_KEY=… gaia judge check --judge-model gpt-4o-mini
   gaia judge check --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
 		Args:              cli.NoArgs,
@@ -403,14 +397,10 @@ func (a *app) judgeRunCommand() *cobra.Command {
 scorer calls wrong, and writes its verdicts, signed, into the run directory. The run
 itself does not change: its first judgment stays, and its package counts judgments.
 
-The judge must pass its self-test first, as in a run; else its verdicts are withheld.
-All answers are judged or nothing is written. Replies are stored in the judge cache,
-so you can repeat the command after an interruption. A judge with the same model,
-endpoint and prompt judges a run once.
-
-The gold answers are those that the run stored. The key is the one that planned the
-run. A rehearsal is judged by a built-in scripted judge, offline: second-judge, or
-gullible-judge, which fails its self-test.`,
+The judge must pass its self-test first. All answers are judged or nothing is written;
+replies are stored in the judge cache, so you can repeat the command. A judge with the
+same model, endpoint and prompt judges a run once. The key is the one that planned the
+run. A rehearsal is judged by second-judge or gullible-judge (which fails), offline.`,
 		Example: `  OPENAI_API_KEY=… gaia judge run runs/01J… --judge-model gpt-4o-mini --max-cost 2
   gaia judge run runs/01J… --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
 		Args: cli.OneArg("the run directory"),

@@ -22,19 +22,15 @@ func (a *app) ledgerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger",
 		Short: "Query what attempts did and which rules they broke, over many runs",
-		Long: `Ledger queries run events, one for each attempt of each finished run: tools, files,
-checks, rules broken, rework, guidance. Runs are verified before they are counted.
-What was counted is kept as Parquet in $XDG_DATA_HOME/gaia/history (else
-~/.local/share), signed with your key, and used while no file of the run has changed;
---verify reads all runs again. Events of others are imported from files that 'gaia
-ledger export' wrote.
+		Long: `Ledger queries run events, one for each attempt of each finished run. Runs are
+verified before they are counted. What was counted is kept, signed, in
+$XDG_DATA_HOME/gaia/history (else ~/.local/share), and used while no file of the run
+has changed; --verify reads all runs again.
 
 --runs names a run directory, a package, its archive or a folder that holds some;
-without it, runs/ is read if it is there. A run that 'gaia prune' removed is counted
-where it was, and is marked. Runs are ordered by their start, and imported events
-follow them. Imported events of a run that is read are skipped. Unfinished runs in a
-folder are left out with a message; a run that does not verify is named, and the exit
-code is 4.`,
+without it, runs/ is read. Imported events follow the runs, but for those of a run
+that is read. A run that 'gaia prune' removed is counted, and marked. A run that does
+not verify is named, exit code 4.`,
 		Example: `  gaia ledger list
   gaia ledger list --metrics --runs runs --runs ../other/runs
   gaia ledger rank --since 2026-01-01 --json
@@ -131,18 +127,13 @@ func (a *app) ledgerListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List run events, or their metrics",
-		Long: `List prints a line for each attempt: the id of its event, when it ended, the end
-of the run's id, the task (#2 is the second attempt at it), the kind of task, how it
-ended and whether the official scorer accepted the answer, rules broken, lines
-reworked, and how long it took. A mark follows if another attempt is counted as the
-task's result, or if the run went on when recording had failed.
-A separate line marks each change of the guidance (all rules and lists that the agent
-was under) and of the policy; --json marks the event (guidance_changed,
-policy_changed).
+		Long: `List prints a line for each attempt: event, end, run, task (#2 is the second attempt
+at it), kind of task, outcome, rules broken, lines reworked and duration. A mark
+follows if another attempt is the task's result, or if recording had failed. A
+separate line marks each change of the guidance (rules and lists) and of the policy.
 
-With --metrics it counts instead, of all attempts and of those under each guidance
-and policy in the order of their first use: tasks that were begun (the same task of
-two runs is two), attempts, rules broken, rules broken for every ten tasks, the
+With --metrics it counts instead, of all attempts and under each guidance and policy:
+tasks begun, attempts, rules broken, rules broken for every ten tasks, the
 self-correction rate (violations whose attempt came to an accepted answer, of all),
 and lines reworked.`,
 		Example: `  gaia ledger list --since 2026-01-01 --until 2026-02-01

@@ -38,16 +38,13 @@ func (a *app) ledgerExportCommand() *cobra.Command {
 		Use:   "export",
 		Short: "Write run events to a signed Parquet file, or as lines of JSON",
 		Long: `Export writes run events to a Parquet file, which DuckDB, pandas and polars read, and
-signs it with your key in FILE.dsse.json beside it; 'gaia ledger import' reads the
-two. To a file whose name ends in .jsonl, and to standard output, it writes each event
-as a line of JSON without a signature.
+signs it with your key in FILE.dsse.json; 'gaia ledger import' reads the two. To a
+file whose name ends in .jsonl, and to standard output, it writes lines of JSON,
+unsigned.
 
 All runs are verified again. Nothing is written if one does not verify, or if
-recording failed in a run that has events among them: exit code 3. Imported events
-are written, too, unless their runs are read: you then sign what others said.
-
-The events hold task ids, names of files and which calls broke rules, but neither
-questions nor answers.`,
+recording failed in a run that has events among them: exit code 3. Imported events are
+included, unless their runs are read: you then sign what others said.`,
 		Example: `  gaia ledger export -o events.parquet
   gaia ledger export --runs runs/01J… --since 2026-01-01 > events.jsonl`,
 		Args:              cli.NoArgs,
@@ -137,13 +134,10 @@ func (a *app) ledgerImportCommand() *cobra.Command {
 		Short: "Import run events that others exported",
 		Long: `Import adds the events of Parquet files that 'gaia ledger export' wrote to those in
 $XDG_DATA_HOME/gaia/history (else ~/.local/share), and signs them with your key.
-FILE.dsse.json must be beside each FILE, signed by a key that you trust, as for 'gaia
-verify'; the events are then what its owner says. Files are read in a process with
-limits of memory and time. All files are imported or none: none if one does not verify,
-or if an event is there already or twice.
+FILE.dsse.json must be beside each FILE, signed by a key that you trust. All files are
+imported or none: none if one does not verify, or if an event is there already.
 
-If there would be more than --max-events, the oldest are removed, a tenth of that
-number at a time.`,
+Of more than --max-events the oldest are removed, a tenth of that number at a time.`,
 		Example: `  gaia ledger import alice.parquet
   gaia ledger import --trusted-key alice.pub alice.parquet
   gaia ledger import --max-events 1000000 *.parquet`,

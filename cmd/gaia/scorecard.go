@@ -31,22 +31,18 @@ func (a *app) scorecardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scorecard DIR…|FILE.rvw…",
 		Short: "Say what it cost to be right, and how often rules were broken",
-		Long: `Scorecard counts tasks: solved or not, rules broken, rollbacks, cost, latency,
-tokens, retries, and how much of what is solved has complete evidence. It takes
-runs, full packages, their archives and folders that hold some, all of which it
-verifies, or else witness bundles (.rvw) and folders of them, but not both. Bundles
-of other programs do not say why calls were denied or what was rolled back: each
-denied call counts as a violation, and the other numbers are null. A run that is
-there twice is counted once, and of two copies of a bundle none is.
+		Long: `Scorecard counts tasks: solved or not, rules broken, rollbacks, cost, latency, tokens,
+retries, and how much of what is solved has complete evidence. It takes runs, full
+packages, their archives and folders that hold some, or else witness bundles (.rvw)
+and folders of them. What a bundle of another program does not say is null. A run that
+is there twice is counted once.
 
-Violations are broken rules and tools on the deny list. Denials by mode and by
-budget, and calls that a person refused, are counted apart.
+Violations are broken rules and tools on the deny list. Denials by mode and by budget,
+and calls that a person refused, are counted apart.
 
---accept holds the card against thresholds, each of which has a flag, and exits
-with 3 where one is missed, where a run went on after its recording had failed, or
-where tasks were run under different policies or rules (--mixed-policies allows it).
-What is not known misses. The MACs of bundles are
-checked with --hmac-key-file only; all must then be signed with that key.`,
+--accept compares the card with thresholds and exits with 3 where one is missed, where
+a run went on after its recording had failed, or where tasks were run under different
+policies or rules. What is not known misses.`,
 		Example: `  gaia scorecard runs/01J…
   gaia scorecard runs/ --json
   gaia scorecard runs/01J… --accept --min-solve-rate 0.75
@@ -151,17 +147,10 @@ func (a *app) compareCommand() *cobra.Command {
 archive, and pairs their tasks: how many both solved, one of them or none, which
 flipped, what B took more than A, and whether the difference may be chance.
 
-Outcomes are those of the official scorer, as recorded. The p-value is of the
-exact two-sided McNemar test. The interval of the difference of the solve rates,
-B less A, is the 95 % percentile interval of the bootstrap over the pairs: not
-of some resamples but of all, counted exactly, so nothing is left to chance and
-every machine gets the same.
-
-Runs of different plans are refused. Of each run are its own: its id, when it was
-planned, who signed it, the program, and the salt of its commitment to the gold
-answers; whether these answers are the same cannot be told. --different-plans
-compares the tasks that both have, and says in what the plans differ. An id by
-which the plans ask different questions is of no task of both.`,
+Outcomes are the official scorer's. The p-value is of the exact two-sided McNemar
+test. The 95 % interval of the difference of the solve rates is the percentile
+interval of the bootstrap over the pairs, counted exactly. Runs of different plans are
+refused unless --different-plans compares the tasks that ask the same in both.`,
 		Example: `  gaia compare runs/01J… runs/01K…
   gaia compare submission-2026-01-02-5XK9QZ7M.tar.gz runs/01K… --different-plans
   gaia compare runs/01J… runs/01K… --json | jq '.flips[].task_id'`,
@@ -239,19 +228,14 @@ func (a *app) trendCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trend PATH…",
 		Short: "Show by day or week whether runs get better",
-		Long: `Trend verifies finished runs and counts them by the day or the ISO week, in UTC,
-in which they began: tasks, how many the official scorer found solved, what a
-solve took in money and tokens, model calls that were tried again, under which
-guidance and model, and regressions: tasks that the last earlier run with them
-solved, and this one did not. Each PATH is a run directory, a full package, its
-archive, or a folder that holds some, such as runs/.
+		Long: `Trend verifies finished runs and counts them by the day or the ISO week, in UTC, in
+which they began: tasks, solved, cost and tokens for each solve, model calls tried
+again, guidance, model, and regressions: tasks that the last earlier run solved, and
+this one did not. Rehearsals have rows of their own, and runs without gold answers
+have no part in solves and regressions.
 
-What a solve took is all that the tasks of scored runs took, over those that they
-solved; it is – where nothing was solved or a price is unknown. Runs without gold
-answers have no part in it, nor in regressions. Rehearsals have rows of their own.
-
-Runs that were verified before and are as they were are not read again; --verify
-reads all anew. Runs that do not verify are named and left out, exit code 4.`,
+Runs that were verified before and are unchanged are not read again; --verify reads
+all. Runs that do not verify are named and left out, exit code 4.`,
 		Example: `  gaia trend runs
   gaia trend runs submission-2026-01-02-5XK9QZ7M.tar.gz --by day
   gaia trend runs --json | jq '.buckets[].regressions[].task_id'`,

@@ -28,14 +28,12 @@ func (a *app) witnessCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "witness",
 		Short: "Write a file for each task that other programs read, and read such files",
-		Long: `A witness bundle (.rvw) is what one attempt came to in one small binary file: what
-was asked, the plan, each tool call with what the policy made of it, the diff of
-the workspace, what the checks of the answer said, and what it cost. Other
-programs write and read them, too.
+		Long: `A witness bundle (.rvw) holds one attempt in one small binary file: question, plan,
+each tool call with the policy's decision, the diff of the workspace, the checks of
+the answer, and the cost. Other programs write and read such files, too.
 
-A bundle may be signed with a key that you share with its reader. That shows
-nothing to anybody else: for evidence that anybody can check, see 'gaia disclose'
-and 'gaia submit'.`,
+A bundle may be signed with a key that you share with its reader. For evidence that
+anybody can check, see 'gaia disclose' and 'gaia submit'.`,
 		Example: `  gaia witness export runs/01J… --hmac-key-file shared.key
   gaia witness verify witness-01J…/*.rvw --hmac-key-file shared.key
   gaia witness replay witness-01J…/3f2a….rvw`,
@@ -149,18 +147,13 @@ func (a *app) witnessExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export DIR|PACKAGE",
 		Short: "Write a witness bundle of each task of a run",
-		Long: `Export verifies a finished run or a package, folder or archive, but no public one,
-and writes a witness bundle for each task: of the attempt that counts, or of a
-task that was never begun no more than that. They appear together in a new folder,
-or not at all. With --task one file is written.
+		Long: `Export verifies a finished run or a full package, folder or archive, and writes a
+witness bundle for each task, of the attempt that counts. They appear together in a
+new folder, or not at all. With --task one file is written.
 
-A bundle holds the question and what the agent did, but no gold answer. Its costs
-are numbers: where a price is not known there is no bundle, unless
---unpriced-as-zero counts such calls as free. Of a rehearsal each bundle says so, in
-a section of our own that other programs pass over.
-
-Questions of GAIA are not to be republished where crawlers find them: that holds
-for witness bundles, too.`,
+A bundle holds the question, but no gold answer. Its costs are numbers: where a price
+is not known there is no bundle, unless --unpriced-as-zero counts such calls as free.
+Do not publish bundles of GAIA where crawlers find them.`,
 		Example: `  gaia witness export runs/01J…
   gaia witness export runs/01J… --hmac-key-file shared.key --out bundles
   gaia witness export submission-2026-01-02-5XK9QZ7M --task 3f2a -o task.rvw`,
@@ -305,18 +298,13 @@ func (a *app) witnessReplayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Go through a witness bundle step by step",
-		Long: `Replay goes through a witness bundle in six steps: it verifies the bundle, shows
-what was asked and planned, walks through the tool calls, shows the diff and the
-test log, and checks that the outcome is the one that the test log gives: solved
-where it says "exact-match: true", and failed or error where it says "exact-match:
-false". Nothing is run again.
+		Long: `Replay goes through a witness bundle in six steps: it verifies the bundle, shows what
+was asked and planned, the tool calls, the diff and the test log, and checks that the
+outcome is the one that the test log gives. Nothing is run again.
 
 With --hmac-key-file nothing is shown of a bundle that is not signed with that key:
-exit code 4. Without it the signature is not checked, and with an unsigned bundle
-there is none: all is shown, and the exit code is 3.
-Where the test log does not tell, or has a line almost like those, step 6 is not
-checked, and the exit code is 3; of a task that was skipped or not scored it has
-nothing to tell.`,
+exit code 4. Without it, and where the test log does not decide the outcome, all is
+shown, and the exit code is 3.`,
 		Example: `  gaia witness replay 3f2a….rvw
   gaia witness replay 3f2a….rvw --hmac-key-file shared.key`,
 		Args: cli.OneArg("the file of a witness bundle"),
