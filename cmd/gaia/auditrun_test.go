@@ -69,7 +69,7 @@ func TestAuditBesides(t *testing.T) {
 	if code, stdout, _ := trusting(t, "audit", dir, "--json", "--body", whole, "--usage-export", told); code != exit.OK || os.WriteFile(report, []byte(stdout), 0o600) != nil {
 		t.Fatal(code)
 	}
-	if code, _, stderr := command(t, "audit", report, "--body", whole); code != exit.Usage || !strings.Contains(stderr, "--body says nothing") {
+	if code, _, stderr := command(t, "audit", report, "--body", whole); code != exit.Usage || !strings.Contains(stderr, "--body does not apply") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }

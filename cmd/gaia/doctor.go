@@ -198,14 +198,14 @@ func (x *exam) reach() (err error) {
 	p := &x.planned
 	p.NoKey = x.keyed(base, apiKey)
 	if x.w.Prices, p.NoPrices = remote.Prices(x.prices); p.NoPrices == nil {
-		p.NoPrices = cmp.Or(x.w.bounded(&x.runSettings, base), x.w.priced(&x.runSettings))
+		p.NoPrices = remote.CheckPrices(&x.plan, x.models(), x.w.Prices, base)
 	}
 	if p.NoCassette != nil {
 		return nil
 	}
 	s := x.runSettings
 	s.plan.Budgets.RunCostMicroUSD, s.plan.NoPreflight = 0, false // which do not apply here
-	if mode, _, _ := s.tape(); mode == plan.CassetteRecord {
+	if c, _ := s.tape(); c.Mode == plan.CassetteRecord {
 		s.cassette = "" // nothing is recorded here
 	}
 	return x.w.ask(&s, s.baseURL, apiKey)
@@ -213,17 +213,17 @@ func (x *exam) reach() (err error) {
 
 // checkCassette returns why a run could not record its answers, or replay them. It creates no directory.
 func (x *exam) checkCassette() error {
-	mode, dir, err := x.tape()
+	c, err := x.tape()
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(dir); mode == plan.CassetteRecord && errors.Is(err, fs.ErrNotExist) {
-		if err := doctor.HasRoom(dir); err != nil {
-			return usage(anotherTape, "--cassette %s: %v", x.cassette, err)
+	if _, err := os.Stat(c.Dir); c.Mode == plan.CassetteRecord && errors.Is(err, fs.ErrNotExist) {
+		if err := doctor.HasRoom(c.Dir); err != nil {
+			return usage(remote.AnotherCassette, "--cassette %s: %v", x.cassette, err)
 		}
 		return nil
 	}
-	_, err = x.transport() // which creates nothing where there is a directory
+	_, err = c.Transport() // which creates nothing where there is a directory
 	return err
 }
 
@@ -235,8 +235,8 @@ func (x *exam) subject() doctor.Planned {
 	p.Model, p.Judge, p.Transcription, p.Vision = x.plan.Model.Name, x.judge(), x.hears(), x.looks()
 	p.ServedAs, p.Endpoint, p.Source = x.plan.Model.ServedAs, remote.Origin(x.baseURL), x.source
 	p.Wait, p.Preflight = x.wait, x.w.Preflight
-	if mode, dir, _ := x.tape(); mode == plan.CassetteReplay {
-		p.Replay = dir
+	if c, _ := x.tape(); c.Mode == plan.CassetteReplay {
+		p.Replay = c.Dir
 	}
 	if p.Prices = "table " + x.w.Prices.Version(); x.prices == "" {
 		p.Prices = "built-in " + p.Prices

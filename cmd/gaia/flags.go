@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/policyfile"
+	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/spf13/cobra"
@@ -195,8 +196,8 @@ func (s *runSettings) checkGoing() error {
 	if err := checkCounts([]counter{{"rpm", s.rpm}, {"tpm", s.tpm}}); err != nil {
 		return err
 	}
-	mode, _, err := s.tape()
-	if err == nil && mode == plan.CassetteReplay && s.plan.SubmitIntent {
+	c, err := s.tape()
+	if err == nil && c.Mode == plan.CassetteReplay && s.plan.SubmitIntent {
 		err = usage("leave out --submit-intent, or ask the model itself", "--cassette %s asks no model, so such a run cannot be submitted", s.cassette)
 	}
 	return err
@@ -214,16 +215,11 @@ func (s *runSettings) atOnce() (int, error) {
 	return n, nil
 }
 
-// tape returns what --cassette asks for: a mode of the plan, "" for none, and a directory.
-func (s *runSettings) tape() (mode, dir string, err error) {
-	if s.cassette == "" {
-		return "", "", nil
-	}
-	mode, dir, _ = strings.Cut(s.cassette, ":")
-	if mode != plan.CassetteRecord && mode != plan.CassetteReplay || dir == "" {
-		return "", "", usage("give record:DIR or replay:DIR", "--cassette is %q", s.cassette)
-	}
-	return mode, dir, nil
+// tape returns the cassette of --cassette; with mode "", there is none.
+func (s *runSettings) tape() (remote.Cassette, error) {
+	c, err := remote.ParseCassette(s.cassette)
+	c.Resumed = s.resumed
+	return c, err
 }
 
 // serverSide refuses, of a run that is to be submitted, models that do on the server's

@@ -338,12 +338,12 @@ func (a *app) judgeToCheck(s *runSettings, atOnce int) (e *grading.Judge, prices
 	}
 	apiKey := a.getenv("OPENAI_API_KEY")
 	if apiKey == "" && !remote.IsLocal(base) {
-		return nil, prices, nil, noKeyFor(base)
+		return nil, prices, nil, remote.NoKey(base)
 	}
 	if prices, err = remote.Prices(s.prices); err != nil {
 		return nil, prices, nil, err
 	}
-	return judgeAt(a.judgeConfig(s.baseURL, apiKey, prices, atOnce), s.judge(), s.baseURL), prices, func() {}, nil
+	return remote.Judge(a.judgeConfig(s.baseURL, apiKey, prices, atOnce), s.judge(), s.baseURL), prices, func() {}, nil
 }
 
 func (a *app) scriptedJudge(model string, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
@@ -354,7 +354,7 @@ func (a *app) scriptedJudge(model string, atOnce int) (e *grading.Judge, prices 
 	if err != nil {
 		return nil, prices, nil, fmt.Errorf("serving the built-in judge: %w", err)
 	}
-	e = judgeAt(a.judgeConfig(server.ModelURL, "", prices, atOnce), model, server.ModelURL)
+	e = remote.Judge(a.judgeConfig(server.ModelURL, "", prices, atOnce), model, server.ModelURL)
 	e.Origin, e.URL = rehearsalHost+model, ""
 	return e, prices, func() { _ = server.Close() }, nil
 }
@@ -362,7 +362,7 @@ func (a *app) scriptedJudge(model string, atOnce int) (e *grading.Judge, prices 
 func (a *app) judgeConfig(baseURL, apiKey string, prices llm.Prices, atOnce int) llm.Config {
 	limiter := llm.NewLimiter(llm.LimiterConfig{Fixed: atOnce, Now: time.Now})
 	limiter.OnUnreachable(func(err error) { a.warn(err.Error()) })
-	return llm.Config{BaseURL: baseURL, APIKey: apiKey, Prices: prices, MaxTries: callTries, Now: time.Now, Jitter: mathrand.Float64, Limiter: limiter}
+	return llm.Config{BaseURL: baseURL, APIKey: apiKey, Prices: prices, MaxTries: remote.CallTries, Now: time.Now, Jitter: mathrand.Float64, Limiter: limiter}
 }
 
 // recall looks up the result of an earlier self-test of a judge in the judge cache.

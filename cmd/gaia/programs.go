@@ -87,8 +87,8 @@ func (a *app) hidden(s *runSettings) ([]string, error) {
 	if dir, found := strings.CutPrefix(s.source, sourceDir); found {
 		paths = append(paths, dir)
 	}
-	if _, dir, err := s.tape(); err == nil {
-		paths = append(paths, dir)
+	if c, err := s.tape(); err == nil {
+		paths = append(paths, c.Dir)
 	}
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" }), nil
 }

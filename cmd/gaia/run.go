@@ -324,10 +324,10 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 	default:
 		s.python = pythonConfined
 	}
-	switch mode, _, err := s.tape(); {
+	switch c, err := s.tape(); {
 	case err != nil:
 		return err
-	case mode == m.Cassette:
+	case c.Mode == m.Cassette:
 	case m.Cassette == "":
 		return usage("leave it out", "the run was planned without --cassette")
 	default:

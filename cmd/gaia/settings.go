@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,7 +17,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/policyfile"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/remote"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -84,7 +81,6 @@ const (
 	// boundedTokens is how long a completion may be, in tokens, of a run with a budget for
 	// the whole: what a request may cost must be known before it is sent.
 	boundedTokens  = 8192
-	callTries      = 6
 	defaultBaseURL = "https://api.openai.com/v1"
 	rehearsalHost  = "builtin:" // origin of the scripted models
 )
@@ -223,9 +219,11 @@ func (a *app) settle(cmd *cobra.Command, s *runSettings, file *settings.File) (e
 	given := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	if s.likeWhat != "" {
-		if s.like, err = readLike(s.likeWhat); err != nil {
+		like, err := verify.ReadPlan(s.likeWhat)
+		if err != nil {
 			return err
 		}
+		s.like = &like
 		if !given["source"] && !s.like.Rehearsal && s.like.Dataset.Hub == "" { // the plan does not hold it
 			s.source = file.Value("source")
 		}
@@ -311,39 +309,6 @@ func (s *runSettings) settlePolicy() (err error) {
 	p.MaxCostMicroUSD = cmp.Or(flags.MaxCostMicroUSD, p.MaxCostMicroUSD)
 	s.plan.Policy = p
 	return nil
-}
-
-// readLike reads the plan at a path: a manifest, or a run directory or package, folder or
-// archive, with one. No signature is needed to plan the same again.
-func readLike(path string) (*plan.Plan, error) {
-	const maxManifest = 64 << 20
-	const hint = "give a manifest.json, a run directory, or a package, folder or archive"
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, usage(hint, "reading the plan %q: %v", path, regular.Cause(err))
-	}
-	dir, name := filepath.Split(path)
-	files := os.DirFS(filepath.Clean(dir))
-	switch {
-	case info.IsDir():
-		files, name = os.DirFS(path), plan.ManifestFile
-		if _, err := fs.Lstat(files, name); errors.Is(err, fs.ErrNotExist) {
-			return nil, usage(hint, "%q holds no %s", path, name)
-		}
-	case verify.IsArchive(path):
-		p, err := verify.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer p.Close()
-		files, name = p.Files, plan.ManifestFile
-	}
-	data, err := rundir.ReadFile(files, name, maxManifest)
-	if err != nil {
-		return nil, err
-	}
-	m, err := plan.Decode(data)
-	return &m, err
 }
 
 // take sets the plan to another and the settings that are made of it.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
-	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -280,15 +278,4 @@ func (a *app) compareQuestions(ctx context.Context, source string, of *rundir.Ru
 		return err
 	}
 	return grading.CompareQuestions(source, set, of)
-}
-
-// publishedGold reads the gold answers of a run's plan from a dataset.
-func (a *app) publishedGold(ctx context.Context, dir fs.FS, source string) (*audit.Gold, error) {
-	m, _, _, err := rundir.ReadPlan(dir)
-	if err != nil {
-		return nil, err
-	}
-	ctx, release := stop.Context(ctx)
-	defer release()
-	return a.goldFor(ctx, source, m)
 }

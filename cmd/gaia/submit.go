@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -112,11 +111,11 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 		return err
 	}
 	c := submit.Config{Run: dir, Out: s.out, Date: s.date, AllowDirty: s.dirty, Strict: s.strict, Archive: s.archive, Public: s.public}
-	given, err := readBodies(s.bodies)
+	bodies, err := verify.ReadBodies(s.bodies)
 	if err != nil {
 		return err
 	}
-	c.Bodies = byDigest(given)
+	c.Bodies = bodies.ByDigest()
 	if s.by != (submit.Submitter{}) {
 		if err := s.by.Check(); err != nil {
 			return usage("give --organisation and --contact as one line each", "%v", err)
@@ -139,7 +138,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	var stray *submit.StrayBody
 	switch {
 	case errors.As(err, &stray):
-		return given[slices.IndexFunc(given, func(b verify.Body) bool { return b.SHA256 == stray.SHA256 })].Stray("run")
+		return bodies.Stray(stray.SHA256, "run")
 	case errors.As(err, &refusal):
 		return s.refused(dir, refusal)
 	case errors.Is(err, audit.ErrIncomplete):

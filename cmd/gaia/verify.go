@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -13,14 +11,12 @@ import (
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
-	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
@@ -83,7 +79,7 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 			if err := cli.NotEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
 				return err
 			}
-			if err := (&taskFlags{source: v.dataset}).checkSource(); err != nil {
+			if err := (&taskFlags{source: v.Dataset}).checkSource(); err != nil {
 				return err
 			}
 			if len(args) > 1 {
@@ -93,16 +89,18 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 					}
 				}
 			}
-			request, err := v.request()
-			if err != nil {
+			if v.hmacKey != "" {
+				v.HMAC = func() (sign.HMACKey, error) { return sharedKey(v.hmacKey) }
+			}
+			if err := v.ReadPublished(v.checkpoint); err != nil {
 				return err
 			}
-			env, err := a.verifyEnv(cmd.Context(), v.trusted)
-			if err != nil {
+			env, err := a.verifyEnv(cmd.Context()), error(nil)
+			if env.Trust, err = a.trustedKeys(v.trusted); err != nil {
 				return err
 			}
 			if len(args) > 1 {
-				return env.CheckAll(args, request, func(l verify.Line, text string) error {
+				return env.CheckAll(args, v.Request, func(l verify.Line, text string) error {
 					if v.asJSON {
 						return view.JSON(a.stdout, l)
 					}
@@ -110,7 +108,7 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 					return err
 				})
 			}
-			c, err := env.Check(args[0], request)
+			c, err := env.Check(args[0], v.Request)
 			if err != nil {
 				return err
 			}
@@ -127,11 +125,11 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 	}
 	v.trusted.register(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&v.bodies, "body", nil, "file with a document that the audit of a package had; may be given several times")
+	f.StringArrayVar(&v.Bodies, "body", nil, "file with a document that the audit of a package had; may be given several times")
 	f.StringVar(&v.checkpoint, "checkpoint", "", "file with the checkpoint that was published, which must be the one that is found")
-	f.StringVar(&v.dataset, "dataset", "", "where the plan's answers are, to score and audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures")
+	f.StringVar(&v.Dataset, "dataset", "", "where the plan's answers are, to score and audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures")
 	f.StringVar(&v.hmacKey, "hmac-key-file", "", "the key that a bundle is signed with by HMAC-SHA256")
-	f.StringVar(&v.packaged, "package", "", "the package of the run, full or public, which a bundle must agree with; or the public one, which a full one must give")
+	f.StringVar(&v.Packaged, "package", "", "the package of the run, full or public, which a bundle must agree with; or the public one, which a full one must give")
 	f.BoolVar(&v.asJSON, "json", false, "print the result as JSON")
 	cli.CompletePrefixes(cmd, "dataset", sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd
@@ -141,83 +139,39 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 // is verified may have made it costly.
 const softMemory = 320 << 20
 
-// verifying is what the flags of verify say.
+// verifying are the flags of verify.
 type verifying struct {
-	trusted                      trustFlags
-	checkpoint, hmacKey, dataset string
-	packaged                     string
-	bodies                       []string
-	asJSON                       bool
+	verify.Request
+	trusted             trustFlags
+	checkpoint, hmacKey string
+	asJSON              bool
 }
 
-// request returns what to verify and with what. Keys and documents are read once they are
-// known to apply.
-func (v verifying) request() (r verify.Request, err error) {
-	r = verify.Request{CheckpointFile: v.checkpoint, Packaged: v.packaged, Dataset: v.dataset}
-	if v.hmacKey != "" {
-		r.HMAC = func() (sign.HMACKey, error) { return sharedKey(v.hmacKey) }
-	}
-	if len(v.bodies) > 0 {
-		r.Bodies = func() ([]verify.Body, error) { return readBodies(v.bodies) }
-	}
-	r.Checkpoint, err = v.published()
-	return r, err
-}
-
-// verifyEnv returns what a verification needs besides the evidence.
-func (a *app) verifyEnv(ctx context.Context, f trustFlags) (verify.Env, error) {
-	trusted, err := a.trustedKeys(f)
-	stoppable := func(do func(context.Context) error) error {
-		ctx, release := stop.Context(ctx)
-		defer release()
-		return do(ctx)
-	}
-	return verify.Env{Trust: trusted, Harness: build.Harness, Incomplete: incomplete, Source: answersOf,
-		Gold: func(source string, m plan.Plan) (gold *audit.Gold, err error) {
-			err = stoppable(func(ctx context.Context) error {
-				gold, err = a.goldFor(ctx, source, m)
-				return err
-			})
-			return gold, err
+// verifyEnv returns what a verification needs besides the evidence and whom the user trusts.
+func (a *app) verifyEnv(ctx context.Context) verify.Env {
+	return verify.Env{Harness: build.Harness, Incomplete: incomplete, Source: answersOf,
+		Gold: func(source string, m plan.Plan) (*audit.Gold, error) {
+			ctx, release := stop.Context(ctx)
+			defer release()
+			return a.goldFor(ctx, source, m)
 		},
 		Questions: func(source string, run *rundir.Run) error {
-			return stoppable(func(ctx context.Context) error { return a.compareQuestions(ctx, source, run) })
+			ctx, release := stop.Context(ctx)
+			defer release()
+			return a.compareQuestions(ctx, source, run)
 		},
 		Levels: func(source string, m plan.Plan) error {
-			return stoppable(func(ctx context.Context) error {
-				set, _, err := a.plannedSplit(ctx, source, m.Dataset)
-				if err != nil {
-					return err
-				}
-				return grading.ComparePlan(ctx, source, m, set, true, a.warn)
-			})
-		}}, err
+			ctx, release := stop.Context(ctx)
+			defer release()
+			set, _, err := a.plannedSplit(ctx, source, m.Dataset)
+			if err != nil {
+				return err
+			}
+			return grading.ComparePlan(ctx, source, m, set, true, a.warn)
+		}}
 }
 
-// published reads the checkpoint that was published; nil: none is given.
-func (v verifying) published() ([]byte, error) {
-	if v.checkpoint == "" {
-		return nil, nil
-	}
-	const hint = "give a file with the checkpoint that was published, as it stands in a run or a package"
-	info, err := os.Stat(v.checkpoint)
-	if err == nil && !info.Mode().IsRegular() { // opening a pipe would wait
-		err = errors.New("is not a regular file")
-	}
-	var data []byte
-	if err == nil {
-		data, err = regular.Read(v.checkpoint, verify.MaxPublished)
-	}
-	if err != nil {
-		return nil, usage(hint, "reading the checkpoint %q: %v", v.checkpoint, regular.Cause(err))
-	}
-	if _, err := trajectory.ParseCheckpoint(data); err != nil {
-		return nil, usage(hint, "%q holds no checkpoint", v.checkpoint)
-	}
-	return data, nil
-}
-
-// answersOf is how the source of a plan's answers is given, as far as the plan tells.
+// answersOf returns how the source of a plan's answers is written, as far as the plan has it.
 func answersOf(d plan.Dataset) string {
 	switch {
 	case d.Hub != "" && d.Name == loader.GAIA:

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gaia-harness/gaia/internal/keyring"
-
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/rundir"
-
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -64,9 +62,8 @@ func (e Env) checkBundle(path string, v Request) (*Checked, error) {
 		return nil, exit.Usagef(fmt.Sprintf("a bundle has no scores; of the run's package: gaia verify --dataset %s %s", view.Quote(v.Dataset), packaged),
 			"--dataset is for packages, which it scores and audits again")
 	}
-	trusted := e.Trust
 	var verifiers []sign.Verifier
-	for _, key := range trusted.All() { // whether it is trusted now is asked later
+	for _, key := range e.Trust.All() { // whether it is trusted now is checked later
 		verifiers = append(verifiers, key)
 	}
 	if v.HMAC != nil {
@@ -76,7 +73,7 @@ func (e Env) checkBundle(path string, v Request) (*Checked, error) {
 		}
 		verifiers = append(verifiers, key)
 	}
-	var of *heldAgainst
+	var of *companion
 	var err error
 	if v.Packaged != "" {
 		if of, err = e.openPackage(v.Packaged); err != nil {
@@ -86,7 +83,7 @@ func (e Env) checkBundle(path string, v Request) (*Checked, error) {
 	}
 	data, err := regular.Read(path, trajectory.MaxBundle)
 	if err != nil {
-		return nil, fmt.Errorf("reading the evidence bundle %q: %w", path, regular.Cause(err))
+		return nil, fmt.Errorf("reading the evidence bundle %q: %w", path, err)
 	}
 	if err := looksLikeBundle(path, data); err != nil {
 		return nil, err
@@ -99,10 +96,11 @@ func (e Env) checkBundle(path string, v Request) (*Checked, error) {
 	if v.Checkpoint != nil && d.Bundle.Checkpoint != string(v.Checkpoint) {
 		return nil, bundleFault(path, trajectory.Faultf("checkpoint", "is not the one in %q", v.CheckpointFile))
 	}
-	switch by := d.Bundle.Signature; {
-	case by.Alg == sign.AlgHMAC && v.HMAC == nil:
+	by := d.Bundle.Signature
+	switch isHMAC := by.Alg == sign.AlgHMAC; {
+	case isHMAC && v.HMAC == nil:
 		return nil, exit.Usagef("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %s", path, by.KeyID)
-	case by.Alg != sign.AlgHMAC && v.HMAC != nil:
+	case !isHMAC && v.HMAC != nil:
 		return nil, exit.New(exit.Evidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+by.KeyID),
 			"leave --hmac-key-file out to verify it as what it is, or ask for one that is signed with that key")
 	}
@@ -111,24 +109,25 @@ func (e Env) checkBundle(path string, v Request) (*Checked, error) {
 			return nil, bundleFault(path, err)
 		}
 	}
-	word, untrusted := trusted.Of(d.Key)
-	told := word + ": " + d.Key.ID()
-	// The run's key is named before the bundle's, which may be the same; a bundle that the
-	// given HMAC key did not sign is graver.
-	switch signer, unsigned := signerTrust(path, d, trusted); {
+	word, untrusted := e.Trust.Of(d.Key)
+	key := d.Key.ID() // that the word is about
+	// The run's key is named before the bundle's, which may be the same. A bundle that the given HMAC key did not sign is
+	// reported before either.
+	switch signer, unsigned := signerTrust(path, d, e.Trust); {
 	case untrusted == nil && unsigned != nil:
-		word, told, untrusted = signer, signer+": "+d.Bundle.Signature.KeyID, unsigned
+		word, key, untrusted = signer, by.KeyID, unsigned
 	case unsigned != nil && exit.Of(unsigned).Code == exit.Evidence:
 		untrusted = exit.First(unsigned, untrusted)
 	}
 	var open error
 	if of != nil && of.full != nil {
-		open = uncounted(Dismissals(trusted, of.full.Report, of.full.Run))
+		open = uncounted(Dismissals(e.Trust, of.full.Report, of.full.Run))
 	}
 	out := bundleResult(d, v, word, of)
 	out.Findings = findings(open)
-	return &Checked{kind: "evidence bundle", Result: out, Rows: bundleRows(out, d, v, told, of), digest: canonical.Digest(data), Err: exit.First(untrusted, open),
-		commitment: rundir.Signed{Complete: true, Events: d.Head.Journal.Events, Head: out.JournalHead, KeyID: out.KeyID, ManifestSHA256: out.ManifestSHA256, Root: out.Root, RunID: out.RunID}}, nil
+	return &Checked{kind: "evidence bundle", Result: out, Rows: bundleRows(out, d, v, word+": "+key, of), digest: canonical.Digest(data),
+		Err: exit.First(untrusted, open), commitment: rundir.Signed{Complete: true, Events: d.Head.Journal.Events, Head: out.JournalHead,
+			KeyID: out.KeyID, ManifestSHA256: out.ManifestSHA256, Root: out.Root, RunID: out.RunID}}, nil
 }
 
 // signerTrust is Trust.Of of who signed the bundle itself.
@@ -150,11 +149,8 @@ func signerTrust(path string, d *rundir.Disclosure, trusted keyring.Trust) (stri
 		"if you know who holds that key, put its public line into a file and give it as --trusted-key, or to 'gaia key trust'")
 }
 
-// maxPublished bounds a checkpoint file, in bytes.
-const MaxPublished = 4 << 10
-
-// looksLikeBundle says of what is no bundle at all what it is, as far as its
-// beginning tells: a package may have been packed by another program.
+// looksLikeBundle returns an error for what is no bundle at all, by its first bytes: a package may have been packed by
+// another program.
 func looksLikeBundle(path string, data []byte) error {
 	const magicAt, whole = 257, "ask for the package as 'gaia submit' wrote it, a folder or a .tar.gz"
 	is := func(what, hint string) error {
@@ -184,12 +180,12 @@ func bundleFault(path string, err error) error {
 	return err
 }
 
-// signatureUnchecked is what integrity comes to where all of a bundle holds but its
-// own signature, which cannot be checked without the signer's key.
+// signatureUnchecked is the integrity of a bundle of which all was verified but its own signature, which cannot be checked
+// without the signer's key.
 const signatureUnchecked = "signature not checked"
 
 // bundleResult is what --json prints of a bundle; trusted is the word for its keys.
-func bundleResult(d *rundir.Disclosure, v Request, trusted string, of *heldAgainst) bundleVerification {
+func bundleResult(d *rundir.Disclosure, v Request, trusted string, of *companion) bundleVerification {
 	out := bundleVerification{Checkpoint: checkpointOwn, Complete: true, Events: len(d.Bundle.Events), Integrity: "ok", JournalHead: d.Head.Journal.Head,
 		KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf, ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
 		SignerAlg: d.Bundle.Signature.Alg, SignerKeyID: d.Bundle.Signature.KeyID, SignerTrusted: trusted == keyring.OK, Trust: trusted, Unsubmittable: d.NotRecorded}
@@ -220,12 +216,9 @@ func bundleResult(d *rundir.Disclosure, v Request, trusted string, of *heldAgain
 	return out
 }
 
-// bundleRows shows the verification of a bundle; told is what they say of its keys.
-func bundleRows(out bundleVerification, d *rundir.Disclosure, v Request, told string, of *heldAgainst) [][2]string {
-	integrity := "ok"
-	if d.Signer == nil {
-		integrity = signatureUnchecked + ": without the signer's key that cannot be done; all else holds"
-	}
+// bundleRows describes the verification of a bundle for a person; trust is about the key that is not trusted, if one is not.
+func bundleRows(out bundleVerification, d *rundir.Disclosure, v Request, trust string, of *companion) [][2]string {
+	rows := view.List(BundleRows(d))
 	checkpoint := "the bundle's own; compare it with the one that was published, by --checkpoint"
 	switch {
 	case v.Checkpoint != nil && of != nil:
@@ -235,44 +228,63 @@ func bundleRows(out bundleVerification, d *rundir.Disclosure, v Request, told st
 	case of != nil:
 		checkpoint = "the one in the package"
 	}
-	rows := append(BundleRows(d), of.row(d)...)
-	rows = append(rows, [2]string{"root", out.Root}, [2]string{"manifest", out.ManifestSHA256}, [2]string{"checkpoint", checkpoint},
-		[2]string{"integrity", integrity}, [2]string{"trust", told})
+	if of != nil {
+		rows.Add("package", of.name)
+		rebuilt := "rebuilt from the disclosed events, as the package says"
+		if d.Task == nil {
+			rebuilt = fmt.Sprintf("all %d %s", len(d.Tasks), rebuilt)
+		}
+		rows.Add("row", rebuilt)
+	}
+	rows.Add("root", out.Root)
+	rows.Add("manifest", out.ManifestSHA256)
+	rows.Add("checkpoint", checkpoint)
+	if d.Signer == nil {
+		rows.Add("integrity", signatureUnchecked+": without the signer's key that cannot be done; all else holds")
+	} else {
+		rows.Add("integrity", "ok")
+	}
+	rows.Add("trust", trust)
 	switch {
 	case d.Signer == nil:
-		rows = append(rows, [2]string{"signed by", out.SignerKeyID + ", as it says"})
+		rows.Add("signed by", out.SignerKeyID+", as it says")
 	case out.SignerKeyID != out.KeyID:
-		rows = append(rows, [2]string{"signed by", out.SignerKeyID})
+		rows.Add("signed by", out.SignerKeyID)
 	}
-	if out.Unsubmittable != "" {
-		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
-	}
-	rows = append(rows, futureRow(out.Future)...)
-	return append(rows, [2]string{"shows", Shows(d)})
+	rows.AddNonEmpty("unsubmittable", out.Unsubmittable)
+	addFuture(&rows, out.Future)
+	rows.Add("shows", Shows(d))
+	return rows
 }
 
-// BundleRows are what a bundle is about.
+// BundleRows describe the content of a bundle.
 func BundleRows(d *rundir.Disclosure) [][2]string {
-	rows := [][2]string{{"run", d.Manifest.RunID}}
+	rows := view.List{{"run", d.Manifest.RunID}}
 	if d.Bundle.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
+		rows.Add("rehearsal", runview.RehearsalNote)
 	}
 	if d.Task == nil {
-		return append(rows, [2]string{"tasks", fmt.Sprintf("%d: %s", len(d.Tasks), runview.Outcomes(d.Summary().Outcomes))}, [2]string{"events", fmt.Sprint(len(d.Bundle.Events))})
+		rows.Addf("tasks", "%d: %s", len(d.Tasks), runview.Outcomes(d.Summary().Outcomes))
+		rows.Addf("events", "%d", len(d.Bundle.Events))
+		return rows
 	}
-	answer := "none"
+	rows.Add("task", d.Task.Plan.TaskID)
+	rows.Add("outcome", d.Task.Sealed.Outcome)
 	if t := d.Task.Counted(); t != nil && t.Answer != nil {
-		answer = fmt.Sprintf("%q, committed in attempt %d", t.Answer.Answer, t.Number)
+		rows.Addf("answer", "%q, committed in attempt %d", t.Answer.Answer, t.Number)
+	} else {
+		rows.Add("answer", "none")
 	}
-	return append(rows, [2]string{"task", d.Task.Plan.TaskID}, [2]string{"outcome", d.Task.Sealed.Outcome}, [2]string{"answer", answer},
-		[2]string{"attempts", fmt.Sprint(len(d.Task.Attempts))}, [2]string{"events", fmt.Sprint(len(d.Bundle.Events))},
-		[2]string{"leaf", fmt.Sprintf("%s, number %d of %d", d.Leaf, d.Bundle.Inclusion.Index+1, d.Bundle.Inclusion.Size)})
+	rows.Addf("attempts", "%d", len(d.Task.Attempts))
+	rows.Addf("events", "%d", len(d.Bundle.Events))
+	rows.Addf("leaf", "%s, number %d of %d", d.Leaf, d.Bundle.Inclusion.Index+1, d.Bundle.Inclusion.Size)
+	return rows
 }
 
-// Shows says what a bundle is no evidence of.
+// Shows describes the limits of what a bundle shows.
 func Shows(d *rundir.Disclosure) string {
 	if d.Task == nil {
-		return "the whole journal; what the audit found stands in the package alone"
+		return "the whole journal; the audit's findings are in the package alone"
 	}
 	return "this task alone; that nothing was left out of the run, only the full package shows"
 }

@@ -1,50 +1,39 @@
-// Package verify checks what a user names: a run directory, a package, full or public, folder
-// or archive, or an evidence bundle. Env.Check verifies one, Env.CheckAll several, which it
-// compares with each other. The result has a form for JSON and one for people. Integrity (these
-// bytes are what was signed) and trust (by a key that the user trusts) are reported apart.
+// Package verify checks what a user names: a run directory, a package, full or public, folder or archive, or an evidence
+// bundle.
+//
+// Env.Check verifies one, Env.CheckAll several, which it compares with each other; Env.Audit verifies a run or package and
+// audits it. The result has a form for JSON and one for people. Integrity (these bytes are what was signed) and trust (by a
+// key that the user trusts) are reported apart.
 package verify
 
 import (
 	"io/fs"
 	"os"
-	"slices"
-
-	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/rundir"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// verifyPackage verifies a package; with a dataset, its verdicts by these answers
-// and, if the audit had them, its audit too. What is broken is reported before a dataset is read.
+// verifyPackage verifies a package; with a dataset, its verdicts by these answers and, if the audit had them, its audit
+// too. A broken package is reported before a dataset is read.
 func (e Env) verifyPackage(p *Evidence, v Request) (*submit.Verified, error) {
-	o := submit.Options{Bodies: map[string][]byte{}, Harness: e.Harness}
-	var bodies []Body
-	if v.Bodies != nil {
-		var err error
-		if bodies, err = v.Bodies(); err != nil {
-			return nil, err
-		}
-	}
-	for _, b := range bodies {
-		o.Bodies[b.SHA256] = b.Data
-	}
-	of, err := p.Verify(o)
+	bodies, err := ReadBodies(v.Bodies)
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range bodies {
-		if !slices.Contains(of.Report.Inputs.Bodies, b.SHA256) {
-			return nil, b.Stray("package's report")
-		}
+	o := submit.Options{Bodies: bodies.ByDigest(), Harness: e.Harness}
+	of, err := p.Verify(o)
+	if err == nil {
+		err = bodies.Check(of.Report.Inputs.Bodies, "package's report")
 	}
-	if v.Dataset == "" {
-		return of, nil
+	if err != nil || v.Dataset == "" {
+		return of, err
 	}
 	if o.Gold, err = e.Gold(v.Dataset, of.Run.Manifest); err != nil {
 		return nil, err
@@ -58,8 +47,7 @@ func (e Env) verifyPackage(p *Evidence, v Request) (*submit.Verified, error) {
 	return of, of.Rerun(p.Files, o)
 }
 
-// Run verifies a run directory with its signed additions: decisions about its
-// findings, and later judgments.
+// Run verifies a run directory with its signed additions: decisions about its findings, and later judgments.
 func Run(dir fs.FS) (*rundir.Run, []audit.SealedRejudgment, error) {
 	found, err := rundir.Verify(dir, rundir.Options{})
 	if err == nil {
@@ -72,7 +60,7 @@ func Run(dir fs.FS) (*rundir.Run, []audit.SealedRejudgment, error) {
 	return found, later, err
 }
 
-// Additions reads the signed additions to a run, and returns the later judgments.
+// Additions verifies the signed additions to a run, and returns the later judgments.
 func Additions(dir fs.FS, found *rundir.Run) ([]audit.SealedRejudgment, error) {
 	if _, err := audit.ReadAdjudications(dir, found); err != nil {
 		return nil, err
@@ -97,7 +85,7 @@ type Verification struct {
 	KeyID          string                `json:"key_id"`
 	ManifestSHA256 string                `json:"manifest_sha256"`
 	Missing        string                `json:"missing,omitzero"`
-	Package        *submit.Predicate     `json:"package,omitzero"` // what a package says of itself
+	Package        *submit.Predicate     `json:"package,omitzero"` // the statement of a package
 	Public         bool                  `json:"public,omitzero"`  // it is a public package
 	PublicPackage  string                `json:"public_package,omitzero"`
 	Rehearsal      bool                  `json:"rehearsal,omitzero"`
@@ -118,14 +106,15 @@ const (
 	publicKind  = "public package"
 )
 
-// Checked is a run, package or bundle whose integrity was found good.
+// Checked is a run, package or bundle whose integrity is good.
 type Checked struct {
+	path       string
 	kind       string            // "run", "package", "public package" or "evidence bundle"
 	Result     any               // what --json prints
 	Rows       [][2]string       // for a person
 	commitment rundir.Signed     // what the run's key has signed
 	digest     string            // tells it from another of the same run: of the attestation, the checkpoint or the bundle
-	said       *submit.Predicate // what a package says of itself
+	statement  *submit.Predicate // of a package
 	Err        error             // what verify ends with: the signer, completeness, findings
 }
 
@@ -150,7 +139,7 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 		return nil, err
 	}
 	defer p.Close()
-	if err := f.Check(p); err != nil {
+	if err := f.check(p); err != nil {
 		return nil, err
 	}
 	if p.IsPublic() {
@@ -163,7 +152,7 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 		}
 		defer posted.Close()
 	}
-	var of *submit.Verified
+	var of *submit.Verified // nil: it is a run
 	found, later := (*rundir.Run)(nil), []audit.SealedRejudgment(nil)
 	if p.Packaged {
 		if of, err = e.verifyPackage(p, f); err != nil {
@@ -173,12 +162,13 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 	} else if found, later, err = Run(p.Files); err != nil {
 		return nil, err
 	}
+	word, untrusted := e.Trust.Of(found.Key)
 	v := Verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
-		Judgments: audit.Judgments(found.Manifest, len(later)), Later: laterJudgments(found, later),
-		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Unsubmittable: Unsubmittable(found)}
+		Judgments: audit.Judgments(found.Manifest, len(later)), Later: laterJudgments(found, later), RunID: found.Manifest.RunID,
+		Tasks: len(found.Tasks), Trust: word, SignerTrusted: untrusted == nil, Unsubmittable: Unsubmittable(found)}
 	if found.Complete || f.Checkpoint != nil {
-		if v.Checkpoint, err = f.isPublished(p); err != nil {
+		if v.Checkpoint, err = f.checkCheckpoint(p); err != nil {
 			return nil, err
 		}
 	}
@@ -187,17 +177,12 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 			return nil, err
 		}
 	}
-	if of != nil {
-		v.Package = &of.Statement.Predicate
-		v.Scores, v.Readme = rescored(of), rebuilt(of.NotRebuilt)
-		v.Audit = auditRerun
-		if of.NotRerun != "" {
-			v.Audit = "not rerun: " + of.NotRerun
-		}
-	}
-	word, untrusted := e.Trust.Of(found.Key)
+	c := &Checked{kind: "run", commitment: found.Signed()}
 	given := submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Questions: f.Dataset != "", Trusted: untrusted == nil}
+	file, unfinished, unfit := trajectory.CheckpointFile, error(nil), error(nil)
 	if of != nil {
+		c.kind, c.statement, file = packageKind, &of.Statement.Predicate, submit.AttestationFile
+		v.addPackage(of)
 		v.Dismissals = Dismissals(e.Trust, of.Report, found)
 		v.EvidenceVerdict = EvidenceVerdict{v.Package.AnsweredBy, of.Claims(given), v.Package.Exceptions, inFuture([2]string{"package", v.Package.Date})}
 	} else {
@@ -207,26 +192,21 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 		}
 		v.Dismissals = runDismissals(e.Trust, decided, found)
 		v.EvidenceVerdict = runVerdict(found, decided, len(v.Dismissals), given)
+		unfit = Submittable(found, v.Unsubmittable) // a package lists what it is not fit for
 	}
 	v.Future = append(inFuture([2]string{"plan", found.Manifest.Created}, [2]string{"journal", lastEvent(found.End)}), v.Future...)
-	v.Trust, v.SignerTrusted = word, untrusted == nil
-	unfinished, open := error(nil), uncounted(v.Dismissals)
-	switch {
-	case !found.Complete:
+	open := uncounted(v.Dismissals)
+	if !found.Complete {
 		unfinished = e.Incomplete(dir, found)
-	case of == nil: // a package says itself what it is not fit for
-		open = exit.First(Submittable(found, v.Unsubmittable), open)
+	} else {
+		open = exit.First(unfit, open)
 	}
 	v.Findings = findings(open)
-	c := &Checked{kind: "run", Result: v, commitment: found.Signed(), said: v.Package, Err: exit.First(untrusted, unfinished, open),
-		Rows: verificationRows(v, found.Manifest, of, LaterRows(found, later), e.Source(found.Manifest.Dataset))}
-	file := trajectory.CheckpointFile
-	if of != nil {
-		c.kind, file = packageKind, submit.AttestationFile
-	} else if !found.Complete {
-		return c, nil
+	c.Result, c.Err = v, exit.First(untrusted, unfinished, open)
+	c.Rows = v.rows(found.Manifest, of, LaterRows(found, later), e.Source(found.Manifest.Dataset))
+	if of != nil || found.Complete {
+		c.digest, err = digestOf(p.Files, file)
 	}
-	c.digest, err = digestOf(p.Files, file)
 	return c, err
 }
 
@@ -237,13 +217,10 @@ func digestOf(dir fs.FS, name string) (string, error) {
 	return canonical.Digest(data), err
 }
 
-// findings returns what errors with exit code 3 say, for JSON. The slice is not nil.
-func findings(errs ...error) []string {
-	all := []string{}
-	for _, err := range errs {
-		if err != nil && exit.Of(err).Code == exit.Findings {
-			all = append(all, err.Error())
-		}
+// findings returns the message of an error with exit code 3, for JSON. The slice is not nil.
+func findings(err error) []string {
+	if err == nil || exit.Of(err).Code != exit.Findings {
+		return []string{}
 	}
-	return all
+	return []string{err.Error()}
 }

@@ -3,15 +3,13 @@ package verify
 import (
 	"fmt"
 
-	"github.com/gaia-harness/gaia/internal/keyring"
-	"github.com/gaia-harness/gaia/internal/stats"
-
-	"github.com/gaia-harness/gaia/internal/rundir"
-
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 )
@@ -30,23 +28,25 @@ const trustWithheld = "withheld"
 // counts reports whether the dismissal closes its finding for the verifier.
 func (d dismissal) counts() bool { return d.CountersignedBy == "" || d.Trust == keyring.OK }
 
-// row shows the dismissal.
-func (d dismissal) row() [2]string {
-	text := fmt.Sprintf("%s %s", d.Severity, d.Check)
-	if d.TaskID != "" {
-		text += ", task " + d.TaskID
+// addDismissals adds a row for each dismissal.
+func addDismissals(rows *view.List, all []dismissal) {
+	for _, d := range all {
+		text := fmt.Sprintf("%s %s", d.Severity, d.Check)
+		if d.TaskID != "" {
+			text += ", task " + d.TaskID
+		}
+		text += ", by " + d.KeyID
+		if d.CountersignedBy != "" {
+			text += ", countersigned by " + d.CountersignedBy + " (" + d.Trust + ")"
+		}
+		if !d.counts() {
+			text += ": open"
+		}
+		rows.Add("dismissed", text)
 	}
-	text += ", by " + d.KeyID
-	if d.CountersignedBy != "" {
-		text += ", countersigned by " + d.CountersignedBy + " (" + d.Trust + ")"
-	}
-	if !d.counts() {
-		text += ": open"
-	}
-	return [2]string{"dismissed", text}
 }
 
-// dismissalOf says of a decision what verify prints, with the trust in its countersigner.
+// dismissalOf describes a decision, with the trust in its countersigner.
 func dismissalOf(t keyring.Trust, f audit.Finding, by string, c *audit.Countersigner) dismissal {
 	d := dismissal{Dismissal: submit.Dismissal{Check: f.Check, KeyID: by, Severity: f.Severity, TaskID: f.TaskID}, Finding: f.ID}
 	if c == nil || f.Severity != audit.Critical {
@@ -80,7 +80,7 @@ func runDismissals(t keyring.Trust, decided []audit.Adjudication, run *rundir.Ru
 	return all
 }
 
-// uncounted fails for a countersigned dismissal that does not count for the verifier.
+// uncounted returns an error for a countersigned dismissal that does not count for the verifier.
 func uncounted(all []dismissal) error {
 	for _, d := range all {
 		if d.counts() || d.Trust == trustWithheld {
@@ -95,8 +95,9 @@ func uncounted(all []dismissal) error {
 	return nil
 }
 
-// DecisionRows show the decisions in a run directory.
-func DecisionRows(decided []audit.Adjudication) (rows [][2]string) {
+// DecisionRows describe the decisions in a run directory.
+func DecisionRows(decided []audit.Adjudication) [][2]string {
+	var rows view.List
 	for _, a := range decided {
 		text := fmt.Sprintf("%s of finding %s, %s", a.Decision, audit.ShortID(a.Finding), a.RuleID)
 		if a.TaskID != "" {
@@ -109,27 +110,12 @@ func DecisionRows(decided []audit.Adjudication) (rows [][2]string) {
 		case a.Decision == audit.Dismiss && known && rule.Severity == audit.Critical:
 			text += ", waits for a countersignature"
 		}
-		rows = append(rows, [2]string{"decision", text + ": " + a.Reason})
+		rows.Add("decision", text+": "+a.Reason)
 	}
 	return rows
 }
 
-// LaterRows say what other judges said of a run after it had finished.
-func LaterRows(found *rundir.Run, later []audit.SealedRejudgment) [][2]string {
-	var rows [][2]string
-	for _, r := range later {
-		what := r.Judge.Model + " at " + r.Judge.Origin + ": " + runview.Judged(r.Totals)
-		if s := r.Score(found); s != nil {
-			what += fmt.Sprintf("; %d of %d, %s, by this judge", s.Correct, s.Planned, view.Percent(s.AccuracyPPM))
-		} else {
-			what += "; its verdicts do not count"
-		}
-		rows = append(rows, [2]string{"judged again", what})
-	}
-	return rows
-}
-
-// laterJudgment is what verify says of a later judgment with --json.
+// laterJudgment is what verify prints of a later judgment with --json.
 type laterJudgment struct {
 	Model  string              `json:"model"`
 	Origin string              `json:"origin"`
@@ -138,16 +124,29 @@ type laterJudgment struct {
 	Totals rundir.JudgeSummary `json:"totals"`
 }
 
-// LaterJudgments returns what --json shows of later judgments.
-func laterJudgments(found *rundir.Run, later []audit.SealedRejudgment) []laterJudgment {
-	var all []laterJudgment
+func laterJudgments(found *rundir.Run, later []audit.SealedRejudgment) (all []laterJudgment) {
 	for _, r := range later {
 		all = append(all, laterJudgment{Model: r.Judge.Model, Origin: r.Judge.Origin, Score: r.Score(found), SHA256: r.SHA256, Totals: r.Totals})
 	}
 	return all
 }
 
-// Submittable fails for a run that was meant to be submitted and cannot be.
+// LaterRows describe the judgments of other judges after a run had finished.
+func LaterRows(found *rundir.Run, later []audit.SealedRejudgment) [][2]string {
+	var rows view.List
+	for _, r := range laterJudgments(found, later) {
+		text := r.Model + " at " + r.Origin + ": " + runview.Judged(r.Totals)
+		if s := r.Score; s != nil {
+			text += fmt.Sprintf("; %d of %d, %s, by this judge", s.Correct, s.Planned, view.Percent(s.AccuracyPPM))
+		} else {
+			text += "; its verdicts do not count"
+		}
+		rows.Add("judged again", text)
+	}
+	return rows
+}
+
+// Submittable returns an error for a run that is meant to be submitted and cannot be; why is the reason, "" if there is none.
 func Submittable(found *rundir.Run, why string) error {
 	if why == "" || !found.Manifest.SubmitIntent {
 		return nil
@@ -155,8 +154,7 @@ func Submittable(found *rundir.Run, why string) error {
 	return exit.New(exit.Findings, fmt.Errorf("not submittable: %s", why), "that cannot be made up for: start a new run")
 }
 
-// Unsubmittable says why a run cannot be submitted, as far as can be said
-// without an audit; "" if nothing speaks against it.
+// Unsubmittable returns why a run cannot be submitted, as far as it is known without an audit; "" if no reason is known.
 func Unsubmittable(found *rundir.Run) string {
 	if n := found.IntegrityEvents(); found.Marked == "" && n > 0 {
 		return "the judge cache did not verify: " + view.Count(n, "integrity event")

@@ -10,17 +10,15 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/gaia-harness/gaia/internal/rundir"
-
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Evidence is what a command is given to look at: a run directory, or a package, folder or
-// archive.
+// Evidence is a run directory, or a package, folder or archive, that a command reads.
 type Evidence struct {
 	*submit.Source
 	Packaged bool
@@ -28,8 +26,7 @@ type Evidence struct {
 	remove   func() // removes the files of an archive
 }
 
-// Open opens what a user named; anything else than a run or a package is an error of usage.
-// Whether it verifies is not known yet.
+// Open opens what a user named, and verifies nothing. Anything else than a run or a package is an error of usage.
 func Open(path string) (*Evidence, error) {
 	if !IsArchive(path) {
 		packaged := IsPackage(path)
@@ -114,9 +111,8 @@ func (p *Evidence) Run() (*rundir.Run, error) {
 	return of.Run, nil
 }
 
-// Shown verifies p and returns what read, which verifies the run in p.files by the name
-// of its summary, makes of it. Of a package, whose statement alone tells why recording
-// failed, nothing is shown to read before the whole has verified.
+// Shown verifies p, and returns the run that read returns; read verifies the run in p.Files by the name of its summary. A
+// whole package is verified before read is called; its statement alone has the reason why recording failed.
 func (p *Evidence) Shown(read func(summary string) (*rundir.Run, error)) (*rundir.Run, error) {
 	if !p.Packaged {
 		return read(rundir.SummaryFile)
@@ -132,13 +128,12 @@ func (p *Evidence) Shown(read func(summary string) (*rundir.Run, error)) (*rundi
 	return found, err
 }
 
-// NotWithin wants a folder in which something is to be written, and which need not be
-// there yet, to be none of given, what a command was given to look at, and of no
-// other run or package.
+// NotWithin rejects a folder to write something to, which need not exist yet, if it is in given, the evidence that a command
+// reads, or in any other run or package.
 func NotWithin(what, given, folder string) error {
 	looked, err := os.Stat(given)
 	if err != nil {
-		return nil // whoever reads it says so
+		return nil // reading reports it
 	}
 	folder, err = filepath.Abs(folder)
 	if err != nil {
@@ -151,7 +146,7 @@ func NotWithin(what, given, folder string) error {
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
-			return nil // writing will say so
+			return nil // writing reports it
 		}
 		folder = filepath.Dir(folder)
 	}
@@ -174,11 +169,10 @@ func NotWithin(what, given, folder string) error {
 // IsPackage reports whether there is a package, whole or damaged.
 func IsPackage(path string) bool { return submit.IsPackage(os.DirFS(path)) || IsArchive(path) }
 
-// IsArchive reports whether a file is a package's archive, or at least looks like one:
-// nothing else that gaia writes does.
+// IsArchive reports whether a file is, or looks like, the archive of a package: nothing else that gaia writes does.
 func IsArchive(path string) bool { return submit.IsArchivePath(path) }
 
-// IsRun tells a directory that is no run at all from a damaged one.
+// IsRun returns an error for a path that is no run directory at all; a damaged one is one.
 func IsRun(path string) error {
 	return isKind(path, "run directory", "run directories are made under runs/")
 }
@@ -189,8 +183,8 @@ const (
 	takeFiles    = "evidence bundles are for 'gaia verify', and kept reports for 'gaia audit'"
 )
 
-// isKind tells what is no run directory at all from a damaged one; kind is what was
-// asked for, made says where there are such.
+// isKind returns an error for a path that is no run directory at all. kind names what is required, made the place where
+// there are such.
 func isKind(path, kind, made string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -207,7 +201,7 @@ func isKind(path, kind, made string) error {
 	}
 	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile} {
 		if _, err := os.Lstat(filepath.Join(path, name)); !errors.Is(err, fs.ErrNotExist) {
-			return nil // it is there, or hidden from us, which reading it will tell
+			return nil // it is there, or cannot be seen, which reading it reports
 		}
 	}
 	return exit.Usagef("give a directory that 'gaia run' made, such as runs/01J…", "%q is not a %s: it has no manifest and no journal", path, kind)

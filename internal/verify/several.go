@@ -32,11 +32,10 @@ type Line struct {
 var codeWords = map[int]string{exit.OK: "ok", exit.Failure: "failure", exit.Usage: "usage", exit.Findings: "findings", exit.Evidence: "does not verify",
 	exit.Incomplete: "incomplete", exit.Untrusted: "signer not trusted"}
 
-// CheckAll verifies several packages one after another and gives a line about each, and
-// what it says to a person, to show. One that does not verify stops no other. The error has
-// the exit code that goes first.
+// CheckAll verifies several packages one after another and passes a line about each, and its text for a person, to show. One
+// that does not verify stops no other. The error has the exit code that has precedence.
 func (e Env) CheckAll(paths []string, v Request, show func(Line, string) error) error {
-	seen := verifiedBefore{}
+	seen := map[string][]*Checked{} // by run id
 	var worst *exit.Error
 	failed := 0
 	for _, path := range paths {
@@ -49,7 +48,7 @@ func (e Env) CheckAll(paths []string, v Request, show func(Line, string) error) 
 		c, err := e.Check(path, one)
 		line := Line{Path: path}
 		if err == nil {
-			line.Kind, line.Result = c.kind, c.Result
+			c.path, line.Kind, line.Result = path, c.kind, c.Result
 			err = exit.First(e.compare(seen, c, &line), c.Err)
 		}
 		if err != nil {
@@ -76,14 +75,14 @@ func (e Env) CheckAll(paths []string, v Request, show func(Line, string) error) 
 	return &exit.Error{Code: worst.Code, Err: fmt.Errorf("%d of %d have another exit code than 0; the gravest: %w", failed, len(paths), worst.Err), Hints: []string{hint}}
 }
 
-// text is the line for a person; c is nil where it does not verify.
+// text returns the line for a person; c is nil where it does not verify.
 func (l Line) text(c *Checked) string {
 	text := fmt.Sprintf("%s: %s: ", view.Quote(l.Path), cmp.Or(codeWords[l.ExitCode], fmt.Sprintf("exit code %d", l.ExitCode)))
 	if c == nil {
 		return text + l.Error
 	}
 	text += l.Kind + " of run " + c.commitment.RunID
-	if p := c.said; p != nil && p.Scores != nil {
+	if p := c.statement; p != nil && p.Scores != nil {
 		text += fmt.Sprintf(", official %d of %d", p.Scores.Official.Correct, p.Scores.Official.Planned)
 	}
 	if v, ok := c.Result.(Verification); ok {
@@ -97,17 +96,11 @@ func (l Line) text(c *Checked) string {
 			text += "; later than the clock of this machine: " + strings.Join(v.Future, ", ")
 		}
 	}
-	if l.AgreesWith != "" {
-		text += "; agrees with " + view.Quote(l.AgreesWith)
-	}
-	if l.DiffersFrom != "" {
-		text += "; made of another audit or other decisions than " + view.Quote(l.DiffersFrom)
-	}
-	if l.DuplicateOf != "" {
-		text += ", the same as " + view.Quote(l.DuplicateOf)
-	}
-	if l.ResubmissionOf != "" {
-		text += ", a resubmission of the run of " + view.Quote(l.ResubmissionOf)
+	for _, other := range [][2]string{{"; agrees with ", l.AgreesWith}, {"; made of another audit or other decisions than ", l.DiffersFrom},
+		{", the same as ", l.DuplicateOf}, {", a resubmission of the run of ", l.ResubmissionOf}} {
+		if other[1] != "" {
+			text += other[0] + view.Quote(other[1])
+		}
 	}
 	if l.Error != "" {
 		text += ": " + l.Error
@@ -115,49 +108,38 @@ func (l Line) text(c *Checked) string {
 	return text
 }
 
-// verifiedBefore holds what was verified so far, by run id.
-type verifiedBefore map[string][]verifiedOne
-
-type verifiedOne struct {
-	commitment   rundir.Signed
-	digest, path string
-	kind         string
-}
-
-// compare compares a package with the earlier ones of the same run, says so in its
-// line, and remembers it. The error is an equivocation.
-func (v Env) compare(s verifiedBefore, c *Checked, line *Line) error {
-	one := verifiedOne{c.commitment, c.digest, line.Path, c.kind}
-	earlier := s[one.commitment.RunID]
-	s[one.commitment.RunID] = append(earlier, one)
-	for _, e := range earlier {
-		if e.digest == one.digest && one.digest != "" {
-			line.DuplicateOf = cmp.Or(line.DuplicateOf, e.path)
-		} else if e.kind == one.kind && strings.HasSuffix(one.kind, "package") {
-			line.ResubmissionOf = cmp.Or(line.ResubmissionOf, e.path)
+// compare compares a package with the earlier ones of the same run, adds the result to its line, and remembers it. The error
+// is an equivocation, or that a public and a full package are not of the same files.
+func (e Env) compare(seen map[string][]*Checked, c *Checked, line *Line) error {
+	earlier := seen[c.commitment.RunID]
+	seen[c.commitment.RunID] = append(earlier, c)
+	for _, before := range earlier {
+		if before.digest == c.digest && c.digest != "" {
+			line.DuplicateOf = cmp.Or(line.DuplicateOf, before.path)
+		} else if before.kind == c.kind && strings.HasSuffix(c.kind, "package") {
+			line.ResubmissionOf = cmp.Or(line.ResubmissionOf, before.path)
 		}
 	}
-	for _, e := range earlier {
-		if err := Equivocation(e.commitment, one.commitment, [2]string{e.path, one.path}); err != nil {
+	for _, before := range earlier {
+		if err := Equivocation(before.commitment, c.commitment, [2]string{before.path, c.path}); err != nil {
 			errors.As(err, &line.Equivocation)
 			return err
 		}
 	}
-	for _, e := range earlier {
-		if err := line.paired(e, one, v.Harness); err != nil {
+	for _, before := range earlier {
+		if err := e.comparePair(before, c, line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// paired compares a public package with a full one of the same run, whichever was first,
-// and says in the line whether they are of the same audit and decisions. The error is
-// that they are not of the same files.
-func (l *Line) paired(earlier, one verifiedOne, harness func() (trajectory.Harness, error)) error {
-	full, posted := earlier, one
+// comparePair compares a public package with a full one of the same run, whichever was first, and adds to the line whether
+// they are of the same audit and decisions. The error is that they are not of the same files.
+func (e Env) comparePair(before, c *Checked, line *Line) error {
+	full, posted := before, c
 	if full.kind == publicKind {
-		full, posted = one, earlier
+		full, posted = c, before
 	}
 	if full.kind != packageKind || posted.kind != publicKind {
 		return nil
@@ -167,7 +149,7 @@ func (l *Line) paired(earlier, one verifiedOne, harness func() (trajectory.Harne
 		return err
 	}
 	defer p.Close()
-	of, err := p.Verify(submit.Options{Harness: harness, Once: true})
+	of, err := p.Verify(submit.Options{Harness: e.Harness, Once: true})
 	if err != nil {
 		return err
 	}
@@ -176,22 +158,22 @@ func (l *Line) paired(earlier, one verifiedOne, harness func() (trajectory.Harne
 		return err
 	}
 	defer q.Close()
-	_, err = q.isOf(of, harness)
+	_, err = q.isOf(of, e.Harness)
 	fault := (*trajectory.Fault)(nil)
 	switch {
 	case errors.As(err, &fault) && fault.File == submit.AttestationFile:
-		l.DiffersFrom = cmp.Or(l.DiffersFrom, earlier.path)
+		line.DiffersFrom = cmp.Or(line.DiffersFrom, before.path)
 	case err != nil:
 		return err
 	default:
-		l.AgreesWith = cmp.Or(l.AgreesWith, earlier.path)
+		line.AgreesWith = cmp.Or(line.AgreesWith, before.path)
 	}
 	return nil
 }
 
 const equivocationHint = "keep both: together they show that the holder of this key vouches for two histories of one run; trust neither"
 
-// Equivocation fails with exit.Evidence where one key vouches for two histories of a run.
+// Equivocation returns an error with exit code Evidence where one key vouches for two histories of a run.
 func Equivocation(a, b rundir.Signed, paths [2]string) error {
 	found, err := rundir.Equivocates(a, b, paths, headAt)
 	if err != nil {

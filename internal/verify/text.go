@@ -1,25 +1,33 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
-
 	"github.com/gaia-harness/gaia/submit"
 )
 
-// readmeRebuilt says of a package that its README.md is what its files give.
+// addPackage adds what a full package shows beyond its run.
+func (v *Verification) addPackage(of *submit.Verified) {
+	v.Package, v.Readme = &of.Statement.Predicate, rebuilt(of.NotRebuilt)
+	v.Audit, v.Scores = "rerun: the same report", "not re-derived: "+of.NotRescored
+	if of.NotRerun != "" {
+		v.Audit = "not rerun: " + of.NotRerun
+	}
+	if s := v.Package.Scores; of.NotRescored == "" {
+		v.Scores = fmt.Sprintf("re-derived from the gold answers: %d of %d correct, as recorded", s.Official.Correct, s.Official.Planned)
+	}
+}
+
+// readmeRebuilt is the state of a README.md that is what the files of its package give.
 const readmeRebuilt = "rebuilt"
 
-// auditRerun says of a package that its audit was run again.
-const auditRerun = "rerun: the same report"
-
-// rebuilt says of a package what came of making its README.md again.
+// rebuilt describes whether README.md was built again; not is why it was not.
 func rebuilt(not string) string {
 	if not != "" {
 		return "not rebuilt: " + not
@@ -27,155 +35,185 @@ func rebuilt(not string) string {
 	return readmeRebuilt
 }
 
-// rescored says of a package what came of telling its official verdicts again.
-func rescored(of *submit.Verified) string {
-	if of.NotRescored != "" {
-		return "not re-derived: " + of.NotRescored
+// head returns the first rows of a verification.
+func (v Verification) head(m plan.Plan, integrity string) view.List {
+	rows := view.List{{"run", v.RunID}}
+	if m.Cassette == plan.CassetteReplay {
+		rows.Add("replay", runview.ReplayNote)
 	}
-	s := of.Statement.Predicate.Scores.Official
-	return fmt.Sprintf("re-derived from the gold answers: %d of %d correct, as recorded", s.Correct, s.Planned)
+	if v.Rehearsal {
+		rows.Add("rehearsal", runview.RehearsalNote)
+	}
+	rows = append(rows, runview.Dataset(m)...)
+	rows.Add("integrity", "ok: "+integrity)
+	rows.Add("trust", v.Trust+": "+v.KeyID)
+	return rows
 }
 
-// verificationRows shows the verification of a run or a full package; source names its dataset.
-func verificationRows(v Verification, m plan.Plan, of *submit.Verified, later [][2]string, source string) [][2]string {
-	rows := append([][2]string{{"run", v.RunID}}, runview.Dataset(m)...)
-	rows = append(rows,
-		[2]string{"integrity", fmt.Sprintf("ok: %d events, %s", v.Events, view.Count(v.Tasks, "task"))},
-		[2]string{"trust", v.Trust + ": " + v.KeyID},
-		[2]string{"manifest", v.ManifestSHA256},
-		[2]string{"journal", v.JournalHead})
-	if v.Rehearsal {
-		rows = slices.Insert(rows, 1, [2]string{"rehearsal", runview.RehearsalNote})
-	}
-	if m.Cassette == plan.CassetteReplay {
-		rows = slices.Insert(rows, 1, [2]string{"replay", runview.ReplayNote})
-	}
+// rows describes the verification of a run or a full package for a person; source names its dataset.
+func (v Verification) rows(m plan.Plan, of *submit.Verified, later [][2]string, source string) [][2]string {
+	rows := v.head(m, fmt.Sprintf("%d events, %s", v.Events, view.Count(v.Tasks, "task")))
+	rows.Add("manifest", v.ManifestSHA256)
+	rows.Add("journal", v.JournalHead)
 	if v.Missing != "" {
-		rows = append(rows, [2]string{"incomplete", v.Missing + "; what is there verifies"})
+		rows.Add("incomplete", v.Missing+"; what is there verifies")
 	}
 	if v.Complete {
-		rows = append(rows, [2]string{"root", v.Root})
+		rows.Add("root", v.Root)
 	}
-	rows = append(rows, v.checkpointRow()...)
-	if of != nil {
+	v.addCheckpoint(&rows)
+	if of == nil {
+		addDismissals(&rows, v.Dismissals)
+	} else {
 		audited := auditedBySigner
 		if of.NotRerun == "" {
-			audited = auditedHere
+			audited = ", and the same report when it was run again"
 		}
 		rows = append(rows, PackageRows(*v.Package, audited, v.Dismissals)...)
 		scores, again := v.Scores, v.Audit
-		if give := "; give --dataset " + view.Quote(source); of.Run.Scored() {
-			if of.NotRescored != "" {
-				scores += give
-			}
-			if of.NotRerun != "" && of.Statement.Predicate.GoldAtHand && of.NotRescored != "" {
+		if give := "; give --dataset " + view.Quote(source); of.Run.Scored() && of.NotRescored != "" {
+			scores += give
+			if of.NotRerun != "" && v.Package.GoldAtHand {
 				again += give
 			}
 		}
 		if n := len(of.Report.Inputs.Bodies); of.NotRerun != "" && n > 0 {
 			again += fmt.Sprintf("; give %s of the report's inputs by --body", view.Count(n, "document"))
 		}
-		rows = append(rows, [2]string{"scores", scores}, [2]string{"audit again", again})
+		rows.Add("scores", scores)
+		rows.Add("audit again", again)
 	}
-	if of == nil {
-		for _, d := range v.Dismissals {
-			rows = append(rows, d.row())
-		}
-	}
-	rows = append(rows, later...)
-	rows = append(rows, v.EvidenceVerdict.Rows()...)
-	rows = append(rows, v.readmeRow()...)
+	rows = append(append(rows, later...), v.EvidenceVerdict.Rows()...)
+	v.addReadme(&rows)
 	if v.PublicPackage != "" {
-		rows = append(rows, [2]string{"public", v.PublicPackage + " is of these files"})
+		rows.Add("public", v.PublicPackage+" is of these files")
 	}
-	if v.Unsubmittable != "" {
-		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
-	}
+	rows.AddNonEmpty("unsubmittable", v.Unsubmittable)
 	return rows
 }
 
-// checkpointRow says of the checkpoint that it is the one given; nothing if none is.
-func (v Verification) checkpointRow() [][2]string {
-	if v.Checkpoint != checkpointGiven {
-		return nil
+// addCheckpoint adds that the checkpoint is the one given; nothing if none is.
+func (v Verification) addCheckpoint(rows *view.List) {
+	if v.Checkpoint == checkpointGiven {
+		rows.Add("checkpoint", "the one given")
 	}
-	return [][2]string{{"checkpoint", "the one given"}}
 }
 
-// readmeRow says of README.md that it was not rebuilt; nothing where it was.
-func (v Verification) readmeRow() [][2]string {
-	if v.Readme == "" || v.Readme == readmeRebuilt {
-		return nil
+// addReadme adds that README.md was not rebuilt; nothing where it was.
+func (v Verification) addReadme(rows *view.List) {
+	if v.Readme != readmeRebuilt {
+		rows.AddNonEmpty("readme", v.Readme)
 	}
-	return [][2]string{{"readme", v.Readme}}
 }
 
-// Who says what an audit came to.
-const (
-	auditedBySigner = ", as reported by the signer"
-	auditedHere     = ", and the same report when it was run again"
-)
+// auditedBySigner follows the result of an audit that was not run again.
+const auditedBySigner = ", as reported by the signer"
 
-// auditRow says what the audit of a package concludes for a verifier who trusts the
-// countersigners as the dismissals have it.
+// auditRow returns the conclusion of a package's audit for a verifier who trusts the countersigners as the dismissals
+// have it.
 func auditRow(p submit.Predicate, dismissals []dismissal) string {
 	after := " after " + view.Count(p.Dismissed, "dismissal")
 	switch {
 	case p.Audit.Clean && p.Dismissed == 0:
 		return "clean"
-	case p.Audit.Clean:
+	case p.Audit.Clean, p.Audit.CountersignedClean && uncounted(dismissals) == nil:
 		return "clean" + after
 	case !p.Audit.CountersignedClean:
 		return "not clean"
-	case uncounted(dismissals) == nil:
-		return "clean" + after
 	}
 	return "not clean; clean" + after + " for verifiers who trust every countersigner"
 }
 
-// PackageRows are what a package says of itself; audited tells who says what the
-// audit came to, "" where that is plain.
+// PackageRows returns the statement of a package; audited says who reports the result of the audit, "" where that is
+// plain.
 func PackageRows(p submit.Predicate, audited string, dismissals []dismissal) [][2]string {
-	what, by := ", all files as attested", ""
+	var rows view.List
+	by := ""
 	if p.Public {
-		what, by = what+", without the texts", ", self-reported"
+		by = ", self-reported"
+		rows.Add("package", p.Name+", all files as attested, without the texts")
+	} else {
+		rows.Add("package", p.Name+", all files as attested")
 	}
-	rows := [][2]string{{"package", p.Name + what}}
-	if p.Submitter != nil {
-		rows = append(rows, [2]string{"submitter", submitterText(*p.Submitter)})
+	if s := p.Submitter; s != nil {
+		var parts []string
+		if s.Organisation != "" {
+			parts = append(parts, strconv.Quote(s.Organisation))
+		}
+		if s.Contact != "" {
+			parts = append(parts, "contact "+strconv.Quote(s.Contact))
+		}
+		rows.Add("submitter", strings.Join(parts, ", ")+", as they say")
 	}
-	rows = append(rows, [2]string{"audit", auditRow(p, dismissals) + audited})
-	for _, d := range dismissals {
-		rows = append(rows, d.row())
-	}
+	rows.Add("audit", auditRow(p, dismissals)+audited)
+	addDismissals(&rows, dismissals)
 	if n := len(p.VoidTasks); n > 0 {
-		rows = append(rows, [2]string{"void", view.Count(n, "task") + " by adjudication, counted wrong" + by})
+		rows.Add("void", view.Count(n, "task")+" by adjudication, counted wrong"+by)
 	}
 	if p.Scores != nil {
-		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", p.Scores.Official.Correct, p.Scores.Official.Planned, view.Percent(p.Scores.Official.PPM)) + by})
+		rows.Addf("official", "%d of %d, %s%s", p.Scores.Official.Correct, p.Scores.Official.Planned, view.Percent(p.Scores.Official.PPM), by)
 	} else {
-		rows = append(rows, [2]string{"official", "unscored"})
+		rows.Add("official", "unscored")
 	}
 	if p.Judgments > 0 {
-		rows = append(rows, [2]string{"judgments", strconv.Itoa(p.Judgments) + by})
+		rows.Add("judgments", strconv.Itoa(p.Judgments)+by)
 	}
 	for _, r := range p.DirtyReasons {
-		rows = append(rows, [2]string{"dirty", r})
+		rows.Add("dirty", r)
 	}
 	if p.NotForLeaderboard {
-		rows = append(rows, [2]string{"leaderboard", "not for one"})
+		rows.Add("leaderboard", "not for one")
 	}
 	return rows
 }
 
-// submitterText names who submits, in their own words.
-func submitterText(s submit.Submitter) string {
-	var parts []string
-	if s.Organisation != "" {
-		parts = append(parts, strconv.Quote(s.Organisation))
+// Rows describe what answered, the exceptions, and the claims by their status.
+func (v EvidenceVerdict) Rows() [][2]string {
+	by := v.AnsweredBy
+	model := by.Model + " at " + by.Origin
+	if len(by.ServedAs) > 0 {
+		model += ", declared as " + strings.Join(by.ServedAs, ", ")
 	}
-	if s.Contact != "" {
-		parts = append(parts, "contact "+strconv.Quote(s.Contact))
+	replied := strings.Join(by.RepliedAs, ", ")
+	switch {
+	case by.RepliedOther && replied != "":
+		replied += ", other names"
+	case by.RepliedOther:
+		replied = "other names"
 	}
-	return strings.Join(parts, ", ") + ", as they say"
+	agent, joint := by.Agent, ", of"
+	for _, h := range by.Harnesses {
+		agent += joint + " gaia " + h.Version
+		joint = "; resumed by"
+		switch {
+		case h.Commit == "":
+			agent += " of an unknown commit"
+		case h.Dirty:
+			agent += " of commit " + h.Commit + " with changes"
+		default:
+			agent += " of the clean commit " + h.Commit
+		}
+	}
+	rows := view.List{{"model", model + ", replied as " + cmp.Or(replied, "no name")}, {"agent", agent}}
+	if s := by.Search; s != nil && s.Origin != "" {
+		rows.Add("search", s.Engine+" at "+s.Origin)
+	} else if s != nil {
+		rows.Add("search", s.Engine)
+	}
+	rows.AddNonEmpty("mcp servers", strings.Join(by.MCPServers, ", "))
+	rows.Add("exceptions", v.Exceptions.String())
+	addFuture(&rows, v.Future)
+	for _, status := range []struct {
+		submit.Status
+		title string
+	}{{submit.ByCheck, "verified"}, {submit.Inferred, "inferred"}, {submit.BySigner, "self-reported"}, {submit.Absent, "not shown"}} {
+		var names []string
+		for _, c := range v.Claims {
+			if c.Status == status.Status {
+				names = append(names, c.Claim)
+			}
+		}
+		rows.AddNonEmpty(status.title, strings.Join(names, ", "))
+	}
+	return rows
 }
