@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -110,7 +109,17 @@ func (x *exam) run(cmd *cobra.Command, file *settings.File) error {
 		found[i].Detail, _ = r.Redact(f.Detail)
 		found[i].Remedy, _ = r.Redact(f.Remedy)
 	}
-	return x.print(doctor.NewReport(found, x.plan.Rehearsal))
+	report := doctor.NewReport(found, x.plan.Rehearsal)
+	err := error(nil)
+	if x.asJSON {
+		err = view.JSON(x.stdout, report)
+	} else {
+		err = report.Write(x.stdout)
+	}
+	if failed := report.Failures(); err == nil && len(failed) > 0 {
+		err = fail(exit.Findings, fmt.Errorf("checks failed: %s", strings.Join(failed, ", ")))
+	}
+	return err
 }
 
 // redactor knows the secrets of the user's that a run would know, and those that were found.
@@ -120,29 +129,6 @@ func (x *exam) redactor(found []string) trajectory.Redactor {
 		secrets = append(secrets, token)
 	}
 	return trajectory.NewRedactor(found, append(secrets, remote.SearchKeys(x.getenv)...)...)
-}
-
-func (x *exam) print(r doctor.Report) error {
-	err := error(nil)
-	if x.asJSON {
-		err = view.JSON(x.stdout, r)
-	} else {
-		t := view.NewTable("what", "state", "found", "used for")
-		t.Wrap(3, 60)
-		t.Wrap(4, 30)
-		remedies := ""
-		for _, f := range r.Findings {
-			t.Row(f.Name, f.State, f.Detail, f.Use)
-			if f.Remedy != "" {
-				remedies += fmt.Sprintf("%s: %s\n", f.Name, view.Line(f.Remedy))
-			}
-		}
-		_, err = io.WriteString(x.stdout, t.String()+"\n"+remedies)
-	}
-	if failed := r.Failures(); err == nil && len(failed) > 0 {
-		err = fail(exit.Findings, fmt.Errorf("checks failed: %s", strings.Join(failed, ", ")))
-	}
-	return err
 }
 
 // settle settles what a run would be, as run does. Flags and a file with a mistake are an error; that

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -83,7 +82,7 @@ and package a run that the old key planned with --key and that file.`,
 			if err != nil {
 				return err
 			}
-			return a.printCreatedKey(created, asJSON)
+			return a.printRows(created, asJSON)
 		},
 	}
 	f := cmd.Flags()
@@ -95,21 +94,12 @@ and package a run that the old key planned with --key and that file.`,
 	return cmd
 }
 
-func (a *app) printCreatedKey(k keyring.Created, asJSON bool) error {
+// printRows prints a result with rows for a person, or as JSON.
+func (a *app) printRows(result interface{ Rows() [][2]string }, asJSON bool) error {
 	if asJSON {
-		return view.JSON(a.stdout, k)
+		return view.JSON(a.stdout, result)
 	}
-	rows := [][2]string{{"key", k.KeyID}, {"private half", k.Path}, {"public half", k.PublicPath}, {"public", k.PublicKey}}
-	if k.Reason != "" {
-		rows = append(rows, [2]string{"not trusted", k.Reason})
-	}
-	if k.OldKeyID != "" {
-		rows = append(rows, [2]string{"old key", k.OldKeyID}, [2]string{"kept as", k.OldPath}, [2]string{"trusted", k.OldTrusted})
-	}
-	if k.OldReason != "" {
-		rows = append(rows, [2]string{"but not now", k.OldReason})
-	}
-	return view.Rows(a.stdout, rows)
+	return view.Rows(a.stdout, result.Rows())
 }
 
 func (a *app) keyShowCommand() *cobra.Command {
@@ -132,18 +122,7 @@ GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It creates no key.`,
 			if err != nil {
 				return withKeyHint(err)
 			}
-			if asJSON {
-				return view.JSON(a.stdout, k)
-			}
-			rows := [][2]string{{"key", k.KeyID}, {"public", k.PublicKey}, {"from", k.Source}}
-			if k.Path != "" {
-				rows = append(rows, [2]string{"file", k.Path})
-			}
-			trusted := k.Trust
-			if k.Reason != "" {
-				trusted += ": " + k.Reason
-			}
-			return view.Rows(a.stdout, append(rows, [2]string{"trust", trusted}))
+			return a.printRows(k, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&flag, "key", "", "signing key file")
@@ -185,18 +164,7 @@ and the lines of allowed_signers with their limits.`,
 			if len(keys) == 0 {
 				return view.Rows(a.stdout, [][2]string{{"no keys in", dir}})
 			}
-			t := view.NewTable("key", "name", "from", "trust")
-			for _, k := range keys {
-				state := keyring.OK
-				if k.ValidBefore != "" {
-					state += " until " + k.ValidBefore
-				}
-				if !k.Trusted {
-					state = "no: " + k.Reason
-				}
-				t.Row(k.KeyID, k.Name, k.Source, state)
-			}
-			_, err = fmt.Fprintln(a.stdout, t)
+			_, err = fmt.Fprintln(a.stdout, keyring.Table(keys))
 			return err
 		},
 	}
@@ -219,31 +187,26 @@ private half never leaves its file.`,
 			if err := cli.NotEmpty(cmd, "key", "out"); err != nil {
 				return err
 			}
-			return a.exportKey(cmd.Context(), flag, out, asPEM)
+			found, err := a.keyring().Find(flag)
+			if err != nil {
+				return withKeyHint(err)
+			}
+			text := []byte(found.Key.Public().Line() + "\n")
+			if asPEM {
+				if text, err = found.Key.Public().PEM(); err != nil {
+					return err
+				}
+			}
+			if out == "" || out == "-" {
+				return a.write(text, nil)
+			}
+			return outfile.WriteNew(cmd.Context(), []outfile.File{{Path: out, Data: text}})
 		},
 	}
 	cmd.Flags().StringVar(&flag, "key", "", "signing key file")
 	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, which must not exist (default: standard output)")
 	cmd.Flags().BoolVar(&asPEM, "pem", false, "as a PEM block (SubjectPublicKeyInfo) instead of an OpenSSH line")
 	return cmd
-}
-
-func (a *app) exportKey(ctx context.Context, flag, out string, asPEM bool) error {
-	found, err := a.keyring().Find(flag)
-	if err != nil {
-		return withKeyHint(err)
-	}
-	text := []byte(found.Key.Public().Line() + "\n")
-	if asPEM {
-		if text, err = found.Key.Public().PEM(); err != nil {
-			return err
-		}
-	}
-	if out == "" || out == "-" {
-		_, err = a.stdout.Write(text)
-		return err
-	}
-	return outfile.WriteNew(ctx, []outfile.File{{Path: out, Data: text}})
 }
 
 func (a *app) keyTrustCommand() *cobra.Command {
@@ -286,18 +249,7 @@ without a time the day's first second.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return view.JSON(a.stdout, added)
-			}
-			done := "trusted"
-			if !added.Added {
-				done = "trusted already"
-			}
-			rows := [][2]string{{done, added.KeyID}, {"as", added.Name}}
-			if added.Reason != "" {
-				rows = append(rows, [2]string{"but not now", added.Reason})
-			}
-			return view.Rows(a.stdout, append(rows, [2]string{"listed in", added.List}))
+			return a.printRows(added, asJSON)
 		},
 	}
 	f := cmd.Flags()

@@ -132,7 +132,7 @@ func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run
 	}
 	a.announce(r, s)
 	if s.like != nil {
-		if err := a.compareWith(s.like, m); err != nil {
+		if err := a.compareWith(s.like, m, s.dry); err != nil {
 			return err
 		}
 	}
@@ -263,48 +263,38 @@ func (a *app) nothingToDo(dir string, asJSON bool) error {
 	return a.printRun(dir, nil, asJSON)
 }
 
-// resumeCommand is what takes a run up again that these settings began.
+// resumeCommand returns the command that resumes a run with these settings.
 func (s *runSettings) resumeCommand(dir string) string {
-	words := []string{"gaia", "resume", view.Quote(dir)}
+	flags := [][2]string{{"--cassette", s.cassette}, {"--approve", strings.Join(s.approve, ",")}, {"--settings", s.serversFrom}}
 	if s.onLost == stopRun {
-		words = append(words, "--on-unsubmittable", stopRun)
-	}
-	if s.cassette != "" {
-		words = append(words, "--cassette", view.Quote(s.cassette))
+		flags = append(flags, [2]string{"--on-unsubmittable", stopRun})
 	}
 	if s.concurrency != autoConcurrency {
-		words = append(words, "--concurrency", view.Quote(s.concurrency))
+		flags = append(flags, [2]string{"--concurrency", s.concurrency})
 	}
-	for _, rate := range []counter{{"rpm", s.rpm}, {"tpm", s.tpm}} {
+	for _, rate := range []counter{{"--rpm", s.rpm}, {"--tpm", s.tpm}} {
 		if rate.value > 0 {
-			words = append(words, "--"+rate.flag, strconv.FormatInt(rate.value, 10))
+			flags = append(flags, [2]string{rate.flag, strconv.FormatInt(rate.value, 10)})
 		}
 	}
-	if len(s.approve) > 0 {
-		words = append(words, "--approve", view.Quote(strings.Join(s.approve, ",")))
-	}
-	if s.serversFrom != "" {
-		words = append(words, "--settings", view.Quote(s.serversFrom))
-	}
-	return s.command(words...)
+	return s.command("gaia resume "+view.Quote(dir), flags...)
 }
 
-// command is a command for a shell, with the flags by which it finds what these
-// settings do.
-func (s *runSettings) command(words ...string) string {
-	if s.plan.Rehearsal {
-		return strings.Join(words, " ")
+// command returns a command for a shell, with flags for the places that these settings name. Empty flags are left out.
+func (s *runSettings) command(text string, flags ...[2]string) string {
+	if !s.plan.Rehearsal {
+		source := s.source
+		if isHub(source) {
+			source = "" // the plan names it
+		}
+		flags = append(flags, [][2]string{{"--source", source}, {"--base-url", s.baseURL}, {"--searxng-url", s.searxng}, {"--prices", s.prices}, {"--key", s.key}}...)
 	}
-	source := s.source
-	if isHub(source) {
-		source = "" // the plan names it
-	}
-	for _, flag := range [][2]string{{"--source", source}, {"--base-url", s.baseURL}, {"--searxng-url", s.searxng}, {"--prices", s.prices}, {"--key", s.key}} {
-		if flag[1] != "" {
-			words = append(words, flag[0], view.Quote(flag[1]))
+	for _, f := range flags {
+		if f[1] != "" {
+			text += " " + f[0] + " " + view.Quote(f[1])
 		}
 	}
-	return strings.Join(words, " ")
+	return text
 }
 
 // goOn takes the settings of a run from its plan. Where directories, endpoints and servers
@@ -489,7 +479,7 @@ func (s *runSettings) stopHints(stopped *run.StopError, dir string) []string {
 	}
 	flag := map[string]string{trajectory.PreflightJudge: "--judge-model", trajectory.PreflightVision: "--vision-model",
 		trajectory.PreflightTranscription: "--transcription-model"}[stopped.Asked]
-	return []string{"to name another model: " + s.command("gaia", "run", "--like", view.Quote(dir), cmp.Or(flag, "--model"), "NAME"), otherwise}
+	return []string{"to name another model: " + s.command("gaia run --like "+view.Quote(dir), [2]string{cmp.Or(flag, "--model"), "NAME"}), otherwise}
 }
 
 // remedy says what helps a run that stopped.
@@ -664,9 +654,7 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 		a.warn(d)
 	}
 	if s.like != nil {
-		m.SigningKey, m.Judge = s.like.SigningKey, likeJudge(m.Judge, s.like.Judge) // neither key nor cache was looked for
-		m.Tasks = likeAttachments(m.Tasks, s.like.Tasks)
-		if err := a.compareWith(s.like, m); err != nil {
+		if err := a.compareWith(s.like, m, s.dry); err != nil {
 			return err
 		}
 	}
@@ -676,30 +664,4 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 	rows := append([][2]string{{"dry run", "nothing was asked of a model, and nothing was made"}}, runview.Plan(m)...)
 	rows = append(rows, [2]string{"concurrency", p.Concurrency})
 	return view.Rows(a.stdout, append(rows, p.Estimate.Rows()...))
-}
-
-// likeJudge is a planned judge with the cache of another.
-func likeJudge(now, old *plan.JudgePlan) *plan.JudgePlan {
-	if now == nil || old == nil {
-		return now
-	}
-	judge := *now
-	judge.Cache = old.Cache
-	return &judge
-}
-
-// likeAttachments returns the tasks now with the digests that an earlier plan has
-// of their attachments, which a dry run does not read.
-func likeAttachments(now, old []plan.PlannedTask) []plan.PlannedTask {
-	digests := make(map[string]plan.PlannedTask, len(old))
-	for _, t := range old {
-		digests[t.TaskID] = t
-	}
-	now = slices.Clone(now)
-	for i, t := range now {
-		if old := digests[t.TaskID]; old.FileName == t.FileName {
-			now[i].FileBytes, now[i].FileSHA256 = old.FileBytes, old.FileSHA256
-		}
-	}
-	return now
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/policyfile"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/remote"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -401,17 +402,11 @@ func (a *app) repeat(s *runSettings, flags *pflag.FlagSet, m plan.Plan) error {
 	return nil
 }
 
-// compareWith prints in what a plan differs from the one it was to repeat.
-func (a *app) compareWith(old *plan.Plan, now plan.Plan) error {
-	same := *old
-	same.RunID, same.Created, same.Harness, same.GoldCommitment = now.RunID, now.Created, now.Harness, now.GoldCommitment
-	differences, err := plan.Diff(same.Unsalted(), now.Unsalted())
-	if err != nil {
-		return err
+// compareWith prints in what a plan differs from the one that it repeats.
+func (a *app) compareWith(old *plan.Plan, now plan.Plan, dry bool) error {
+	found, err := runview.Differences(*old, now, dry)
+	if err == nil {
+		_, err = fmt.Fprintf(a.stderr, "gaia: differs from the plan of %s in: %s\n", old.RunID, view.Line(found))
 	}
-	if len(differences) == 0 {
-		differences = []string{"nothing"}
-	}
-	_, err = fmt.Fprintf(a.stderr, "gaia: differs from the plan of %s in: %s\n", old.RunID, view.Line(strings.Join(differences, "; ")))
 	return err
 }

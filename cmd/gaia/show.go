@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/outfile"
+	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/stop"
@@ -236,89 +236,30 @@ func oneTask(f *rundir.Fold, prefix string) (*rundir.Task, error) {
 	return f.Tasks[at], nil
 }
 
-// stepLine is what show --follow prints of a step with --json.
-type stepLine struct {
-	Attempt   int    `json:"attempt"`
-	Seq       int64  `json:"seq"`
-	Step      any    `json:"step"` // as in trajectories.jsonl; a tool_call is printed before it is decided and has no rule hits yet
-	TaskID    string `json:"task_id"`
-	Timestamp string `json:"timestamp"`
-}
-
-// followPoll is how often a journal is looked at that is followed.
-const followPoll = 200 * time.Millisecond
-
-// followRun prints the steps of a run, or of the task whose id starts with prefix,
-// as the journal gets them.
+// followRun prints the steps of a run, or of the task whose id starts with prefix, as the journal gets them.
 func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) error {
 	if err := verify.IsRun(dir); err != nil {
 		return err
 	}
 	stopper := stop.Catch(ctx, a.stderr)
 	defer stopper.Release()
-	files, task, marked := os.DirFS(dir), "", ""
-	v := &runview.Follower{W: a.stdout}
 	var untrusted error
-	err := rundir.Follow(files, func(run *rundir.Run) error {
+	follower := progress.Follower{Steps: a.stdout, Notices: a.stderr, JSON: asJSON, Task: func(run *rundir.Run) (string, error) {
 		if untrusted = a.checkSigner(run); untrusted != nil { // following may take hours
 			a.warn(untrusted.Error())
 		}
-		if !asJSON {
-			if _, err := io.WriteString(a.stdout, runview.Notices(run.Manifest)); err != nil {
-				return err
-			}
-		}
 		if prefix == "" {
-			return nil
+			return "", nil
 		}
 		t, err := oneTask(run.Fold, prefix)
-		if err == nil {
-			task = t.Plan.TaskID
+		if err != nil {
+			return "", err
 		}
-		return err
-	}, func() error {
-		if now, err := rundir.ReadMarker(files); err == nil && now != marked {
-			marked = now
-			fmt.Fprintf(a.stderr, "gaia: recording failed: %s; the journal may get no more steps\n", view.Line(now))
-		}
-		select {
-		case <-stopper.Context.Done():
-			return stopper.Context.Err()
-		case <-time.After(followPoll):
-			return nil
-		}
-	}, func(f *rundir.Fold, e trajectory.Event) error {
-		if err := stopper.Context.Err(); err != nil {
-			return err
-		}
-		if task != "" && e.TaskID != task {
-			return nil
-		}
-		var err error
-		if asJSON {
-			err = a.printStepLine(f, e)
-		} else {
-			err = v.Event(f, e)
-		}
-		if _, sealed := e.Payload.(trajectory.TaskSealed); sealed && task != "" && err == nil {
-			return fs.SkipAll
-		}
-		return err
-	})
+		return t.Plan.TaskID, nil
+	}}
+	err := follower.Follow(stopper.Context, os.DirFS(dir))
 	if errors.Is(err, rundir.ErrRemoved) {
 		err = fail(exit.Failure, fmt.Errorf("%q: %w", dir, err))
 	}
 	return exit.First(untrusted, err)
-}
-
-// printStepLine prints the step of an event on a line, if it gives one.
-func (a *app) printStepLine(f *rundir.Fold, e trajectory.Event) error {
-	if e.Attempt == 0 {
-		return nil
-	}
-	step := f.Task(e.TaskID).Attempts[e.Attempt-1].StepOf(e)
-	if step == nil {
-		return nil
-	}
-	return view.JSON(a.stdout, stepLine{Attempt: e.Attempt, Seq: e.Seq, Step: step, TaskID: e.TaskID, Timestamp: e.Timestamp})
 }

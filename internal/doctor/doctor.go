@@ -7,11 +7,14 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/view"
 )
 
 // States of a finding, the worst last.
@@ -98,4 +101,20 @@ func Unseen(name, use, detail string) Finding {
 func Fails(name, use string, err error, otherwise string) Finding {
 	e := exit.Of(err)
 	return Finding{Name: name, Use: use, State: Failed, Detail: e.Err.Error(), Remedy: cmp.Or(strings.Join(e.Hints, "; "), otherwise)}
+}
+
+// Write writes the findings as a table, and below it how to fix what is missing or failed.
+func (r Report) Write(w io.Writer) error {
+	t := view.NewTable("what", "state", "found", "used for")
+	t.Wrap(3, 60)
+	t.Wrap(4, 30)
+	remedies := ""
+	for _, f := range r.Findings {
+		t.Row(f.Name, f.State, f.Detail, f.Use)
+		if f.Remedy != "" {
+			remedies += fmt.Sprintf("%s: %s\n", f.Name, view.Line(f.Remedy))
+		}
+	}
+	_, err := io.WriteString(w, t.String()+"\n"+remedies)
+	return err
 }

@@ -199,6 +199,19 @@ type Created struct {
 	Reason     string `json:"reason,omitzero"` // why it is not trusted where it is
 }
 
+// Rows describe the key for a person.
+func (k Created) Rows() [][2]string {
+	rows := view.List{{"key", k.KeyID}, {"private half", k.Path}, {"public half", k.PublicPath}, {"public", k.PublicKey}}
+	rows.AddNonEmpty("not trusted", k.Reason)
+	if k.OldKeyID != "" {
+		rows.Add("old key", k.OldKeyID)
+		rows.Add("kept as", k.OldPath)
+		rows.Add("trusted", k.OldTrusted)
+	}
+	rows.AddNonEmpty("but not now", k.OldReason)
+	return rows
+}
+
 // created describes the key at path.
 func (r Ring) created(path string, key sign.PublicKey) Created {
 	c := Created{KeyID: key.ID(), Path: path, PublicKey: key.Line(), PublicPath: path + ".pub"}
@@ -354,6 +367,17 @@ type Shown struct {
 	Reason    string `json:"reason,omitzero"` // why it is not trusted
 	Source    string `json:"source"`
 	Trust     string `json:"trust"` // OK, Unknown or Expired
+}
+
+// Rows describe the key for a person.
+func (k Shown) Rows() [][2]string {
+	rows := view.List{{"key", k.KeyID}, {"public", k.PublicKey}, {"from", k.Source}}
+	rows.AddNonEmpty("file", k.Path)
+	if k.Reason != "" {
+		k.Trust += ": " + k.Reason
+	}
+	rows.Add("trust", k.Trust)
+	return rows
 }
 
 // Show describes the key that Find returns.

@@ -306,6 +306,22 @@ func (r Ring) List() ([]Listed, error) {
 	return keys, nil
 }
 
+// Table describes the keys of a list for a person.
+func Table(keys []Listed) *view.Table {
+	t := view.NewTable("key", "name", "from", "trust")
+	for _, k := range keys {
+		state := OK
+		if k.ValidBefore != "" {
+			state += " until " + k.ValidBefore
+		}
+		if !k.Trusted {
+			state = "no: " + k.Reason
+		}
+		t.Row(k.KeyID, k.Name, k.Source, state)
+	}
+	return t
+}
+
 // Added describes a key that was added to the list.
 type Added struct {
 	Added       bool   `json:"added"` // false: it was listed already
@@ -315,6 +331,18 @@ type Added struct {
 	Reason      string `json:"reason,omitzero"` // why it is not trusted now
 	ValidAfter  string `json:"valid_after,omitzero"`
 	ValidBefore string `json:"valid_before,omitzero"`
+}
+
+// Rows describe the key for a person.
+func (a Added) Rows() [][2]string {
+	done := "trusted"
+	if !a.Added {
+		done = "trusted already"
+	}
+	rows := view.List{{done, a.KeyID}, {"as", a.Name}}
+	rows.AddNonEmpty("but not now", a.Reason)
+	rows.Add("listed in", a.List)
+	return rows
 }
 
 // Add adds the public key of a file, or of stdin for "-", to the list. s gives the

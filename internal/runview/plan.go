@@ -115,3 +115,33 @@ func Tools(m plan.Plan) string {
 	}
 	return line
 }
+
+// Differences describes in what a plan differs from an earlier one that it repeats. Of a dry plan, what is not read for it is
+// left out: the key, the judge cache and the attachments.
+func Differences(old, now plan.Plan, dry bool) (string, error) {
+	if dry {
+		now.SigningKey = old.SigningKey
+		if now.Judge != nil && old.Judge != nil {
+			judge := *now.Judge
+			judge.Cache = old.Judge.Cache
+			now.Judge = &judge
+		}
+		now.Tasks = slices.Clone(now.Tasks)
+		earlier := map[string]plan.PlannedTask{}
+		for _, t := range old.Tasks {
+			earlier[t.TaskID] = t
+		}
+		for i, t := range now.Tasks {
+			if old := earlier[t.TaskID]; old.FileName == t.FileName {
+				now.Tasks[i].FileBytes, now.Tasks[i].FileSHA256 = old.FileBytes, old.FileSHA256
+			}
+		}
+	}
+	same := old
+	same.RunID, same.Created, same.Harness, same.GoldCommitment = now.RunID, now.Created, now.Harness, now.GoldCommitment
+	found, err := plan.Diff(same.Unsalted(), now.Unsalted())
+	if len(found) == 0 {
+		return "nothing", err
+	}
+	return strings.Join(found, "; "), err
+}
