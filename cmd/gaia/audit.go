@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/verify"
-	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
@@ -135,21 +133,7 @@ func (f *auditing) check(cmd *cobra.Command) error {
 			return usage("give private, none, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--gold is %q", f.Gold)
 		}
 	}
-	if f.AuditedAt != "" {
-		at, err := time.Parse(time.RFC3339, f.AuditedAt)
-		if at = at.UTC(); err != nil || at.Year() < 0 || at.Year() > 9999 {
-			return usage("give it as 2026-01-02T03:04:05Z", "--audited-at %q is no time", f.AuditedAt)
-		}
-		f.AuditedAt = at.Format(trajectory.TimeFormat)
-	}
-	for i, id := range f.Only {
-		c, err := render.CheckOf(id)
-		if err != nil {
-			return err
-		}
-		f.Only[i] = c.ID
-	}
-	return nil
+	return f.Check()
 }
 
 func (a *app) audit(ctx context.Context, place string, f auditing) error {

@@ -68,11 +68,11 @@ rejected, make the run fail or spend without bound: exit code 3.`,
 			if err := cli.NotEmpty(cmd, slices.DeleteFunc(unemptied(), func(name string) bool { return name == "like" })...); err != nil {
 				return err
 			}
-			file, err := openSettings(x.file)
+			file, err := settings.Open(x.file)
 			if err != nil {
 				return err
 			}
-			return point(file, x.run(cmd, file))
+			return file.Point(x.run(cmd, file))
 		},
 	}
 	x.addRunFlags(x.ofRun)

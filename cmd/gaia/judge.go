@@ -128,7 +128,7 @@ Entries of the old form have no signature. They are counted and never used.`,
 }
 
 func (a *app) verifyCache(q *cacheQuery) error {
-	file, err := openSettings(q.settings)
+	file, err := settings.Open(q.settings)
 	if err != nil {
 		return err
 	}
@@ -249,11 +249,11 @@ offline.`,
 			if err := cli.NotEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings"); err != nil {
 				return err
 			}
-			file, err := openSettings(c.file)
+			file, err := settings.Open(c.file)
 			if err != nil {
 				return err
 			}
-			return point(file, a.checkJudge(cmd, c, file))
+			return file.Point(a.checkJudge(cmd, c, file))
 		},
 	}
 	c.addRunFlags(c.ofRun)
@@ -408,11 +408,11 @@ run. A rehearsal is judged by second-judge or gullible-judge (which fails), offl
 			if err := cli.NotEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings", "max-cost"); err != nil {
 				return err
 			}
-			file, err := openSettings(c.file)
+			file, err := settings.Open(c.file)
 			if err != nil {
 				return err
 			}
-			return point(file, a.judgeRun(cmd, args[0], c, file))
+			return file.Point(a.judgeRun(cmd, args[0], c, file))
 		},
 	}
 	c.addRunFlags(c.ofRun)

@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/spf13/cobra"
@@ -342,13 +343,13 @@ any way is a failed evaluation.`,
 }
 
 // ownEvaluators returns the evaluators of the settings file, after saying what they run.
-func (a *app) ownEvaluators(ctx context.Context, settings string) ([]history.Evaluator, error) {
-	file, err := openSettings(settings)
+func (a *app) ownEvaluators(ctx context.Context, named string) ([]history.Evaluator, error) {
+	file, err := settings.Open(named)
 	if err != nil {
 		return nil, err
 	}
 	if file == nil || len(file.Evaluators) == 0 {
-		return nil, usage("docs/ledger.md has an example", "%q names no evaluators", cmp.Or(settings, "gaia.yaml"))
+		return nil, usage("docs/ledger.md has an example", "%q names no evaluators", cmp.Or(named, "gaia.yaml"))
 	}
 	var environ []string
 	for _, name := range []string{"HOME", "PATH"} {

@@ -67,11 +67,11 @@ without evidence or stops, as --on-unsubmittable says.`,
 			if err := cli.NotEmpty(cmd, unemptied()...); err != nil {
 				return err
 			}
-			file, err := openSettings(s.file)
+			file, err := settings.Open(s.file)
 			if err != nil {
 				return err
 			}
-			return point(file, a.run(cmd, s, file))
+			return file.Point(a.run(cmd, s, file))
 		},
 	}
 	s.addRunFlags(cmd)
@@ -227,7 +227,7 @@ func (a *app) resume(ctx context.Context, dir string, s *runSettings) error {
 	if err := s.checkGoing(); err != nil {
 		return err
 	}
-	plan, err := a.openPlan(dir)
+	plan, err := openPlan(dir)
 	if errors.Is(err, run.ErrComplete) {
 		return a.nothingToDo(dir, s.asJSON)
 	}
@@ -346,7 +346,7 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 		}
 		return nil
 	}
-	file, err := openSettings(s.file)
+	file, err := settings.Open(s.file)
 	if err != nil {
 		return err
 	}
@@ -379,13 +379,13 @@ func (a *app) plannedSource(s *runSettings, d plan.Dataset) error {
 
 // openPlan reads the plan of a run that is to go on. The journal is read, once,
 // when the run is taken up; run.ErrComplete says that there is nothing to do.
-func (a *app) openPlan(dir string) (plan.Plan, error) {
+func openPlan(dir string) (plan.Plan, error) {
 	if err := verify.IsRun(dir); err != nil {
 		return plan.Plan{}, err
 	}
 	// What is written last is there: most likely the run is finished.
 	if _, err := os.Lstat(filepath.Join(dir, trajectory.CheckpointFile)); err == nil {
-		found, err := a.openRun(dir)
+		found, err := verify.RunAt(dir)
 		if err == nil && found.Complete {
 			err = run.ErrComplete
 		}
@@ -395,15 +395,6 @@ func (a *app) openPlan(dir string) (plan.Plan, error) {
 	}
 	m, _, _, err := rundir.ReadPlan(os.DirFS(dir))
 	return m, err
-}
-
-// openRun verifies a run directory; one that is not there or is no run is a
-// matter of usage.
-func (a *app) openRun(dir string) (*rundir.Run, error) {
-	if err := verify.IsRun(dir); err != nil {
-		return nil, err
-	}
-	return rundir.Verify(os.DirFS(dir), rundir.Options{})
 }
 
 // finish executes a run to its end and prints the result.
@@ -532,25 +523,11 @@ func (a *app) printFinished(dir string, found *rundir.Run, unfit *run.UnfitError
 	if err := a.printResult(dir, found, why, asJSON); err != nil {
 		return err
 	}
-	if !completed(found) {
+	if runview.AllFailed(found.Fold) {
 		return fail(exit.Findings, errors.New("every attempt ended in an error: the result says nothing about the model"),
 			"see what failed: gaia show "+view.Quote(dir), "then start a new run: gaia run --like "+view.Quote(dir)+unplanned(found.Manifest))
 	}
 	return verify.Submittable(found, why)
-}
-
-// completed reports whether an attempt of a run ended otherwise than in an error, or
-// none was made at all.
-func completed(found *rundir.Run) bool {
-	attempts := 0
-	for _, t := range found.Tasks {
-		for _, a := range t.Attempts {
-			if attempts++; a.Ended == nil || a.Ended.Outcome != trajectory.Errored {
-				return true
-			}
-		}
-	}
-	return attempts == 0
 }
 
 // printResult prints a run, and why it cannot be submitted, "" if nothing speaks

@@ -2,20 +2,16 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/policyfile"
-	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
@@ -138,35 +134,6 @@ func (s *runSettings) hears() string {
 	return s.plan.Transcription.Model
 }
 
-// openSettings reads the file that --settings names, else gaia.yaml if it is there.
-func openSettings(named string) (*settings.File, error) {
-	const usual = "gaia.yaml"
-	if named == os.DevNull { // the usual way to have none, also where there is a gaia.yaml
-		return settings.Parse(named, nil)
-	}
-	name := cmp.Or(named, usual)
-	data, err := regular.Read(name, settings.MaxSize)
-	switch {
-	case err == nil:
-	case named != "":
-		return nil, usage("name another file with --settings", "reading the settings %q: %v", name, regular.Cause(err))
-	case errors.Is(err, os.ErrNotExist):
-		return nil, nil
-	default:
-		return nil, usage("move it away, or name another with --settings", "reading the settings %q: %v", name, regular.Cause(err))
-	}
-	f, err := settings.Parse(name, data)
-	return f, inSettings(err)
-}
-
-// inSettings is the failure of usage of a mistake in the settings file.
-func inSettings(err error) error {
-	if wrong := (*settings.Error)(nil); errors.As(err, &wrong) {
-		return usage(wrong.Hint, "%s", wrong)
-	}
-	return err
-}
-
 // applySettings sets the flags that the file names and nothing stronger decides.
 func (a *app) applySettings(s *runSettings, file *settings.File, flags *pflag.FlagSet, given func(string) bool) error {
 	err := file.Apply(flags, func(name string) bool {
@@ -175,7 +142,7 @@ func (a *app) applySettings(s *runSettings, file *settings.File, flags *pflag.Fl
 	if err == nil {
 		s.takeServers(file)
 	}
-	return inSettings(err)
+	return err
 }
 
 // takeServers takes the MCP servers of a settings file.
@@ -196,21 +163,6 @@ func (a *app) decides(flag string) bool {
 		return a.getenv("GAIA_SIGNING_KEY") != "" || a.getenv("GAIA_SIGNING_KEY_FILE") != ""
 	}
 	return false
-}
-
-// point adds the place in the file to an error of usage that names a flag set from there.
-func point(file *settings.File, err error) error {
-	var found *failure
-	if file == nil || !errors.As(err, &found) || found.Code != exit.Usage {
-		return err
-	}
-	message := found.Err.Error()
-	for _, m := range regexp.MustCompile(`(?:--|\bunknown )([a-z][a-z-]*)`).FindAllStringSubmatch(message, -1) {
-		if at := file.Place(m[1], "", strings.ReplaceAll(message, "--"+m[1], m[1])); at != nil {
-			return &failure{Code: exit.Usage, Err: at, Hints: found.Hints}
-		}
-	}
-	return err
 }
 
 // settle settles what is to be run: of the flags, the environment, the plan to repeat, the
@@ -342,13 +294,7 @@ func (s *runSettings) takeTasks(m plan.Plan) {
 // repeat sets the plan to one that is to be repeated, and what the flags say of it again.
 func (a *app) repeat(s *runSettings, flags *pflag.FlagSet, m plan.Plan) error {
 	given, before := flags.Changed, *s
-	said := map[string][]string{}
-	flags.Visit(func(f *pflag.Flag) {
-		said[f.Name] = []string{f.Value.String()}
-		if list, isList := f.Value.(pflag.SliceValue); isList {
-			said[f.Name] = list.GetSlice()
-		}
-	})
+	setAgain := cli.Given(flags)
 	s.take(m)
 	otherModel := given("model") && before.plan.Model.Name != m.Model.Name
 	if m.Rehearsal || otherModel {
@@ -369,17 +315,8 @@ func (a *app) repeat(s *runSettings, flags *pflag.FlagSet, m plan.Plan) error {
 	if given("policy") { // whose budgets these are
 		s.plan.Policy = policy.Policy{}
 	}
-	for name, values := range said {
-		f := flags.Lookup(name)
-		err := error(nil)
-		if list, isList := f.Value.(pflag.SliceValue); isList {
-			err = list.Replace(values)
-		} else {
-			err = f.Value.Set(values[0])
-		}
-		if err != nil {
-			return fmt.Errorf("taking --%s beside the plan: %w", name, err)
-		}
+	if err := setAgain(); err != nil {
+		return err
 	}
 	switch {
 	case given("source"):

@@ -75,14 +75,14 @@ func TestSettingsPoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got *failure
-	if !errors.As(point(f, usage("h", "--base-url is wrong, and --base-url is shown")), &got) || got.Error() != "s.yaml:1:11: base-url is wrong, and base-url is shown" ||
+	if !errors.As(f.Point(usage("h", "--base-url is wrong, and --base-url is shown")), &got) || got.Error() != "s.yaml:1:11: base-url is wrong, and base-url is shown" ||
 		!slices.Equal(got.Hints, []string{"h"}) {
 		t.Errorf("got %+v", got)
 	}
-	if err := usage("", "--rpm is 3"); point(f, err) != err || point(nil, err) != err {
+	if err := usage("", "--rpm is 3"); f.Point(err) != err || (*settings.File)(nil).Point(err) != err {
 		t.Error("an error of another flag got a place")
 	}
-	if err := errors.New("--limit broke"); point(f, err) != err {
+	if err := errors.New("--limit broke"); f.Point(err) != err {
 		t.Error("an error that is not of usage got a place")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +22,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
-	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -96,16 +94,7 @@ terminal.`,
 // showBody writes a body that the run kept, byte for byte. A terminal gets what
 // would control it as escapes.
 func (a *app) showBody(ctx context.Context, dir, digest, out string) error {
-	if err := verify.IsRun(dir); err != nil {
-		return err
-	}
-	if trajectory.BodyFile(digest) == "" {
-		return usage("a digest is sha256: and 64 hexadecimal digits; 'gaia show --json DIR TASK' has those of a task", "--body %q is no digest", digest)
-	}
-	body, err := rundir.ReadBody(os.DirFS(dir), digest)
-	if errors.Is(err, fs.ErrNotExist) {
-		return usage("runs keep bodies with --evidence-full-bodies", "the run keeps no body %s", digest)
-	}
+	body, err := verify.ReadBody(dir, digest)
 	if err != nil {
 		return err
 	}
@@ -125,7 +114,7 @@ func (a *app) showBody(ctx context.Context, dir, digest, out string) error {
 }
 
 func (a *app) showRun(dir string, asJSON bool) error {
-	found, err := a.openRun(dir)
+	found, err := verify.RunAt(dir)
 	if err != nil {
 		return err
 	}

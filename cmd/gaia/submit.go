@@ -14,7 +14,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/outfile"
-	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -123,7 +122,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 		c.Submitter = &s.by
 	}
 	if c.Key, err = a.existingKey(s.key); err != nil {
-		return a.withoutKey(dir, err)
+		return withoutKey(dir, err)
 	}
 	if c.Gold, err = grading.PrivateGold(dir); err != nil {
 		return err
@@ -142,7 +141,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	case errors.As(err, &refusal):
 		return s.refused(dir, refusal)
 	case errors.Is(err, audit.ErrIncomplete):
-		return a.notFinished(dir)
+		return notFinished(dir)
 	case errors.Is(err, submit.ErrTaken):
 		return fail(exit.Failure, err, "remove it, or choose another --out or --date")
 	case durable.NoPlace(err):
@@ -150,18 +149,13 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	case err != nil:
 		return grading.PrivateFault(err)
 	}
-	if s.public {
-		for _, text := range submit.PublicTexts(p.Run.Manifest) {
-			a.warn("the public package tells " + text)
-		}
-	}
 	if err := a.printPackage(p, s.asJSON); err != nil {
 		return fail(exit.Failure, fmt.Errorf("the package was built as %q, but its summary cannot be printed: %w", p.Path, err), "gaia verify "+view.Quote(p.Path))
 	}
 	return nil
 }
 
-// refused says what can be done about a run that is not packaged.
+// refused returns the error of a run that is not packaged.
 func (s submission) refused(dir string, r *submit.Refusal) error {
 	f := &failure{Code: exit.Findings, Err: errors.New("the run is not packaged"), Reasons: r.Reasons}
 	if r.PlanKey != "" {
@@ -186,10 +180,10 @@ func givePlanKey(id string) string {
 	return "give the key that the run was planned with by --key: " + id
 }
 
-// withoutKey is the failure of packaging with a key that cannot be used, unless the
-// run is to blame before. No new key could sign for its plan.
-func (a *app) withoutKey(dir string, unusable error) error {
-	found, err := a.openRun(dir)
+// withoutKey returns the error of packaging with a key that cannot be used, or an error of the run, if it has one. No new
+// key could sign for its plan.
+func withoutKey(dir string, unusable error) error {
+	found, err := verify.RunAt(dir)
 	if err != nil {
 		return err
 	}
@@ -209,9 +203,9 @@ func (a *app) withoutKey(dir string, unusable error) error {
 	return fail(exit.Findings, given.Err, hint)
 }
 
-// notFinished says what is missing in a run that cannot be packaged yet.
-func (a *app) notFinished(dir string) error {
-	found, err := a.openRun(dir)
+// notFinished returns what is missing in a run that cannot be packaged yet.
+func notFinished(dir string) error {
+	found, err := verify.RunAt(dir)
 	if err != nil {
 		return err
 	}
@@ -221,47 +215,16 @@ func (a *app) notFinished(dir string) error {
 	return incomplete(dir, found)
 }
 
-// packaged is what submit prints with --json.
-type packaged struct {
-	Attestation string           `json:"attestation_sha256"`
-	Bytes       int64            `json:"bytes"` // of all files, or of the archive
-	Clean       bool             `json:"clean"`
-	KeyID       string           `json:"key_id"`
-	Path        string           `json:"path"` // of the package's folder or archive
-	Rehearsal   bool             `json:"rehearsal,omitzero"`
-	Statement   submit.Predicate `json:"statement"`
-}
-
-func (a *app) printPackage(p submit.Package, asJSON bool) error {
-	s := p.Statement.Predicate
+func (a *app) printPackage(p submit.Package, asJSON bool) (err error) {
 	var trusted keyring.Trust
-	if s.Dismissed > 0 {
-		var err error
+	if p.Statement.Predicate.Dismissed > 0 {
 		if trusted, err = a.ownTrust(); err != nil {
-			trusted = keyring.Trust{} // the package is written already: whoever verifies it has keys of their own
+			trusted = keyring.Trust{} // the package is written already: verifiers have keys of their own
 		}
 	}
-	dismissals := verify.Dismissals(trusted, p.Report, p.Run)
-	for _, d := range dismissals {
-		if d.CountersignedBy != "" && !s.Public {
-			a.warn(fmt.Sprintf("the CRITICAL finding of %s about task %s is open for verifiers who do not trust the countersigner %s", d.Check, d.TaskID, d.CountersignedBy))
-		}
+	built := verify.NewSubmitted(p, trusted)
+	for _, warning := range built.Warnings() {
+		a.warn(warning)
 	}
-	out := packaged{Attestation: p.AttestationSHA256, Bytes: p.Bytes, Clean: s.Audit.Clean, Path: p.Path, KeyID: p.Key.ID(), Rehearsal: s.Rehearsal, Statement: s}
-	if asJSON {
-		return view.JSON(a.stdout, out)
-	}
-	rows := append([][2]string{{"run", s.RunID}}, runview.Dataset(p.Run.Manifest)...)
-	if s.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
-	}
-	rows = append(append(rows, verify.PackageRows(s, "", dismissals)...), [2]string{"exceptions", s.Exceptions.String()}, [2]string{"written to", fmt.Sprintf("%s, %s in %s", p.Path, megabytes(p.Bytes), view.Count(p.Files, "file"))})
-	rows = append(rows, [2]string{"attestation", out.Attestation}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + view.Quote(p.Path)})
-	return view.Rows(a.stdout, rows)
-}
-
-// megabytes shows a size, in tenths of a million bytes, rounded up.
-func megabytes(n int64) string {
-	tenths := (n + 99_999) / 100_000
-	return fmt.Sprintf("%d.%d MB", tenths/10, tenths%10)
+	return a.printRows(built, asJSON)
 }

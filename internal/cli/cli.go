@@ -229,3 +229,27 @@ func complete(cmd *cobra.Command, flag string, by cobra.CompletionFunc) {
 		panic("completing --" + flag + ": " + err.Error()) // there is no such flag
 	}
 }
+
+// Given returns a function that sets the flags again that are set now, to the values that they have now.
+func Given(flags *pflag.FlagSet) func() error {
+	given := map[*pflag.Flag][]string{}
+	flags.Visit(func(f *pflag.Flag) {
+		given[f] = []string{f.Value.String()}
+		if list, isList := f.Value.(pflag.SliceValue); isList {
+			given[f] = list.GetSlice()
+		}
+	})
+	return func() (err error) {
+		for f, values := range given {
+			if list, isList := f.Value.(pflag.SliceValue); isList {
+				err = list.Replace(values)
+			} else {
+				err = f.Value.Set(values[0])
+			}
+			if err != nil {
+				return fmt.Errorf("taking --%s beside the plan: %w", f.Name, err)
+			}
+		}
+		return nil
+	}
+}

@@ -79,11 +79,15 @@ func Usagef(hint, format string, args ...any) error {
 	return e
 }
 
-// Of returns err with the exit code that its kind gives, where it does not carry one.
+// Of returns err with its exit code: the one it carries, that of its method Exit, or that of its kind.
 func Of(err error) *Error {
 	var e *Error
 	var fault *trajectory.Fault
 	var mode *sign.PermissionError
+	var own interface {
+		error
+		Exit() *Error
+	}
 	var hinted interface {
 		error
 		Hints() []string
@@ -91,6 +95,8 @@ func Of(err error) *Error {
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.As(err, &own):
+		return own.Exit()
 	case errors.As(err, &hinted):
 		return &Error{Code: Failure, Err: err, Hints: hinted.Hints()}
 	case errors.As(err, &fault):

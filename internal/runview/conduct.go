@@ -176,3 +176,16 @@ func argument(value string) string {
 	}
 	return fmt.Sprintf("%q", value)
 }
+
+// AllFailed reports whether there were attempts, and all ended in an error.
+func AllFailed(f *rundir.Fold) bool {
+	attempts := 0
+	for _, t := range f.Tasks {
+		for _, a := range t.Attempts {
+			if attempts++; a.Ended == nil || a.Ended.Outcome != trajectory.Errored {
+				return false
+			}
+		}
+	}
+	return attempts > 0
+}

@@ -17,13 +17,17 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -34,8 +38,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// MaxSize bounds, in bytes, a settings file.
-const MaxSize = 64 << 10
+// maxSize bounds, in bytes, a settings file.
+const maxSize = 64 << 10
 
 // shownWidth bounds, in characters, a text of the file in a message.
 const shownWidth = 60
@@ -54,6 +58,14 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Reason)
 }
 
+// Exit makes the mistake an error of usage.
+func (e *Error) Exit() *exit.Error {
+	if e.Hint == "" {
+		return &exit.Error{Code: exit.Usage, Err: e}
+	}
+	return &exit.Error{Code: exit.Usage, Err: e, Hints: []string{e.Hint}}
+}
+
 // File is a settings file that was read. A nil one is none.
 type File struct {
 	Name       string
@@ -70,11 +82,29 @@ type value struct {
 	list  bool
 }
 
+// Open reads the named file, else gaia.yaml; nil if that does not exist. Of the null device it is an empty file.
+func Open(named string) (*File, error) {
+	if named == os.DevNull { // the usual way to have none, also where there is a gaia.yaml
+		return Parse(named, nil)
+	}
+	name := cmp.Or(named, "gaia.yaml")
+	data, err := regular.Read(name, maxSize)
+	switch {
+	case err == nil:
+		return Parse(name, data)
+	case named != "":
+		return nil, exit.Usagef("name another file with --settings", "reading the settings %q: %v", name, err)
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	}
+	return nil, exit.Usagef("move it away, or name another with --settings", "reading the settings %q: %v", name, err)
+}
+
 // Parse reads the bytes of a settings file.
 func Parse(name string, data []byte) (*File, error) {
 	f := &File{Name: name, set: map[string]ast.Node{}}
-	if len(data) > MaxSize {
-		return nil, &Error{File: name, Reason: fmt.Sprintf("are larger than %d bytes", MaxSize)}
+	if len(data) > maxSize {
+		return nil, &Error{File: name, Reason: fmt.Sprintf("are larger than %d bytes", maxSize)}
 	}
 	source := strings.TrimPrefix(string(data), "\ufeff")
 	for i, line := range strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source), "\n") {
@@ -368,13 +398,20 @@ func (f *File) Value(key string) string {
 	return ""
 }
 
-// Place returns the error of a mistake in the value of a flag, nil if the flag was not
-// set from the file.
-func (f *File) Place(flag, hint, reason string) *Error {
-	if f == nil || f.set[flag] == nil {
-		return nil
+// Point adds the place in the file to an error of usage that names a flag set from there.
+func (f *File) Point(err error) error {
+	var found *exit.Error
+	if f == nil || !errors.As(err, &found) || found.Code != exit.Usage {
+		return err
 	}
-	return f.wrong(f.set[flag].GetToken(), hint, "%s", reason)
+	message := found.Err.Error()
+	for _, m := range regexp.MustCompile(`(?:--|\bunknown )([a-z][a-z-]*)`).FindAllStringSubmatch(message, -1) {
+		if node := f.set[m[1]]; node != nil {
+			at := f.wrong(node.GetToken(), "", "%s", strings.ReplaceAll(message, "--"+m[1], m[1]))
+			return &exit.Error{Code: exit.Usage, Err: at, Hints: found.Hints}
+		}
+	}
+	return err
 }
 
 // Nearest returns the name that fewest changes make of key, "" if none is near.

@@ -79,7 +79,7 @@ func TestMistakes(t *testing.T) {
 		{"control character", "model: a\x1b[2J", `s.yaml:1:9: this is a control character`},
 		{"behind wide letters", "out: 漢字 # 漢\nlimit: x", `s.yaml:2:8: limit is "x", which is not a whole number`},
 		{"under wide letters", "task: [漢字, 5]", `s.yaml:1:12: task is "5", which is not a list of texts`},
-		{"too large a file", strings.Repeat("#", MaxSize+1), `the settings "s.yaml" are larger than 65536 bytes`},
+		{"too large a file", strings.Repeat("#", maxSize+1), `the settings "s.yaml" are larger than 65536 bytes`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f, err := Parse("s.yaml", []byte(tc.file))

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
@@ -35,6 +36,25 @@ type AuditRequest struct {
 	Only      []string                      // ids of the checks to run; empty: all
 	Strict    bool                          // no countersigned dismissal counts, and nothing may be left to review
 	Trust     func() (keyring.Trust, error) // whom the reader trusts
+}
+
+// Check checks the time and the checks of the request, and settles their form.
+func (r *AuditRequest) Check() error {
+	if r.AuditedAt != "" {
+		at, err := time.Parse(time.RFC3339, r.AuditedAt)
+		if at = at.UTC(); err != nil || at.Year() < 0 || at.Year() > 9999 {
+			return exit.Usagef("give it as 2026-01-02T03:04:05Z", "--audited-at %q is no time", r.AuditedAt)
+		}
+		r.AuditedAt = at.Format(trajectory.TimeFormat)
+	}
+	for i, id := range r.Only {
+		c, err := render.CheckOf(id)
+		if err != nil {
+			return err
+		}
+		r.Only[i] = c.ID
+	}
+	return nil
 }
 
 // Audited is the result of an audit.

@@ -183,6 +183,29 @@ const (
 	takeFiles    = "evidence bundles are for 'gaia verify', and kept reports for 'gaia audit'"
 )
 
+// RunAt verifies a run directory.
+func RunAt(dir string) (*rundir.Run, error) {
+	if err := IsRun(dir); err != nil {
+		return nil, err
+	}
+	return rundir.Verify(os.DirFS(dir), rundir.Options{})
+}
+
+// ReadBody returns the document of a digest that a run directory keeps.
+func ReadBody(dir, digest string) ([]byte, error) {
+	if err := IsRun(dir); err != nil {
+		return nil, err
+	}
+	if trajectory.BodyFile(digest) == "" {
+		return nil, exit.Usagef("a digest is sha256: and 64 hexadecimal digits; 'gaia show --json DIR TASK' has those of a task", "--body %q is no digest", digest)
+	}
+	body, err := rundir.ReadBody(os.DirFS(dir), digest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.Usagef("runs keep bodies with --evidence-full-bodies", "the run keeps no body %s", digest)
+	}
+	return body, err
+}
+
 // isKind returns an error for a path that is no run directory at all. kind names what is required, made the place where
 // there are such.
 func isKind(path, kind, made string) error {
