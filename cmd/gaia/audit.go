@@ -35,7 +35,7 @@ func (a *app) auditCommand() *cobra.Command {
 	var flags auditing
 	cmd := &cobra.Command{
 		Use:   "audit DIR|PACKAGE|REPORT.json",
-		Short: "Look for the known ways of earning a score without solving the tasks",
+		Short: "Look for known ways of gaming the benchmark",
 		Long: `Audit verifies a run or a package and then looks for the known ways of earning
 a score without solving the tasks. It uses no network except the hub, with
 --gold hub: the same run gives the same report. REPORT.json is a report from an
@@ -54,12 +54,8 @@ those whose countersigner you trust, as 'gaia verify' does; --strict counts none
 Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 --strict found something to review, or --only ran some of the checks alone.
 6: the report is printed, but you do not trust the run's signer.`,
-		Example: `  gaia audit runs/01J…
-  gaia audit --gold hub submission-2026-01-02-5XK9QZ7M
-  gaia audit --format json runs/01J… | jq .attestation.harness_gaps
-  gaia audit --format sarif runs/01J… > gaia.sarif
-  gaia audit --format markdown report.json
-  gaia audit --body page.html --usage-export activity.csv runs/01J…
+		Example: `  gaia audit --gold hub submission-2026-01-02-5XK9QZ7M
+  gaia audit --body page.html --usage-export activity.csv --format sarif runs/01J…
   gaia audit --explain AUD-5`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if flags.explain != "" || flags.schema {

@@ -8,7 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 )
 
-// TestRemedy: what the plan is to blame for, resuming is not said to repair.
+// TestRemedy: a mistake in the plan is not said to be fixed by resuming.
 func TestRemedy(t *testing.T) {
 	const resume = "gaia resume runs/01J"
 	for _, tt := range []struct {
@@ -22,7 +22,7 @@ func TestRemedy(t *testing.T) {
 		{&llm.Error{Status: 404, Code: "http_404", Hint: "try --base-url http://127.0.0.1:8000/v1"}, "try --base-url http://127.0.0.1:8000/v1"},
 		{&llm.Error{Code: "not_on_cassette"}, "start a new run with the settings that the recording was made with: tasks, model, budgets and tools"},
 	} {
-		if got := remedy(fmt.Errorf("solving: %w", tt.err), resume); got != tt.want {
+		if got := classify(unfinished(fmt.Errorf("solving: %w", tt.err), resume)).Hints; len(got) != 1 || got[0] != tt.want {
 			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
 		}
 	}

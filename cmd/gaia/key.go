@@ -24,10 +24,9 @@ func (a *app) keyCommand() *cobra.Command {
 (else ~/.config/gaia/keys): your own as "signing", those you trust as NAME.pub
 or as lines of allowed_signers. docs/keys.md describes how a key is found and
 when it is trusted.`,
-		Example: `  gaia key init
+		Example: `  gaia key init --rotate --until 2027-01-31
   gaia key export -o me.pub                           to give to others
-  gaia key trust alice.pub
-  gaia key init --rotate --until 2027-01-31`,
+  gaia key trust alice.pub`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

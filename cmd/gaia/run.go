@@ -47,19 +47,15 @@ With --submit-intent all answers are committed before the first is graded.
 Without a key, base URL, model or source it rehearses with built-in tasks and a
 built-in scripted model, offline.
 
-Flags that are not given are read from gaia.yaml, if it is there: a line for each,
-such as "model: gpt-4o". The environment comes between the two. --like repeats the
-plan of another run; --dry-run plans, estimates what it would cost, and ends.
+Flags that are not given are read from the environment, then from gaia.yaml, if it
+exists: a line for each, such as "model: gpt-4o". --like repeats the plan of
+another run; --dry-run plans, estimates the cost, and ends.
 
-The first Ctrl-C finishes the tasks under way, the second stops at once; both
-leave a run that "gaia resume" takes up.
-
-Everything the agent does is recorded before it has an effect. If that fails, on
-a full disk say, the run is marked as not submittable for good, and goes on
-without evidence or stops, as --on-unsubmittable says.`,
-		Example: `  gaia run --submit-intent
-  gaia run --level 1 --limit 3
-  OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
+The first Ctrl-C finishes the tasks under way, the second stops at once; 'gaia
+resume' continues either. Everything the agent does is recorded before it has an
+effect. If recording fails, the run is marked as not submittable for good, and
+continues without evidence or stops (--on-unsubmittable).`,
+		Example: `  OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
   OPENAI_API_KEY=… gaia run --source dir:GAIA --sample 20 --seed 7 --model gpt-4o --dry-run
   gaia run --like runs/01J…`,
 		Args: cli.NoArgs,
@@ -78,7 +74,7 @@ without evidence or stops, as --on-unsubmittable says.`,
 	return cmd
 }
 
-// unemptied are flags of run whose value must not be empty.
+// unemptied returns the flags of run whose value must not be empty.
 func unemptied() []string {
 	return []string{"key", "settings", "like", "cassette", "policy", "approve", "vision-model", "served-as"}
 }
@@ -107,7 +103,7 @@ func (a *app) run(cmd *cobra.Command, s *runSettings, file *settings.File) error
 	})
 }
 
-// begin configures a run, begins it or takes it up, and executes it.
+// begin configures a run, creates or resumes it, and executes it.
 func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run.Run, error)) error {
 	stopper := stop.Catch(ctx, a.stderr)
 	defer stopper.Release()
@@ -120,7 +116,11 @@ func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run
 	progress := progress.New(a.stderr, a.tty, len(w.Set.Tasks), s.plan.Voting.Attempts, s.plan.Rehearsal)
 	stopper.Begin(progress, progress.UnderWay)
 	news.say(progress)
-	w.Watch, w.Warn, w.Resumed, w.Approver = progress.Watch, progress.Trouble, progress.CatchUp, a.approver(s, progress)
+	w.Watch, w.Warn, w.Resumed = progress.Watch, progress.Trouble, progress.CatchUp
+	w.Approver = approve.New(s.approve, a.stdin, progress)
+	if !a.asks { // there is no person
+		w.Approver = approve.New(s.approve, nil, progress)
+	}
 	r, err := begin(w)
 	if err != nil {
 		return err
@@ -139,16 +139,8 @@ func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run
 	return a.finish(stopper, r, s, progress)
 }
 
-// approver returns who approves the calls of a run that is shown on screen.
-func (a *app) approver(s *runSettings, screen *progress.Progress) *approve.Terminal {
-	if !a.asks {
-		return approve.New(s.approve, nil, screen)
-	}
-	return approve.New(s.approve, a.stdin, screen)
-}
-
-// notPlanned is the failure of usage of a plan that cannot be: its budget buys nothing, or
-// everyone could read a secret in it; nil for other errors.
+// notPlanned returns the error of usage of a plan that cannot be made: its budget buys nothing, or it holds a secret, which
+// everyone could read; nil for other errors.
 func notPlanned(err error, limit int64) error {
 	var money *budget.LimitError
 	var secret *plan.SecretError
@@ -167,8 +159,7 @@ func notPlanned(err error, limit int64) error {
 	return nil
 }
 
-// announce says what was planned, before anything is asked of a model: the
-// digest can be published right now.
+// announce prints what was planned, before a model is asked: the digest can be published right now.
 func (a *app) announce(r *run.Run, s *runSettings) {
 	if s.plan.Rehearsal {
 		fmt.Fprintln(a.stderr, rehearsalNotice)
@@ -198,13 +189,14 @@ func (a *app) resumeCommand() *cobra.Command {
 	s := &runSettings{}
 	cmd := &cobra.Command{
 		Use:   "resume DIR",
-		Short: "Go on with an interrupted run",
-		Long: `Resume takes up a run where it stopped. The plan is the run's own; the evidence
-must verify first. Committed answers are graded, never replaced; an attempt
-without one counts as an error and a new one begins. On a finished run there is
-nothing to do.`,
-		Example: "  gaia resume runs/01J…",
-		Args:    cli.OneArg("the run directory"),
+		Short: "Continue an interrupted run",
+		Long: `Resume verifies the evidence of a run and continues where it stopped, by the run's
+own plan. Committed answers are graded, never replaced; an attempt without one
+counts as an error and a new one begins. On a finished run there is nothing to do.`,
+		Example: `  gaia resume runs/01J…
+  gaia resume --source dir:GAIA --base-url http://localhost:11434/v1 runs/01J…
+  gaia resume --concurrency 2 --on-unsubmittable stop runs/01J…`,
+		Args: cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(cmd, "key", "cassette", "settings", "approve"); err != nil {
 				return err
@@ -297,8 +289,7 @@ func (s *runSettings) command(text string, flags ...[2]string) string {
 	return text
 }
 
-// goOn takes the settings of a run from its plan. Where directories, endpoints and servers
-// are, only the user knows.
+// goOn takes the settings of a run from its plan. Only the user knows where directories, endpoints and servers are.
 func (a *app) goOn(s *runSettings, m plan.Plan) error {
 	s.take(m)
 	s.takeTasks(m)
@@ -328,7 +319,7 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 	}
 	if m.Rehearsal {
 		if s.source != "" && s.source != sourceFixtures || s.baseURL != "" || s.searxng != "" || s.prices != "" {
-			return usage("leave out --source, --base-url, --searxng-url and --prices", "a rehearsal goes on with the built-in tasks and model alone")
+			return usage("leave out --source, --base-url, --searxng-url and --prices", "a rehearsal continues with the built-in tasks and model alone")
 		}
 		s.source = sourceFixtures
 	} else {
@@ -356,8 +347,8 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 	return nil
 }
 
-// plannedSource settles where a run that goes on has its tasks from: the hub's
-// dataset that the plan names, or the directory that only the user knows.
+// plannedSource settles where a run that continues has its tasks from: the dataset of the hub that the plan names, or the
+// directory that only the user knows.
 func (a *app) plannedSource(s *runSettings, d plan.Dataset) error {
 	if d.Hub == "" {
 		if !strings.HasPrefix(s.source, sourceDir) {
@@ -377,13 +368,13 @@ func (a *app) plannedSource(s *runSettings, d plan.Dataset) error {
 	return nil
 }
 
-// openPlan reads the plan of a run that is to go on. The journal is read, once,
-// when the run is taken up; run.ErrComplete says that there is nothing to do.
+// openPlan reads the plan of a run to resume; the error is run.ErrComplete if there is nothing to do. The journal is read once,
+// when the run is resumed.
 func openPlan(dir string) (plan.Plan, error) {
 	if err := verify.IsRun(dir); err != nil {
 		return plan.Plan{}, err
 	}
-	// What is written last is there: most likely the run is finished.
+	// The file that is written last exists: most likely the run is finished.
 	if _, err := os.Lstat(filepath.Join(dir, trajectory.CheckpointFile)); err == nil {
 		found, err := verify.RunAt(dir)
 		if err == nil && found.Complete {
@@ -441,7 +432,7 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress
 	return unfinished(err, s.resumeCommand(r.Dir))
 }
 
-// unfinished is the failure of a run that can be resumed.
+// unfinished returns the error of a run that can be resumed.
 func unfinished(err error, resume string) error {
 	if errors.Is(err, runfiles.ErrUnmarked) {
 		return fail(exit.Incomplete, err, "make room or repair the disk, then: "+resume)
@@ -449,15 +440,18 @@ func unfinished(err error, resume string) error {
 	if errors.Is(err, trajectory.ErrNotRecorded) {
 		return fail(exit.Incomplete, err, "the run stays not submittable", "make room or repair the disk, then: "+resume)
 	}
-	hints := []string{}
+	var hints []string
 	if source := (*loader.SourceError)(nil); errors.As(err, &source) {
 		hints = append(hints, source.Remedies...)
 	}
-	return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), append(hints, remedy(err, resume))...)
+	known := ""
+	if asked := (*llm.Error)(nil); errors.As(err, &asked) {
+		known = knownRemedy(asked, resume)
+	}
+	return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), append(hints, cmp.Or(known, "fix that, then: "+resume))...)
 }
 
-// stopHints says what helps a run that a model's endpoint stopped. Another name
-// for the model is another plan.
+// stopHints returns what helps a run that a model's endpoint stopped. Another name for the model is another plan.
 func (s *runSettings) stopHints(stopped *run.StopError, dir string) []string {
 	resume := s.resumeCommand(dir)
 	otherwise := "when the endpoint answers: " + resume
@@ -473,19 +467,8 @@ func (s *runSettings) stopHints(stopped *run.StopError, dir string) []string {
 	return []string{"to name another model: " + s.command("gaia run --like "+view.Quote(dir), [2]string{cmp.Or(flag, "--model"), "NAME"}), otherwise}
 }
 
-// remedy says what helps a run that stopped.
-func remedy(err error, resume string) string {
-	var asked *llm.Error
-	if errors.As(err, &asked) {
-		if known := knownRemedy(asked, resume); known != "" {
-			return known
-		}
-	}
-	return "fix that, then: " + resume
-}
-
-// knownRemedy says what helps after some failures of a request, "" for others. What
-// the plan itself is to blame for, resuming cannot change.
+// knownRemedy returns what helps after some failures of a request, "" for others. A mistake in the plan cannot be fixed by
+// resuming.
 func knownRemedy(asked *llm.Error, resume string) string {
 	switch {
 	case asked.Hint != "":
@@ -500,8 +483,7 @@ func knownRemedy(asked *llm.Error, resume string) string {
 	return ""
 }
 
-// printRun verifies a finished run, as anyone would, and prints its summary;
-// unfit is what was found in it as it was recorded, nil if nothing.
+// printRun verifies a finished run and prints its summary; unfit is why it turned out unfit for submission, nil if it did not.
 func (a *app) printRun(dir string, unfit *run.UnfitError, asJSON bool) error {
 	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
 	if err != nil {
@@ -513,8 +495,7 @@ func (a *app) printRun(dir string, unfit *run.UnfitError, asJSON bool) error {
 	return a.printFinished(dir, found, unfit, asJSON)
 }
 
-// printFinished prints a finished run, and fails if it was meant to be
-// submitted and cannot be.
+// printFinished prints a finished run, and returns an error if it was meant to be submitted and cannot be.
 func (a *app) printFinished(dir string, found *rundir.Run, unfit *run.UnfitError, asJSON bool) error {
 	why := verify.Unsubmittable(found)
 	if why == "" && unfit != nil {
@@ -530,8 +511,7 @@ func (a *app) printFinished(dir string, found *rundir.Run, unfit *run.UnfitError
 	return verify.Submittable(found, why)
 }
 
-// printResult prints a run, and why it cannot be submitted, "" if nothing speaks
-// against it.
+// printResult prints a run, and why it cannot be submitted, "" if it can.
 func (a *app) printResult(dir string, found *rundir.Run, why string, asJSON bool) error {
 	if !asJSON {
 		return runview.Summary(a.stdout, dir, found, why)
@@ -540,12 +520,12 @@ func (a *app) printResult(dir string, found *rundir.Run, why string, asJSON bool
 		Summary: found.Summary(), Unsubmittable: why})
 }
 
-// incomplete is the failure of reading a run that is not finished.
+// incomplete returns the error of reading a run that is not finished.
 func incomplete(dir string, found *rundir.Run) error {
 	return fail(exit.Incomplete, fmt.Errorf("the run is not complete: %s", found.Missing), "gaia resume "+view.Quote(dir)+unplanned(found.Manifest))
 }
 
-// unplanned is the flags for what a run needs and its plan does not hold.
+// unplanned returns the flags for what a run needs and its plan does not hold.
 func unplanned(m plan.Plan) (flags string) {
 	if m.Rehearsal {
 		return ""

@@ -46,8 +46,7 @@ A run with --evidence-full-bodies has whole prompts, replies, arguments and
 results beside the journal. --body writes the one of a digest, after checking
 it: the exact bytes to a file or pipe, with control characters as escapes to a
 terminal.`,
-		Example: `  gaia show runs/01J…
-  gaia show runs/01J… 3f2a
+		Example: `  gaia show runs/01J… 3f2a
   gaia show runs/01J… --follow
   gaia show runs/01J… --body sha256:9f86d0… --out page.html`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/progress"
@@ -93,7 +94,7 @@ func TestApproverOnATerminal(t *testing.T) {
 	}
 	a := &app{stdin: terminal, stderr: terminal, tty: true, asks: true}
 	progress := progress.New(a.stderr, a.tty, 3, 1, false)
-	p := a.approver(&runSettings{}, progress)
+	p := approve.New(nil, a.stdin, progress)
 	type outcome struct {
 		answer tools.Answer
 		err    error

@@ -24,49 +24,33 @@ func (a *app) verifyCommand() *cobra.Command {
 	var v verifying
 	cmd := &cobra.Command{
 		Use:   "verify PACKAGE…",
-		Short: "Check that a run, a package or an evidence bundle is what was signed and follows from its journal",
-		Long: `Verify checks the signature of the plan, the hash chain of the journal, and
-rebuilds trajectories, results, summary and tree head from the journal, byte for
-byte. Of a package it also checks that exactly its files are there, the
-attestation's signature, every digest, and that the statement says what the
-files give. An archive of one can be of any tar program.
-With the gold answers of --dataset it computes every official verdict again. If the
-audit had them, or had none, it also repeats the audit, which must give the same
-report. If the audit had whole documents, give all of them by --body to repeat it.
+		Short: "Verify a run, a package or an evidence bundle",
+		Long: `Verify checks the plan's signature and the hash chain of the journal, and rebuilds
+trajectories, results, summary and tree head from the journal, byte for byte. Of a
+package it also checks that exactly its files are there, every digest, and that
+the signed statement follows from the files. PACKAGE is a run directory, a package,
+its archive (of any tar program), or an evidence bundle of 'gaia disclose'.
 
-A public package has no journal: its signatures, its plan and its tree are checked,
-and its scores are self-reported. With --package, it is verified beside the full
-package, and must be what that one gives.
+  - --dataset computes every official verdict again, and repeats the audit if that
+    had the same answers or none; --body gives the whole documents that it had
+  - --package compares a bundle with the package of its run, full or public, or a
+    full package with the public one
+  - --checkpoint compares the checkpoint with the published one, byte for byte
+A public package has no journal: its signatures, plan and tree are checked, and its
+scores are self-reported.
 
-PACKAGE is a run directory, a package, its archive, or an evidence bundle that
-'gaia disclose' wrote. With a bundle, --package takes the run's package, full or
-public. The package is verified first, and then what it says of the bundle's tasks.
+Of several packages it prints a line each, reports duplicates and resubmissions,
+and exits with the code that has precedence. Two histories of one run by one key,
+of which neither is the beginning of the other, are exit code 4.
 
-Of several packages it prints a line each and exits with the gravest code. It
-reports duplicates and resubmissions of the same run. Two histories of one run by
-one key, of which neither is the beginning of the other, are exit code 4.
-
-With --checkpoint, the checkpoint must be the published one, byte for byte: give it
-if you have it.
-
-Integrity (these bytes are what was signed) and trust (by a key you trust)
-are reported apart. Changed evidence is exit code 4. Evidence that is intact and
-signed by a key that is unknown or expired is exit code 6, before 5 (incomplete)
-and 3 (findings, which --json lists). Trusted are your own signing key, the public keys and the
-allowed_signers in your key directory, and those given. A key that allowed_signers
-limits in time is trusted within that time only, by this machine's clock.
-
-The dismissal of a CRITICAL finding counts only if you trust the key that
-countersigned it. Else the finding is open, and the exit code is 3.`,
-		Example: `  gaia verify runs/01J…
-  gaia verify submission-2026-01-02-5XK9QZ7M
-  gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M.tar.gz
-  gaia verify --dataset hub submission-2026-01-02-5XK9QZ7M
-  gaia verify --checkpoint published submission-2026-01-02-5XK9QZ7M
-  gaia verify submission-2026-01-02-5XK9QZ7M --package submission-2026-01-02-5XK9QZ7M-public
-  gaia verify --dataset hub packages/*.tar.gz
-  gaia verify --json packages/* | jq -r 'select(.exit_code != 0).path'
-  gaia verify task.json --checkpoint published
+Integrity (these bytes are what was signed) and trust (by a key you trust) are
+reported apart. Changed evidence is exit code 4. Intact evidence by a key that is
+unknown or expired is exit code 6, before 5 (incomplete) and 3 (findings). You
+trust your own signing key, the keys in your key directory, and those given; dates
+in allowed_signers are compared with this machine's clock. The dismissal of a
+CRITICAL finding counts only if you trust the key that countersigned it.`,
+		Example: `  gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M.tar.gz
+  gaia verify --json --dataset hub packages/* | jq -r 'select(.exit_code != 0).path'
   gaia verify task.json --package submission-2026-01-02-5XK9QZ7M-public`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
