@@ -36,7 +36,7 @@ const (
 
 // decidable is a run with a CRITICAL finding at one task and a HIGH one at
 // another.
-const decidable = `One answer comes from somebody's copy of the records, and once the agent looked at the host.
+const decidable = `One answer comes from a copy of the records, and once the agent looked at the host.
 -- plan --
 {"tools":[{"name":"python"},{"name":"web_fetch"}]}
 -- split validation --

@@ -100,7 +100,7 @@ func TestAuditGoldOfHub(t *testing.T) {
 			t.Errorf("the answer to %s is shown", id)
 		}
 	}
-	out := p.want(exit.Failure, "audit", "--gold", "hub:nobody/nothing", packages[0])
+	out := p.want(exit.Failure, "audit", "--gold", "hub:invented/nothing", packages[0])
 	wantAll(t, out, "gaia: error: ")
 }
 

@@ -36,7 +36,7 @@ func readWorkflow(t *testing.T) workflow {
 }
 
 // job runs the steps of the workflow but those that fetch something, as GitHub's
-// runner does: each by a bash of its own, until one fails.
+// runner does: each in a separate bash, until one fails.
 func (p program) job(w workflow, run, gold, key string) (failed string, code int, summary, printed string) {
 	p.t.Helper()
 	p.t.Setenv("HOME", p.dir)

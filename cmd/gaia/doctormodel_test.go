@@ -169,7 +169,7 @@ func TestDoctorJudge(t *testing.T) {
 	flags := append(p.onDisk(), "--base-url", front.URL+"/v1")
 	for model, want := range map[string][3]string{
 		fixtures.JudgeModel: {doctor.OK, "answers as " + fixtures.JudgeModel + " and gives verdicts (", ""},
-		"nobody":            {doctor.Failed, "does not exist", "check --judge-model"},
+		"unknown":           {doctor.Failed, "does not exist", "check --judge-model"},
 		fixtures.Model:      {doctor.Failed, "", ""},
 	} {
 		found := p.findings(append(flags, "--judge-model", model)...)

@@ -22,7 +22,7 @@ import (
 	"github.com/gaia-harness/gaia/loader"
 )
 
-// babble is an endpoint whose judge has words of its own about the question of
+// babble is an endpoint whose judge writes other words about the question of
 // one task, and else is the scripted one.
 type babble struct {
 	http.Handler

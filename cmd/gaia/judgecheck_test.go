@@ -125,7 +125,7 @@ func TestJudgeCheckRefuses(t *testing.T) {
 	}
 }
 
-// umpire is a judge with a reply of its own to everything.
+// umpire is a judge that always gives its own reply.
 type umpire struct {
 	*httptest.Server
 	asked atomic.Int32

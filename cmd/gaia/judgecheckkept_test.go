@@ -25,7 +25,7 @@ func TestJudgeCheckKeepsNothing(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"an entry of somebody else", "", func(p program) {
+		{"an entry of another user", "", func(p program) {
 			for _, name := range p.entries() {
 				if err := os.WriteFile(name, []byte(`{"schema":"gaia.null-battery/1"}`), 0o600); err != nil {
 					t.Fatal(err)

@@ -93,7 +93,7 @@ func edit(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(path, bytes.Replace(old, []byte(args[1]), []byte(args[2]), 1), 0o644))
 }
 
-// program runs gaia, which TestMain put on the path, in a directory of its own
+// program runs gaia, which TestMain put on the path, in a separate directory
 // that is also its home.
 type program struct {
 	t   *testing.T

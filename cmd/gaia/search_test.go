@@ -97,7 +97,7 @@ func TestSearchIsPlanned(t *testing.T) {
 	engine := httptest.NewServer(http.NotFoundHandler())
 	defer engine.Close()
 	p, model := newProgram(t), serveModel(t)
-	p.env = append(p.env, "TAVILY_API_KEY=fab1e-key-of-nobody", "SEARXNG_URL="+engine.URL+"/search")
+	p.env = append(p.env, "TAVILY_API_KEY=fab1e-invented-key", "SEARXNG_URL="+engine.URL+"/search")
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestSearchIsPlanned(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if strings.Contains(string(text), "fab1e-key-of-nobody") {
+		if strings.Contains(string(text), "fab1e-invented-key") {
 			t.Errorf("the key stands in %s", path)
 		}
 		return err

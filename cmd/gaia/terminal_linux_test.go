@@ -109,7 +109,7 @@ func TestApproverOnATerminal(t *testing.T) {
 	seen.await(t, "y: this once", 1)
 	seen.await(t, "of 3 tasks", 1)
 	if !progress.Held() {
-		t.Error("the bar moves while somebody is asked")
+		t.Error("the bar moves while a person is asked")
 	}
 	if !strings.Contains(seen.String(), `  | code: \u001b[31mred`) {
 		t.Errorf("the terminal shows %q", seen)

@@ -56,7 +56,7 @@ func send(t *testing.T, p *Terminal, line string) {
 	select {
 	case p.lines <- line:
 	case <-t.Context().Done():
-		t.Error("nobody takes the answer")
+		t.Error("no reader takes the answer")
 	}
 }
 
@@ -106,8 +106,8 @@ func TestApprover(t *testing.T) {
 	}
 }
 
-// TestApproverNobody: end of input, no terminal and the end of the run.
-func TestApproverNobody(t *testing.T) {
+// TestApproverWithoutPerson: end of input, no terminal and the end of the run.
+func TestApproverWithoutPerson(t *testing.T) {
 	call := tools.Approval{Tool: "python", Args: "{}"}
 	denied := tools.Answer{By: trajectory.ByNoTerminal}
 	var out strings.Builder

@@ -35,9 +35,9 @@ const Help = `Exit codes:
   0    ok
   1    failure
   2    usage
-  3    findings or gaps, what a run would fail by, a package or card that is
-       refused, an evaluation that fails, a run whose attempts all ended in errors,
-       or one that is not submittable though it was meant to be
+  3    findings or gaps, a failed check of doctor, a package or card that
+       is refused, an evaluation that fails, a run whose attempts all ended in
+       errors, or one that is not submittable though it was meant to be
   4    evidence does not verify
   5    run incomplete, also by a model that cannot be asked; can be resumed
   6    evidence is intact, but its signer is not one you trust; it may also be
