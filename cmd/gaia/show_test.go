@@ -63,7 +63,7 @@ The old harbour.
 -- answer Ostrel --
 By the chart.
 `, "fab1e107", []string{
-			"\n  call browse(deep=true, find=\"seven\", page=7, url=\"http://a.example/\")\n  approval asked: the policy wants it\n  approval given by a person, after 4000 ms\n",
+			"\n  call browse(deep=true, find=\"seven\", page=7, url=\"http://a.example/\")\n  approval asked: the policy requires it\n  approval given by a person, after 4000 ms\n",
 			"\n  rules hit: R002\n  violation: R002 grader surfaces: this names the run's own records or verdicts (results.jsonl)\n" +
 				"  rollback: put back: made.txt, notes/a.txt; the workspace is as it was\n  refused of read_file",
 			"\n  workspace: 1 file changed: made.txt; 20 lines added, 1 removed, 2 reworked\n    +line 0\n", "\n    … 8 more lines\n",

@@ -10,11 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json/jsontext"
 )
-
-// shownPaths bounds how many paths show names in a line.
-const shownPaths = 10
 
 // callAt is a call of a task; a model may use an id again in another turn.
 type callAt struct {
@@ -22,11 +18,10 @@ type callAt struct {
 	call          string
 }
 
-// governed is what was done about calls beside running them, in the order of the
-// journal.
+// governed are the events about calls other than running them, in the order of the journal.
 type governed map[callAt][]trajectory.Payload
 
-// add takes an event if it is of that kind.
+// add adds an event if it is of that kind.
 func (g governed) add(e trajectory.Event) {
 	at := callAt{attempt: e.Attempt, turn: e.Turn}
 	switch p := e.Payload.(type) {
@@ -46,13 +41,13 @@ func (g governed) add(e trajectory.Event) {
 	g[at] = append(g[at], e.Payload)
 }
 
-// write says what was done about a call, once.
+// write writes the events about a call, and forgets them.
 func (g governed) write(w io.Writer, at callAt) {
 	violation := ""
 	for _, p := range g[at] {
 		switch p := p.(type) {
 		case trajectory.ApprovalRequested:
-			why := "the policy wants it"
+			why := "the policy requires it"
 			if len(p.RuleIDs) > 0 {
 				why = "for " + strings.Join(p.RuleIDs, ", ")
 			}
@@ -69,7 +64,17 @@ func (g governed) write(w io.Writer, at callAt) {
 		case trajectory.CheckpointSaved:
 			fmt.Fprintf(w, "  checkpoint: %s kept\n", view.Count(len(p.Workspace), "file"))
 		case trajectory.Rollback:
-			writeRollback(w, p, violation)
+			if p.Reason != violation { // else it was just printed
+				fmt.Fprintf(w, "  to be rolled back: %s\n", view.Line(p.Reason))
+			}
+			restored, state := "nothing had changed", "the workspace is as it was"
+			if len(p.Restored) > 0 {
+				restored = "put back: " + paths(p.Restored)
+			}
+			if p.TreeAfter != p.TreeBefore {
+				state = "the workspace is NOT as it was"
+			}
+			fmt.Fprintf(w, "  rollback: %s; %s\n", restored, state)
 		}
 	}
 	delete(g, at)
@@ -91,24 +96,7 @@ func resolved(p trajectory.ApprovalResolved) string {
 	return answer + " by " + view.Line(p.By)
 }
 
-// writeRollback leaves out a reason that has just been told as that of a violation.
-func writeRollback(w io.Writer, p trajectory.Rollback, told string) {
-	if p.Reason != told {
-		fmt.Fprintf(w, "  to be rolled back: %s\n", view.Line(p.Reason))
-	}
-	restored := "nothing had changed"
-	if len(p.Restored) > 0 {
-		restored = "put back: " + paths(p.Restored)
-	}
-	state := "the workspace is as it was"
-	if p.TreeAfter != p.TreeBefore {
-		state = "the workspace is NOT as it was"
-	}
-	fmt.Fprintf(w, "  rollback: %s; %s\n", restored, state)
-}
-
-// writeChange says what an attempt made of its workspace, with the whole diff if
-// it is asked for.
+// writeChange writes how an attempt changed its workspace, with the whole diff or its first lines.
 func writeChange(w io.Writer, c *trajectory.WorkspaceChange, whole bool) {
 	if c == nil || len(c.Files) == 0 {
 		return
@@ -118,7 +106,7 @@ func writeChange(w io.Writer, c *trajectory.WorkspaceChange, whole bool) {
 	switch {
 	case c.Diff == "":
 	case whole:
-		fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(strings.TrimRight(c.Diff, "\n"), "\n", "\n    "))
+		fmt.Fprint(w, view.Indent(c.Diff))
 	default:
 		fmt.Fprint(w, Head(c.Diff))
 	}
@@ -127,8 +115,10 @@ func writeChange(w io.Writer, c *trajectory.WorkspaceChange, whole bool) {
 	}
 }
 
+// paths lists the first paths on one line, and counts the others.
 func paths(all []string) string {
-	named := all[:min(len(all), shownPaths)]
+	const most = 10
+	named := all[:min(len(all), most)]
 	text := view.Line(strings.Join(named, ", "))
 	if more := len(all) - len(named); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -136,7 +126,7 @@ func paths(all []string) string {
 	return text
 }
 
-// RulesBroken counts what was done about the calls of a run, "" if nothing was.
+// RulesBroken counts the denied and rolled back calls of a run; "" if there are none.
 func RulesBroken(f *rundir.Fold) string {
 	var all trajectory.Conduct
 	for _, t := range f.Tasks {
@@ -150,31 +140,18 @@ func RulesBroken(f *rundir.Fold) string {
 	return Conduct(all)
 }
 
-// Conduct says what was done about calls.
+// Conduct describes the counts of denied and rolled back calls.
 func Conduct(c trajectory.Conduct) string {
 	text := view.Count(c.Denials.Violations(), "violation") + ", " + view.Count(c.Rollbacks, "rollback")
 	for _, more := range []struct {
-		n    int
-		what string
-	}{{c.Denials.Mode, "denial by mode"}, {c.Denials.Budget, "denial by budget"}, {c.PersonRefusals, "refusal by a person"}} {
-		switch {
-		case more.n == 1:
-			text += ", 1 " + more.what
-		case more.n > 1:
-			noun, rest, _ := strings.Cut(more.what, " ")
-			text += fmt.Sprintf(", %d %ss %s", more.n, noun, rest)
+		n           int
+		noun, other string
+	}{{c.Denials.Mode, "denial", " by mode"}, {c.Denials.Budget, "denial", " by budget"}, {c.PersonRefusals, "refusal", " by a person"}} {
+		if more.n > 0 {
+			text += ", " + view.Count(more.n, more.noun) + more.other
 		}
 	}
 	return text
-}
-
-// argument is the value of an argument as JSON. The journal keeps texts as they
-// are and other values as their JSON: a text that reads as one is taken for it.
-func argument(value string) string {
-	if v := jsontext.Value(value); v.IsValid() && v.Kind() != '"' && strings.TrimSpace(value) == value {
-		return value
-	}
-	return fmt.Sprintf("%q", value)
 }
 
 // AllFailed reports whether there were attempts, and all ended in an error.

@@ -2,19 +2,19 @@ package runview
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/rundir"
-	"github.com/gaia-harness/gaia/internal/stats"
-	"github.com/gaia-harness/gaia/trajectory"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
@@ -24,7 +24,7 @@ const (
 	ReplayNote    = "the answers come from a cassette; no model was asked"
 )
 
-// Notices say what a run's results must not be taken for.
+// Notices name what the results of a run are not.
 func Notices(m plan.Plan) string {
 	var out strings.Builder
 	if m.Rehearsal {
@@ -36,110 +36,94 @@ func Notices(m plan.Plan) string {
 	return out.String()
 }
 
-// voting says what stands behind the scores of a run that votes.
-func votingRows(v *rundir.VotingSummary) [][2]string {
-	if v == nil {
-		return nil
-	}
-	text := fmt.Sprintf("%d attempts a task, %s; the scores are maj@%d, of the answers voted for", v.Attempts, v.Rule, v.Attempts)
-	if v.PassAt1 != nil {
-		text += fmt.Sprintf(" (official pass@1 %s, pass@%d %s)", view.Percent(v.PassAt1.AccuracyPPM), v.Attempts, view.Percent(v.PassAtK.AccuracyPPM))
-	}
-	return [][2]string{{"voting", text}}
-}
-
-// Dataset says which tasks of what a run is of.
+// Dataset describes which tasks of which dataset a run has.
 func Dataset(m plan.Plan) [][2]string {
 	d := m.Dataset
-	rows := [][2]string{{"dataset", fmt.Sprintf("%s, split %s, tasks: %s (%d of %d)", d.Name, d.Split, d.Selection, len(m.Tasks), d.SplitSize)}}
+	var rows view.List
+	rows.Addf("dataset", "%s, split %s, tasks: %s (%d of %d)", d.Name, d.Split, d.Selection, len(m.Tasks), d.SplitSize)
 	if d.Hub != "" {
-		rows = append(rows, [2]string{"revision", d.Revision + " of " + d.Hub})
+		rows.Add("revision", d.Revision+" of "+d.Hub)
 	}
-	if other := d.Mismatch(); other != "" {
-		rows = append(rows, [2]string{"counts", other})
-	}
+	rows.AddNonEmpty("counts", d.Mismatch())
 	return rows
 }
 
-// Summary writes a finished run: accuracy by level, what it took, what to do next, and
-// why the run cannot be submitted; unsubmittable is "" if no reason is known.
+// Summary writes a finished run: accuracy by level, calls and cost, what to do next, and why the run cannot be submitted;
+// unsubmittable is "" if no reason is known.
 func Summary(w io.Writer, dir string, found *rundir.Run, unsubmittable string) error {
-	s := found.Summary()
-	var out strings.Builder
-	out.WriteString(Notices(found.Manifest))
+	s, m := found.Summary(), found.Manifest
+	out := Notices(m)
 	if s.Unrecorded != "" {
-		out.WriteString("unrecorded: these results are not evidence, and cannot be verified or submitted\n\n")
+		out += "unrecorded: these results are not evidence, and cannot be verified or submitted\n\n"
 	}
-	out.WriteString(scoreTable(s) + "\n\n")
-	rows := append(Dataset(found.Manifest), [2]string{"model", s.Model}, [2]string{"outcomes", Outcomes(s.Outcomes)})
-	rows = append(rows, votingRows(s.Voting)...)
-	if b := found.Manifest.Budgets; b.RunCostMicroUSD > 0 && s.Outcomes.Skipped > 0 {
-		begun := "tasks were not begun"
-		if s.Outcomes.Skipped == 1 {
-			begun = "task was not begun"
+	if _, err := io.WriteString(w, visible.Text(out+scoreTable(s)+"\n\n")); err != nil {
+		return err
+	}
+	rows := view.List(Dataset(m))
+	rows.Add("model", s.Model)
+	rows.Add("outcomes", Outcomes(s.Outcomes))
+	if v := s.Voting; v != nil {
+		text := fmt.Sprintf("%d attempts a task, %s; the scores are maj@%d, of the answers voted for", v.Attempts, v.Rule, v.Attempts)
+		if v.PassAt1 != nil {
+			text += fmt.Sprintf(" (official pass@1 %s, pass@%d %s)", view.Percent(v.PassAt1.AccuracyPPM), v.Attempts, view.Percent(v.PassAtK.AccuracyPPM))
 		}
-		rows = append(rows, [2]string{"budget", fmt.Sprintf("%s: %d %s", runBudget(b), s.Outcomes.Skipped, begun)})
+		rows.Add("voting", text)
 	}
-	rows = append(rows, JudgeRows(s.Judge)...)
-	rows = append(rows, preflightRows(found.Manifest, s.Preflight)...)
-	rows = append(rows,
-		[2]string{"calls", fmt.Sprintf("%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)})
-	if broken := RulesBroken(found.Fold); broken != "" {
-		rows = append(rows, [2]string{"rules", broken})
+	switch skipped := s.Outcomes.Skipped; {
+	case m.Budgets.RunCostMicroUSD == 0 || skipped == 0:
+	case skipped == 1:
+		rows.Add("budget", runBudget(m.Budgets)+": 1 task was not begun")
+	default:
+		rows.Addf("budget", "%s: %d tasks were not begun", runBudget(m.Budgets), skipped)
 	}
+	rows = append(append(rows, JudgeRows(s.Judge)...), preflightRows(m, s.Preflight)...)
+	rows.Addf("calls", "%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)
+	rows.AddNonEmpty("rules", RulesBroken(found.Fold))
+	rows = append(rows, found.ServerNotes()...)
+	rows.Addf("tokens", "%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)
 	cost := view.Dollars(s.CostMicroUSD)
 	if all := view.Dollars(s.Cost()); all != cost {
 		cost += "; the whole run " + all
 	}
-	rows = append(rows, found.ServerNotes()...)
-	rows = append(rows,
-		[2]string{"tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)},
-		[2]string{"cost", cost},
-		[2]string{"wall time", (time.Duration(s.DurationMs) * time.Millisecond).String()})
+	rows.Add("cost", cost)
+	rows.Add("wall time", (time.Duration(s.DurationMs) * time.Millisecond).String())
 	for _, i := range s.Interruptions {
 		text := fmt.Sprintf("after %d events, taken up again at %s", i.Events, i.Resumed)
 		if i.Torn {
 			text += "; an unfinished last line was cut"
 		}
-		rows = append(rows, [2]string{"interruption", text})
+		rows.Add("interruption", text)
 	}
-	if m := found.Manifest; !m.Rehearsal && !m.SubmitIntent {
-		rows = append(rows, [2]string{"submission", NotForSubmission})
+	if !m.Rehearsal && !m.SubmitIntent {
+		rows.Add("submission", NotForSubmission)
 	}
-	if unsubmittable != "" {
-		rows = append(rows, [2]string{"unsubmittable", unsubmittable})
-	}
-	rows = append(rows,
-		[2]string{"manifest", found.ManifestSHA256},
-		[2]string{"run", dir})
+	rows.AddNonEmpty("unsubmittable", unsubmittable)
+	rows.Add("manifest", found.ManifestSHA256)
+	rows.Add("run", dir)
 	if s.Unrecorded == "" {
-		rows = append(rows, [2]string{"next", "gaia show " + view.Quote(dir)}, [2]string{"", "gaia audit " + view.Quote(dir)})
-	}
-	if _, err := io.WriteString(w, visible.Text(out.String())); err != nil {
-		return err
+		rows.Add("next", "gaia show "+view.Quote(dir))
+		rows.Add("", "gaia audit "+view.Quote(dir))
 	}
 	return view.Rows(w, rows)
 }
 
-// preflightRows says what was asked of the models before the tasks.
+// preflightRows describes the questions to the models before the tasks.
 func preflightRows(m plan.Plan, s *rundir.PreflightSummary) [][2]string {
-	if s == nil {
-		if m.NoPreflight {
-			return [][2]string{{"preflight", "left out by --no-preflight"}}
+	var rows view.List
+	switch {
+	case s != nil:
+		rows.Addf("preflight", "%s: %s; cost %s", strings.Join(s.Kinds, ", "), view.Count(s.Requests, "request"), view.Dollars(s.CostMicroUSD))
+		if len(s.Unanswered) > 0 {
+			rows.Add("", "not answered: "+strings.Join(s.Unanswered, ", "))
 		}
-		return nil
-	}
-	rows := [][2]string{{"preflight", fmt.Sprintf("%s: %s; cost %s", strings.Join(s.Kinds, ", "), view.Count(s.Requests, "request"), view.Dollars(s.CostMicroUSD))}}
-	if len(s.Unanswered) > 0 {
-		rows = append(rows, [2]string{"", "not answered: " + strings.Join(s.Unanswered, ", ")})
-	}
-	if note := ToolNote(s.Tool); note != "" {
-		rows = append(rows, [2]string{"", note})
+		rows.AddNonEmpty("", ToolNote(s.Tool))
+	case m.NoPreflight:
+		rows.Add("preflight", "left out by --no-preflight")
 	}
 	return rows
 }
 
-// runBudget says of a budget for the whole run that it ended the run.
+// runBudget describes the budget of the whole run that ended it.
 func runBudget(b plan.Budgets) string {
 	return view.Dollars(&b.RunCostMicroUSD) + " the run, used up or not enough for another attempt"
 }
@@ -216,25 +200,29 @@ func Tasks(w io.Writer, found *rundir.Run) error {
 // NotForSubmission is why a run that was planned without it cannot be submitted.
 const NotForSubmission = "this run cannot be submitted: it was planned without --submit-intent"
 
-// JudgeRows says what the LLM judge did of all answers that were its to judge, and what it
-// could not do.
+// JudgeRows describe the verdicts of the LLM judge, and its self-test.
 func JudgeRows(j *rundir.JudgeSummary) [][2]string {
 	if j == nil {
 		return nil
 	}
-	rows := [][2]string{{"judge", fmt.Sprintf("%s: %s; cost %s", j.Model, Judged(*j), view.Dollars(j.CostMicroUSD))}}
+	var rows view.List
+	rows.Addf("judge", "%s: %s; cost %s", j.Model, Judged(*j), view.Dollars(j.CostMicroUSD))
 	switch b := j.Battery; {
 	case b == nil:
 	case b.Passed && b.Cached:
-		rows = append(rows, [2]string{"", "judge self-test passed before, by the judge cache"})
+		rows.Add("", "judge self-test passed before, by the judge cache")
 	case b.Passed:
-		rows = append(rows, [2]string{"", fmt.Sprintf("judge self-test passed: 0 of %d empty answers accepted%s", b.Asked, filtered(b.Refused))})
+		text := fmt.Sprintf("judge self-test passed: 0 of %d empty answers accepted", b.Asked)
+		if len(b.Refused) > 0 {
+			text += fmt.Sprintf("; its endpoint refused %d: %s", len(b.Refused), strings.Join(b.Refused, ", "))
+		}
+		rows.Add("", text)
 	default:
 		why := ExplainBattery(b)
 		if why == "" {
 			why = "its self-test could not run: " + b.Problem
 		}
-		rows = append(rows, [2]string{"", "its verdicts do not count: " + view.Line(why)})
+		rows.Add("", "its verdicts do not count: "+view.Line(why))
 	}
 	return rows
 }
@@ -251,7 +239,7 @@ func Judged(j rundir.JudgeSummary) string {
 	return text
 }
 
-// ExplainBattery says why a judge failed its self-test; "" if it passed, or if it only could
+// ExplainBattery returns why a judge failed its self-test; "" if it passed, or if it only could
 // not be asked.
 func ExplainBattery(b *rundir.BatterySummary) string {
 	items := len(judge.Battery())
@@ -271,14 +259,6 @@ func ExplainBattery(b *rundir.BatterySummary) string {
 	return strings.Join(why, "; ")
 }
 
-// filtered says which items of the self-test an endpoint refused; "" if none.
-func filtered(refused []string) string {
-	if len(refused) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; its endpoint refused %d: %s", len(refused), strings.Join(refused, ", "))
-}
-
 // Outcomes counts how tasks ended.
 func Outcomes(o rundir.Outcomes) string {
 	return fmt.Sprintf("%d solved, %d failed, %d error, %d skipped, %d unscored", o.Solved, o.Failed, o.Error, o.Skipped, o.Unscored)
@@ -289,7 +269,7 @@ func interval(r stats.Rate) string {
 	return view.Percent(r.WilsonLowPPM) + " – " + view.Percent(r.WilsonHighPPM)
 }
 
-// ToolNote says what a model did that was asked to call a tool, "" if it called it.
+// ToolNote describes what a model did that was asked to call a tool, "" if it called it.
 func ToolNote(tool string) string {
 	switch tool {
 	case trajectory.ToolNone:

@@ -7,37 +7,39 @@ package runview
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Task writes a task of the run in dir step by step; records are its ended attempts.
 // Text from outside is indented, or on the line that names it, so that it cannot pass for a
 // line of this program.
 func Task(out io.Writer, dir fs.FS, found *rundir.Run, task *rundir.Task, records []rundir.Trajectory, wholeDiff bool) error {
-	told, err := toldOf(dir, found, task.Plan.TaskID)
+	notes, err := readNotes(dir, found, task.Plan.TaskID)
 	if err != nil {
 		return err
 	}
 	w := &strings.Builder{}
 	w.WriteString(Notices(found.Manifest))
 	fmt.Fprintf(w, "task %s, level %d\n\n", view.Line(task.Plan.TaskID), task.Plan.Level)
-	section(w, "question", told.question)
+	fmt.Fprintf(w, "question:\n%s\n", Head(notes.question))
 	if task.Plan.FileName != "" {
 		fmt.Fprintf(w, "attachment: %s\n\n", view.Line(task.Plan.FileName))
 	}
 	for i, r := range records {
-		writeAttempt(w, r, task.Attempts[i], told, wholeDiff)
+		writeAttempt(w, r, task.Attempts[i], notes, wholeDiff)
 		if found.Manifest.Voting.Rule == plan.VoteMajority {
 			writeVote(w, task, task.Attempts[i])
 		}
@@ -53,21 +55,22 @@ func Task(out io.Writer, dir fs.FS, found *rundir.Run, task *rundir.Task, record
 	return err
 }
 
-// told is what the journal says of a task beside its trajectories.
-type told struct {
+// notes are what the journal has of a task beside its trajectories.
+type notes struct {
 	question  string
-	condensed map[int][][]trajectory.ContextCondensed // of each attempt: what stands before its first prompt, its second, …
+	condensed map[int][][]trajectory.ContextCondensed // of each attempt: before its first prompt, its second, …
 	governed  governed
 }
 
-// toldOf reads the journal for a task.
-func toldOf(dir fs.FS, found *rundir.Run, task string) (told, error) {
+// readNotes reads the journal for a task.
+func readNotes(dir fs.FS, found *rundir.Run, task string) (notes, error) {
 	f, err := dir.Open(trajectory.JournalFile)
 	if err != nil {
-		return told{}, err
+		return notes{}, err
 	}
 	defer f.Close()
-	all, before := told{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}, governed: governed{}}, []trajectory.ContextCondensed(nil)
+	all := notes{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}, governed: governed{}}
+	var before []trajectory.ContextCondensed
 	_, _, err = trajectory.ReadJournal(f, found.Manifest.RunID, found.ManifestSHA256, func(e trajectory.Event, _ []byte) error {
 		if e.TaskID != task {
 			return nil
@@ -87,35 +90,25 @@ func toldOf(dir fs.FS, found *rundir.Run, task string) (told, error) {
 	return all, err
 }
 
-// shownLines bounds how much of a long text is shown.
-const shownLines = 12
-
-func section(w io.Writer, title, text string) {
-	fmt.Fprintf(w, "%s:\n%s\n", title, Head(text))
-}
-
 // Head returns the first lines of a text, indented, and how many more there are.
 func Head(text string) string {
+	const most = 12
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	more := ""
-	if len(lines) > shownLines {
-		more = fmt.Sprintf("    … %d more lines\n", len(lines)-shownLines)
-		lines = lines[:shownLines]
+	if len(lines) > most {
+		more = fmt.Sprintf("    … %d more lines\n", len(lines)-most)
+		lines = lines[:most]
 	}
 	return "    " + strings.Join(lines, "\n    ") + "\n" + more
 }
 
-// writeAttempt writes an attempt, with what the journal tells of it beside.
-func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, told told, wholeDiff bool) {
-	fmt.Fprintf(w, "attempt %d: %s", r.Attempt, a.Ended.Outcome)
-	if a.Ended.Reason != "" {
-		fmt.Fprintf(w, " (%s)", view.Line(a.Ended.Reason))
-	}
-	fmt.Fprintln(w)
+// writeAttempt writes an attempt with its notes.
+func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, notes notes, wholeDiff bool) {
+	fmt.Fprintf(w, "attempt %d: %s%s\n", r.Attempt, a.Ended.Outcome, inParentheses(a.Ended.Reason))
 	if a.Error != nil {
 		fmt.Fprintf(w, "  failed: %s: %s\n", view.Line(a.Error.Stage), view.Line(a.Error.Message))
 	}
-	turn, prompts, condensed := 0, 0, told.condensed[r.Attempt]
+	turn, prompts, condensed := 0, 0, notes.condensed[r.Attempt]
 	for i, step := range r.Steps {
 		if p, ok := step.(rundir.PromptStep); ok {
 			if p.Turn != turn {
@@ -136,7 +129,7 @@ func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, told told
 		}
 		writeStep(w, step)
 		if call, ok := step.(rundir.ToolCallStep); ok {
-			told.governed.write(w, callAt{r.Attempt, call.Turn, call.CallID})
+			notes.governed.write(w, callAt{r.Attempt, call.Turn, call.CallID})
 		}
 	}
 	fmt.Fprintln(w)
@@ -149,7 +142,7 @@ func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, told told
 // cutShort reports whether a call was cancelled because the time of its attempt
 // was up, and not with the run: the attempt went on, or ended by itself.
 func cutShort(call rundir.LLMCallStep, after []any, a *rundir.Attempt) bool {
-	if call.Error == nil || call.Error.Code != cancelled {
+	if call.Error == nil || call.Error.Code != "cancelled" { // from this side
 		return false
 	}
 	return a.Ended.Outcome != trajectory.Errored || slices.ContainsFunc(after, func(step any) bool {
@@ -158,8 +151,13 @@ func cutShort(call rundir.LLMCallStep, after []any, a *rundir.Attempt) bool {
 	})
 }
 
-// cancelled is the code of a call that was ended from this side.
-const cancelled = "cancelled"
+// inParentheses returns a reason in parentheses, "" for none.
+func inParentheses(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + view.Line(reason) + ")"
+}
 
 // writePictures names the pictures that the model was shown with the question.
 func writePictures(w io.Writer, p rundir.PromptStep) {
@@ -213,15 +211,16 @@ func arguments(s rundir.ToolCallStep) string {
 	if s.Malformed != "" {
 		return "malformed: " + s.Malformed
 	}
-	names := make([]string, 0, len(s.Args))
-	for name := range s.Args {
-		names = append(names, name)
+	args := slices.Sorted(maps.Keys(s.Args))
+	for i, name := range args {
+		value := s.Args[name]
+		// The journal keeps texts as they are and other values as their JSON: a text that reads as one is taken for it.
+		if v := jsontext.Value(value); !v.IsValid() || v.Kind() == '"' || strings.TrimSpace(value) != value {
+			value = fmt.Sprintf("%q", value)
+		}
+		args[i] = name + "=" + value
 	}
-	slices.Sort(names)
-	for i, name := range names {
-		names[i] = name + "=" + argument(s.Args[name])
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(args, ", ")
 }
 
 func writeVerdicts(w io.Writer, t *rundir.Task) {
@@ -236,7 +235,7 @@ func writeVerdicts(w io.Writer, t *rundir.Task) {
 	fmt.Fprintln(w)
 }
 
-// writeVote says how an attempt fared in the vote.
+// writeVote writes the votes for the answer of an attempt.
 func writeVote(w io.Writer, t *rundir.Task, a *rundir.Attempt) {
 	if a.Answer == nil {
 		return
@@ -251,7 +250,7 @@ func writeVote(w io.Writer, t *rundir.Task, a *rundir.Attempt) {
 	fmt.Fprint(w, "\n\n")
 }
 
-// verdicts says both verdicts, or the one there is without an LLM judge.
+// verdicts describes both verdicts, or the official one alone where there is no LLM judge.
 func verdicts(j *trajectory.Judgment) string {
 	judged := ""
 	switch {
@@ -273,8 +272,7 @@ func correct(v *bool) string {
 	return "wrong"
 }
 
-// spoken takes the text out of the head of a recorded message; a head that was
-// cut is shown as it is.
+// spoken returns the text in the head of a recorded message; a head that was cut is returned as it is.
 func spoken(head string) string {
 	var m struct {
 		Content string `json:"content"`
@@ -291,7 +289,7 @@ type Follower struct {
 	under string
 }
 
-// Event prints an event; f has taken it.
+// Event prints an event that f has folded.
 func (v *Follower) Event(f *rundir.Fold, e trajectory.Event) error {
 	w := &strings.Builder{}
 	if e.TaskID == "" {
@@ -318,7 +316,7 @@ func (v *Follower) Event(f *rundir.Fold, e trajectory.Event) error {
 	return err
 }
 
-// under is the line under which an event is printed, "" for one of the run.
+// under returns the line under which an event is printed, "" for one of the run.
 func under(e trajectory.Event) string {
 	if e.TaskID == "" {
 		return ""
@@ -333,8 +331,7 @@ func under(e trajectory.Event) string {
 	return line + "\n"
 }
 
-// writeEvent writes an event of a task, nothing for one that show leaves out. Text from
-// outside is indented, or on the line that names it.
+// writeEvent writes an event of a task, if it is one that is shown. Text from outside is indented, or on the line that names it.
 func writeEvent(w *strings.Builder, t *rundir.Task, e trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case trajectory.TaskStarted:
@@ -342,35 +339,31 @@ func writeEvent(w *strings.Builder, t *rundir.Task, e trajectory.Event) {
 		if p.FileName != "" {
 			fmt.Fprintf(w, "  attachment: %s\n", view.Line(p.FileName))
 		}
-		return
 	case trajectory.ContextCondensed:
 		writeCondensed(w, []trajectory.ContextCondensed{p})
-		return
 	case trajectory.Error:
 		fmt.Fprintf(w, "  failed: %s: %s\n", view.Line(p.Stage), view.Line(p.Message))
-		return
 	case trajectory.AnswerCommitted:
 		fmt.Fprintf(w, "  answer: %s (rule %s)\n", view.Line(p.Answer), view.Line(p.Rule))
-		return
 	case trajectory.AttemptEnded:
-		fmt.Fprintf(w, "  ended: %s", p.Outcome)
-		if p.Reason != "" {
-			fmt.Fprintf(w, " (%s)", view.Line(p.Reason))
-		}
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, "  ended: %s%s\n", p.Outcome, inParentheses(p.Reason))
 		writeChange(w, p.Workspace, false)
-		return
 	case trajectory.Judgment:
 		fmt.Fprintf(w, "  %s\n", verdicts(&p))
-		return
 	case trajectory.TaskSealed:
 		fmt.Fprintf(w, "  sealed as %s\n", p.Outcome)
-		return
 	case trajectory.PolicyDecision:
 		if len(p.RuleIDs) > 0 {
 			fmt.Fprintf(w, "  rules hit by %s: %s\n", view.Line(p.CallID), view.Line(strings.Join(p.RuleIDs, ", ")))
 		}
+		writeStepEvent(w, t, e)
+	default:
+		writeStepEvent(w, t, e)
 	}
+}
+
+// writeStepEvent writes an event that is a step of a trajectory, or is about a call.
+func writeStepEvent(w *strings.Builder, t *rundir.Task, e trajectory.Event) {
 	switch step := t.Attempts[e.Attempt-1].StepOf(e).(type) {
 	case nil:
 		g := governed{}
