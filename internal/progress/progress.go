@@ -7,9 +7,6 @@ package progress
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/rundir"
-	"github.com/gaia-harness/gaia/internal/runview"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,7 +15,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -38,6 +38,7 @@ type Progress struct {
 	lost  map[string]int  // attempts of each task that failed, other than with the run
 	ended map[string]bool // tasks for which no further attempt is made
 	turns map[string]int  // of each task's open attempt
+	due   int             // tasks by which the bar is behind
 	seals int             // tasks graded and sealed
 	cost  int64
 	known bool            // all costs so far are known
@@ -89,111 +90,126 @@ func NewLogger(w io.Writer, rehearsal bool) *slog.Logger {
 
 // Watch takes an event of the run. Events come in order, one at a time.
 func (p *Progress) Watch(e trajectory.Event) {
-	if cost, requests := trajectory.Cost(e.Payload); requests > 0 && e.Turn > 0 { // the judge's is told apart, at the end
+	p.mu.Lock()
+	notes := p.take(e)
+	p.unlock()
+	for _, n := range notes {
+		switch {
+		case n.warning:
+			p.Warn(n.text, n.pairs...)
+		case p.log != nil:
+			p.log.Info(n.text, n.pairs...)
+		}
+	}
+}
+
+// note is a line about an event. One that is no warning is for the log alone.
+type note struct {
+	warning bool
+	text    string
+	pairs   []any
+}
+
+// take counts an event, and returns what to print about it. The caller holds the lock.
+func (p *Progress) take(e trajectory.Event) (notes []note) {
+	info := func(text string, pairs ...any) { notes = append(notes, note{false, text, pairs}) }
+	warn := func(text string, pairs ...any) { notes = append(notes, note{true, text, pairs}) }
+	once := func(text string, pairs ...any) {
+		if !p.told[text] {
+			warn(text, pairs...)
+		}
+		p.told[text] = true
+	}
+	if cost, requests := trajectory.Cost(e.Payload); requests > 0 && e.Turn > 0 { // the judge's is counted apart, at the end
 		p.charge(cost)
 	}
 	switch payload := e.Payload.(type) {
 	case trajectory.Preflight:
 		p.charge(payload.CostMicroUSD)
-		p.preflight(payload)
+		p.sent += payload.Requests
+		if note := runview.ToolNote(payload.Tool); note != "" {
+			warn("preflight: "+note, "model", payload.Model)
+		}
+		if err := payload.Error; err != nil {
+			warn("preflight: no answer", "kind", payload.Kind, "model", payload.Model, "status", err.Status, "code", err.Code)
+		} else {
+			p.asked = append(p.asked, payload.Kind)
+		}
 	case trajectory.TaskStarted:
-		p.mu.Lock()
 		p.turns[e.TaskID] = 0
-		p.mu.Unlock()
-		p.begun()
+		if len(p.asked) > 0 {
+			info("preflight passed", "asked", strings.Join(p.asked, ","), "requests", p.sent)
+		}
+		p.asked = nil
 	case trajectory.TurnStarted:
-		p.mu.Lock()
 		p.turns[e.TaskID] = e.Turn
-		p.mu.Unlock()
 	case trajectory.ModelCallCompleted:
 		for _, channel := range payload.UnrecordedChannels {
-			p.WarnOnce("the endpoint did on its own what nothing records ("+view.Line(channel)+"): the run will not be submittable", "task", e.TaskID, "model", payload.ResponseModel)
+			once("the endpoint did on its own what nothing records ("+view.Line(channel)+"): the run will not be submittable",
+				"task", e.TaskID, "model", payload.ResponseModel)
 		}
 	case trajectory.ToolExecuted:
-		p.searched(payload)
+		if status := refusedSearch(payload); status > 0 {
+			once(fmt.Sprintf("the search engine refuses to answer (status %d), so the model goes without web_search: look at its key and what is left of its quota", status))
+		}
 	case trajectory.LimitChanged:
-		p.limited(payload)
+		p.limit = payload.To
+		info(fmt.Sprintf("concurrency %d → %d: %s", payload.From, payload.To, view.Line(payload.Reason)))
 	case trajectory.AttemptEnded:
-		p.attempt(e.TaskID, payload)
+		if strings.HasPrefix(payload.Reason, prompt.RunMoneySpent) {
+			once("the budget of the whole run (--max-cost) is spent: an attempt ended without an answer")
+		}
+		p.count(e.TaskID, payload)
+		if p.made[e.TaskID] >= p.votes || p.tries > 0 && p.lost[e.TaskID] >= p.tries {
+			p.settle(e.TaskID)
+		}
+		info("attempt ended", "task", e.TaskID, "outcome", payload.Outcome, "turns", p.turns[e.TaskID],
+			"tasks", fmt.Sprintf("%d/%d", len(p.ended), p.total), "cost", p.spent())
+		delete(p.turns, e.TaskID)
 	case trajectory.Judgment:
 		if payload.Path == judge.PathError {
-			p.notJudged(e.TaskID, payload.ErrorStatus)
+			pairs := []any{"task", e.TaskID}
+			if payload.ErrorStatus > 0 {
+				pairs = append(pairs, "status", payload.ErrorStatus)
+			}
+			warn("answer not judged: the judge could not be asked", pairs...)
 		}
-	case trajectory.JudgeBattery:
-		p.battery(payload)
+	case trajectory.JudgeBattery: // a judge that could not be asked leaves answers that are not judged
+		if why := runview.ExplainBattery(&rundir.BatterySummary{Accepted: payload.Accepted, Asked: payload.Asked, Refused: payload.Refused, Cached: payload.Cached, Unreadable: payload.Unreadable}); why != "" && !payload.Passed {
+			warn("no verdict of the judge counts: "+why, "judge", payload.Model)
+		}
 	case trajectory.SecurityEvent:
 		for _, b := range payload.Entries {
 			if b.Name == judgecache.Place {
-				p.Warn("the judge cache is not used; the audit will count it", "reason", b.Reason)
+				warn("the judge cache is not used; the audit will count it", "reason", b.Reason)
 				continue
 			}
-			p.Warn("a judge cache entry does not verify; the audit will count it", "entry", b.Name, "reason", b.Reason)
+			warn("a judge cache entry does not verify; the audit will count it", "entry", b.Name, "reason", b.Reason)
 		}
-	case trajectory.TaskSealed:
-		p.settled(e.TaskID)
-		p.sealed()
+	case trajectory.TaskSealed: // the verdict is not shown
+		p.settle(e.TaskID)
+		if p.seals++; p.seals == 1 {
+			info("grading")
+		}
 	case trajectory.Error:
-		p.Warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", view.Line(payload.Message))
+		warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", view.Line(payload.Message))
 	}
+	return notes
 }
 
-// preflight warns of what the models did not do that were asked before the tasks.
-func (p *Progress) preflight(e trajectory.Preflight) {
-	p.mu.Lock()
-	p.sent += e.Requests
-	if e.Error == nil {
-		p.asked = append(p.asked, e.Kind)
-	}
-	p.mu.Unlock()
-	if note := runview.ToolNote(e.Tool); note != "" {
-		p.Warn("preflight: "+note, "model", e.Model)
-	}
-	if e.Error != nil {
-		p.Warn("preflight: no answer", "kind", e.Kind, "model", e.Model, "status", e.Error.Status, "code", e.Error.Code)
-	}
-}
-
-// begun says with the first task that the models answered.
-func (p *Progress) begun() {
-	p.mu.Lock()
-	asked, sent := p.asked, p.sent
-	p.asked = nil
-	p.mu.Unlock()
-	if p.log != nil && len(asked) > 0 {
-		p.log.Info("preflight passed", "asked", strings.Join(asked, ","), "requests", sent)
-	}
-}
-
-// notJudged warns of an answer that the judge could not be asked about; the status
-// is that of HTTP, 0 where there was none.
-func (p *Progress) notJudged(task string, status int) {
-	pairs := []any{"task", task}
-	if status > 0 {
-		pairs = append(pairs, "status", status)
-	}
-	p.Warn("answer not judged: the judge could not be asked", pairs...)
-}
-
-// battery warns of a judge whose verdicts do not count. One that could only not be
-// asked is told of by the answers that are not judged.
-func (p *Progress) battery(e trajectory.JudgeBattery) {
-	if why := runview.ExplainBattery(&rundir.BatterySummary{Accepted: e.Accepted, Asked: e.Asked, Refused: e.Refused, Cached: e.Cached, Unreadable: e.Unreadable}); why != "" && !e.Passed {
-		p.Warn("no verdict of the judge counts: "+why, "judge", e.Model)
-	}
-}
-
-// searched warns of a search engine that refuses its key or wants to be paid: the
-// model goes on without it, and only the user can fix that.
-func (p *Progress) searched(e trajectory.ToolExecuted) {
+// refusedSearch returns the status by which a search engine refuses its key or requires payment; 0 if it does not. The model
+// continues without it, and only the user can fix that.
+func refusedSearch(e trajectory.ToolExecuted) int {
 	if e.Name != "web_search" || !e.IsError {
-		return
+		return 0
 	}
 	for _, u := range e.URLs { // all of the engine
 		switch u.Status {
 		case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, 432, 433: // the latter of Tavily, for used-up plans
-			p.WarnOnce(fmt.Sprintf("the search engine refuses to answer (status %d), so the model goes without web_search: look at its key and what is left of its quota", u.Status))
+			return u.Status
 		}
 	}
+	return 0
 }
 
 // UnderWay returns how many tasks have an open attempt.
@@ -203,10 +219,8 @@ func (p *Progress) UnderWay() int {
 	return len(p.turns)
 }
 
-// charge adds up what a call cost; nil is unknown.
+// charge adds the cost of a call; nil is unknown.
 func (p *Progress) charge(microUSD *int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if microUSD == nil {
 		p.known = false
 		return
@@ -214,38 +228,7 @@ func (p *Progress) charge(microUSD *int64) {
 	p.cost += *microUSD
 }
 
-// limited follows how many requests an endpoint is given at once.
-func (p *Progress) limited(c trajectory.LimitChanged) {
-	p.mu.Lock()
-	p.limit = c.To
-	p.mu.Unlock()
-	if p.log != nil {
-		p.log.Info(fmt.Sprintf("concurrency %d → %d: %s", c.From, c.To, view.Line(c.Reason)))
-	}
-}
-
-func (p *Progress) attempt(task string, ended trajectory.AttemptEnded) {
-	if strings.HasPrefix(ended.Reason, prompt.RunMoneySpent) {
-		p.WarnOnce("the budget of the whole run (--max-cost) is spent: an attempt ended without an answer")
-	}
-	p.mu.Lock()
-	p.count(task, ended)
-	settled := p.made[task] >= p.votes || p.tries > 0 && p.lost[task] >= p.tries
-	p.mu.Unlock()
-	if settled {
-		p.settled(task)
-	}
-	p.mu.Lock()
-	n, turns := len(p.ended), p.turns[task]
-	delete(p.turns, task)
-	p.mu.Unlock()
-	if p.log == nil {
-		return
-	}
-	p.log.Info("attempt ended", "task", task, "outcome", ended.Outcome, "turns", turns, "tasks", fmt.Sprintf("%d/%d", n, p.total), "cost", p.spent())
-}
-
-// count counts how an attempt ended as the plan's limits do.
+// count counts an ended attempt as the limits of the plan do.
 func (p *Progress) count(task string, ended trajectory.AttemptEnded) {
 	switch {
 	case ended.Outcome != trajectory.Errored:
@@ -255,24 +238,32 @@ func (p *Progress) count(task string, ended trajectory.AttemptEnded) {
 	}
 }
 
-// Planned takes from the plan what makes an end of a task that keeps failing.
+// Planned takes from the plan after how many failures a task ends.
 func (p *Progress) Planned(m plan.Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tries = m.Retry.AttemptsPerTask
 }
 
-// settled counts a task for which no further attempt is made.
-func (p *Progress) settled(task string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.bar != nil && !p.ended[task] {
-		p.bar.Increment()
+// settle counts a task for which no further attempt is made.
+func (p *Progress) settle(task string) {
+	if !p.ended[task] {
+		p.due++
 	}
 	p.ended[task] = true
 }
 
-// Warn says what went wrong, above the bar if there is one.
+// unlock releases the lock, and moves the bar: drawing it needs the lock.
+func (p *Progress) unlock() {
+	due := p.due
+	p.due = 0
+	p.mu.Unlock()
+	if p.bar != nil {
+		p.bar.IncrBy(due)
+	}
+}
+
+// Warn prints a warning, above the bar if there is one.
 func (p *Progress) Warn(message string, pairs ...any) {
 	if p.log != nil {
 		p.log.Warn(message, pairs...)
@@ -292,31 +283,19 @@ func (p *Progress) WarnOnce(message string, pairs ...any) {
 	}
 }
 
-// Trouble says what went wrong without harm to the run.
+// Trouble warns of an error that does no harm to the run.
 func (p *Progress) Trouble(err error) { p.Warn(view.Line(err.Error())) }
 
-// sealed counts a task that is graded. It says that grading goes on, not how.
-func (p *Progress) sealed() {
-	p.mu.Lock()
-	p.seals++
-	first := p.seals == 1
-	p.mu.Unlock()
-	if first && p.log != nil {
-		p.log.Info("grading")
-	}
-}
-
-// state is what stands behind the bar.
+// state returns the text behind the bar.
 func (p *Progress) state(decor.Statistics) string {
 	p.mu.Lock()
-	seals, limit := p.seals, p.limit
-	p.mu.Unlock()
+	defer p.mu.Unlock()
 	state := " " + p.spent()
-	if limit > 0 {
-		state += fmt.Sprintf(", %d at once", limit)
+	if p.limit > 0 {
+		state += fmt.Sprintf(", %d at once", p.limit)
 	}
-	if seals > 0 {
-		state += fmt.Sprintf(", %d sealed", seals)
+	if p.seals > 0 {
+		state += fmt.Sprintf(", %d sealed", p.seals)
 	}
 	return state
 }
@@ -333,15 +312,17 @@ func (p *Progress) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// CatchUp counts what a run had done before it was interrupted.
+// CatchUp counts the events of a run before it was interrupted.
 func (p *Progress) CatchUp(f *rundir.Fold) {
 	p.Planned(f.Manifest)
+	p.mu.Lock()
+	defer p.unlock()
 	if before := f.Preflight(); before != nil {
 		p.charge(before.CostMicroUSD)
 	}
 	for _, t := range f.Tasks {
 		if t.Sealed != nil || f.Settled(t) {
-			p.settled(t.Plan.TaskID)
+			p.settle(t.Plan.TaskID)
 		}
 		if t.Sealed != nil {
 			p.seals++
@@ -350,18 +331,13 @@ func (p *Progress) CatchUp(f *rundir.Fold) {
 			if a.Ended != nil {
 				p.count(t.Plan.TaskID, *a.Ended)
 			}
-			if a.CostMicroUSD == nil {
-				p.known = false
-				continue
-			}
-			p.cost += *a.CostMicroUSD
+			p.charge(a.CostMicroUSD)
 		}
 	}
 }
 
+// spent returns the cost so far. The caller holds the lock.
 func (p *Progress) spent() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if !p.known {
 		return view.Dollars(nil)
 	}

@@ -3,6 +3,7 @@ package verify
 import (
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/keyring"
@@ -14,7 +15,7 @@ import (
 // TestRequest: flags that do not apply to a run or package are errors of usage.
 func TestRequest(t *testing.T) {
 	hmac := func() (sign.HMACKey, error) { return sign.HMACKey{}, nil }
-	run, full := &Evidence{path: "run"}, &Evidence{path: "full", Packaged: true, Source: &submit.Source{}}
+	run, full := &Evidence{path: "run"}, &Evidence{path: "full", Packaged: true, Source: &submit.Source{Files: fstest.MapFS{}}}
 	for _, c := range []struct {
 		name string
 		of   *Evidence
