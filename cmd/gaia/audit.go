@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit/render"
@@ -22,14 +24,8 @@ type auditing struct {
 	trusted         trustFlags
 }
 
-// The forms of a report.
-const (
-	formatText     = "text"
-	formatJSON     = "json"
-	formatSARIF    = "sarif"
-	formatMarkdown = "markdown"
-	formatGitHub   = "github"
-)
+// reportFormats are the forms of a report.
+var reportFormats = []string{"text", "json", "sarif", "markdown", "github"}
 
 func (a *app) auditCommand() *cobra.Command {
 	var flags auditing
@@ -77,9 +73,8 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 			return a.audit(cmd.Context(), args[0], flags)
 		},
 	}
-	formats := []string{formatText, formatJSON, formatSARIF, formatMarkdown, formatGitHub}
 	f := cmd.Flags()
-	f.Var(cli.Choice(&flags.format, strings.Join(formats, "|")), "format", "form of the report (default: text)")
+	f.Var(cli.Choice(&flags.format, strings.Join(reportFormats, "|")), "format", "form of the report (default: text)")
 	f.BoolVar(&flags.asJSON, "json", false, "print the report as JSON, like --format json")
 	f.StringVar(&flags.Gold, "gold", "", "where the gold answers are: private (of a run directory, the default), none, or the plan's dataset as --source writes it")
 	f.StringSliceVar(&flags.Only, "only", nil, "run only these checks, such as AUD-1,AUD-5; the result is never clean")
@@ -90,7 +85,7 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 	f.StringVar(&flags.explain, "explain", "", "explain a check, such as AUD-5, or a rule, instead of auditing")
 	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of a report, instead of auditing")
 	flags.trusted.register(cmd)
-	cli.Complete(cmd, "format", formats...)
+	cli.Complete(cmd, "format", reportFormats...)
 	cli.CompleteList(cmd, "only", render.CheckIDs()...)
 	cli.Complete(cmd, "explain", render.CheckIDs()...)
 	cli.CompletePrefixes(cmd, "gold", verify.GoldPrivate, verify.GoldNone, sourceHub, sourceRepo, sourceDir, sourceFixtures)
@@ -111,18 +106,15 @@ func (f *auditing) check(cmd *cobra.Command) error {
 			}
 		}
 	}
-	switch f.format {
-	case "":
-		f.format = formatText
-	case formatText, formatJSON, formatSARIF, formatMarkdown, formatGitHub:
-	default:
+	f.format = cmp.Or(f.format, "text")
+	if !slices.Contains(reportFormats, f.format) {
 		return usage("give text, json, sarif, markdown or github", "--format is %q", f.format)
 	}
 	if f.asJSON {
-		if given("format") && f.format != formatJSON {
+		if given("format") && f.format != "json" {
 			return usage("leave one of them out", "--json is --format json, not --format %s", f.format)
 		}
-		f.format = formatJSON
+		f.format = "json"
 	}
 	if f.Gold != "" && f.Gold != verify.GoldPrivate && f.Gold != verify.GoldNone {
 		if err := (&taskFlags{source: f.Gold}).checkSource(); err != nil {
@@ -139,13 +131,13 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 		return err
 	}
 	switch report, dir := found.Report, filepath.ToSlash(found.Dir); f.format {
-	case formatText:
+	case "text":
 		err = render.Text(a.stdout, render.Place{Path: place, Packaged: verify.IsPackage(place), Run: found.Run}, found.Counted)
-	case formatSARIF:
+	case "sarif":
 		err = a.write(render.SARIF(report, dir))
-	case formatMarkdown:
+	case "markdown":
 		err = a.write(render.Markdown(report, dir), nil)
-	case formatGitHub:
+	case "github":
 		err = a.write(render.GitHub(report, dir), nil)
 	default:
 		b, encodeErr := report.Encode()

@@ -103,7 +103,7 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 		w.Key, err = sign.NewKey(rand.Reader) // signs nothing
 		return w, err
 	}
-	if w.Key, err = a.signingKey(s.key); err != nil { // last but one: it may make one
+	if w.Key, err = a.keyring().Signing(s.key); err != nil { // last but one: it may make one
 		return w, err
 	}
 	if w.Judge != nil && !s.noJudgeCache && s.plan.Cassette != plan.CassetteReplay {

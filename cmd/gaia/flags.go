@@ -30,9 +30,11 @@ const (
 // addPlanFlags makes the flags that say what a plan holds: --like repeats them.
 func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 	s.addTasks(cmd)
-	s.addPolicy(cmd)
-	s.addSearchFlags(cmd)
 	f, p := cmd.Flags(), &s.plan
+	engines := []string{web.Tavily, web.Brave, web.Serper, web.SearXNG, searchNone}
+	f.Var(cli.Choice(&s.search, strings.Join(engines, "|")), "search", "search engine of the tool web_search (default: the first whose key or address is set)")
+	f.StringVar(&s.policyName, "policy", "", "restricted, approved, autonomous, or a policy file (default: autonomous)")
+	completeModes(cmd, "policy")
 	f.StringVar(&p.Model.Name, "model", "", "model that answers")
 	f.Var(cli.Model(&p.Judge, func(j *plan.JudgePlan) *string { return &j.Model }), "judge-model", "model that judges what the official scorer calls wrong (default: none)")
 	f.StringSliceVar(&p.Model.ServedAs, "served-as", nil, "other names by which the endpoint may call the models of the run in its replies, such as of a deployment")
@@ -57,7 +59,7 @@ func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 	f.BoolVar(&s.bodies, "evidence-full-bodies", false, "also keep prompts, replies, arguments and results whole, beside the journal")
 	f.VisitAll(func(flag *pflag.Flag) { s.planned = append(s.planned, flag.Name) })
 	s.images = imagesAuto
-	for flag, values := range map[string][]string{"api": {llm.APIChat, llm.APIResponses}, "images": {imagesAuto, imagesOn, imagesOff}, "max-task-cost": {"off"},
+	for flag, values := range map[string][]string{"search": engines, "api": {llm.APIChat, llm.APIResponses}, "images": {imagesAuto, imagesOn, imagesOff}, "max-task-cost": {"off"},
 		"model": llm.BuiltinPrices().Models(), "judge-model": llm.BuiltinPrices().Models()} {
 		cli.Complete(cmd, flag, values...)
 	}
@@ -95,18 +97,6 @@ func (s *runSettings) addRunFlags(cmd *cobra.Command) {
 	f.BoolVar(&s.dry, "dry-run", false, "plan and estimate the cost; ask nothing of a model, make no run and no key")
 	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
 	cli.CompleteDirs(cmd, "out")
-}
-
-// addSearchFlags makes the flag that says what the tool web_search asks.
-func (s *runSettings) addSearchFlags(cmd *cobra.Command) {
-	engines := []string{web.Tavily, web.Brave, web.Serper, web.SearXNG, searchNone}
-	cmd.Flags().Var(cli.Choice(&s.search, strings.Join(engines, "|")), "search", "search engine of the tool web_search (default: the first whose key or address is set)")
-	cli.Complete(cmd, "search", engines...)
-}
-
-func (s *runSettings) addPolicy(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.policyName, "policy", "", "restricted, approved, autonomous, or a policy file (default: autonomous)")
-	completeModes(cmd, "policy")
 }
 
 // checkFlags refuses settings no run can have; changed reports which flags were given or are

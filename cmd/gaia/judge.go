@@ -367,7 +367,7 @@ func (a *app) judgeConfig(baseURL, apiKey string, prices llm.Prices, atOnce int)
 
 // recall looks up the result of an earlier self-test of a judge in the judge cache.
 func (a *app) recall(keyFile string, e grading.Judge) (grading.Remembered, error) {
-	key, err := a.signingKey(keyFile)
+	key, err := a.keyring().Signing(keyFile)
 	if err != nil {
 		return grading.Remembered{}, err
 	}

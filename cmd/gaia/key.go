@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/cli"
-	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -119,7 +117,7 @@ GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It creates no key.`,
 			}
 			k, err := a.keyring().Show(flag)
 			if err != nil {
-				return withKeyHint(err)
+				return err
 			}
 			return a.printRows(k, asJSON)
 		},
@@ -127,14 +125,6 @@ GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It creates no key.`,
 	cmd.Flags().StringVar(&flag, "key", "", "signing key file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
-}
-
-// withKeyHint adds the command that creates a key to the error that there is none.
-func withKeyHint(err error) error {
-	if errors.Is(err, keyring.ErrNoKey) {
-		return fail(exit.Failure, err, "gaia key init")
-	}
-	return err
 }
 
 func (a *app) keyListCommand() *cobra.Command {
@@ -188,7 +178,7 @@ private half never leaves its file.`,
 			}
 			found, err := a.keyring().Find(flag)
 			if err != nil {
-				return withKeyHint(err)
+				return err
 			}
 			text := []byte(found.Key.Public().Line() + "\n")
 			if asPEM {
@@ -223,12 +213,7 @@ without a time the day's first second.`,
 		Example: `  gaia key trust alice.pub
   gaia key trust --name alice@lab.example --valid-before 2027-01-31 alice.pub
   ssh-keygen -y -f other-key | gaia key trust --name me -`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usage("see 'gaia key trust --help'", "key trust takes one argument, the public key file, or - for standard input")
-			}
-			return nil
-		},
+		Args: cli.OneArg("the public key file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(cmd, "name", "valid-after", "valid-before"); err != nil {
 				return err
@@ -268,10 +253,6 @@ func (a *app) keyring() keyring.Ring {
 	}
 	return r
 }
-
-// signingKey returns the key to sign with, which it creates where there is none; flag
-// is the file of --key, or "".
-func (a *app) signingKey(flag string) (sign.Key, error) { return a.keyring().Signing(flag) }
 
 // existingKey returns the key to sign with, or keyring.ErrNoKey.
 func (a *app) existingKey(flag string) (sign.Key, error) {

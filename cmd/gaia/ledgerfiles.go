@@ -97,7 +97,7 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 		err = outfile.WriteStream(ctx, out, lines)
 	} else {
 		var key sign.Key
-		if key, err = a.signingKey(""); err != nil {
+		if key, err = a.keyring().Signing(""); err != nil {
 			return err
 		}
 		var data, envelope []byte
@@ -176,7 +176,7 @@ func (a *app) importEvents(ctx context.Context, files []string, m importing) err
 	if err != nil {
 		return err
 	}
-	done, err := r.Import(ctx, files, trusted, m.maxEvents, func() (sign.Key, error) { return a.signingKey("") })
+	done, err := r.Import(ctx, files, trusted, m.maxEvents, func() (sign.Key, error) { return a.keyring().Signing("") })
 	if err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func (a *app) sealingStore() (*history.Store, error) {
 	if r.Store.Dir == "" {
 		return nil, noHistory()
 	}
-	key, err := a.signingKey("")
+	key, err := a.keyring().Signing("")
 	r.Store.Key = &key
 	return r.Store, err
 }

@@ -267,7 +267,7 @@ func TestExportVerifies(t *testing.T) {
 func TestImportRefuses(t *testing.T) {
 	dir := t.TempDir()
 	a := &app{began: time.Now(), stdout: io.Discard, stderr: io.Discard, getenv: func(name string) string { return map[string]string{"HOME": dir}[name] }}
-	key, err := a.signingKey("")
+	key, err := a.keyring().Signing("")
 	must(t, err)
 	r := newReading(t, 1)
 	runs, failed := r.all(ledger.Query{}, "runs")

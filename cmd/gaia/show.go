@@ -49,12 +49,7 @@ terminal.`,
 		Example: `  gaia show runs/01J… 3f2a
   gaia show runs/01J… --follow
   gaia show runs/01J… --body sha256:9f86d0… --out page.html`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return usage("see 'gaia show --help'", "show takes a run directory and, if you like, a task id")
-			}
-			return nil
-		},
+		Args: cli.Args(1, 2, "a run directory and, if you like, a task id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(cmd, "body", "out"); err != nil {
 				return err

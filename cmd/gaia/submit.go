@@ -140,7 +140,14 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	case errors.As(err, &refusal):
 		return s.refused(dir, refusal)
 	case errors.Is(err, audit.ErrIncomplete):
-		return notFinished(dir)
+		found, err := verify.RunAt(dir)
+		if err == nil && found.Complete { // it was finished in the meantime
+			err = fail(exit.Incomplete, audit.ErrIncomplete, "it has just been finished: submit it again")
+		}
+		if err != nil {
+			return err
+		}
+		return incomplete(dir, found)
 	case errors.Is(err, submit.ErrTaken):
 		return fail(exit.Failure, err, "remove it, or choose another --out or --date")
 	case durable.NoPlace(err):
@@ -200,18 +207,6 @@ func withoutKey(dir string, unusable error) error {
 		return fail(exit.Findings, given.Err, "give the private key file", hint)
 	}
 	return fail(exit.Findings, given.Err, hint)
-}
-
-// notFinished returns what is missing in a run that cannot be packaged yet.
-func notFinished(dir string) error {
-	found, err := verify.RunAt(dir)
-	if err != nil {
-		return err
-	}
-	if found.Complete { // it was finished in the meantime
-		return fail(exit.Incomplete, audit.ErrIncomplete, "it has just been finished: submit it again")
-	}
-	return incomplete(dir, found)
 }
 
 func (a *app) printPackage(p submit.Package, asJSON bool) (err error) {

@@ -96,7 +96,7 @@ func TestDismissalInVerdict(t *testing.T) {
 	says("\nexceptions 1 dismissal, ", "verify", k.dir)
 	says(`"exceptions":{"dismissals":1,`, "verify", "--json", k.dir)
 	says("\nclean yes, after 1 dismissal", "audit", k.dir)
-	says("## gaia audit: clean after 1 dismissal", "audit", "--format", formatMarkdown, k.dir)
+	says("## gaia audit: clean after 1 dismissal", "audit", "--format", "markdown", k.dir)
 	says("\naudit clean after 1 dismissal", "submit", k.dir, "--out", k.home, "--date", "2031-02-03")
 	packages, err := filepath.Glob(k.home + "/submission-*")
 	if err != nil || len(packages) != 1 {

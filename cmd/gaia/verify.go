@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime/debug"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -52,12 +53,7 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 		Example: `  gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M.tar.gz
   gaia verify --json --dataset hub packages/* | jq -r 'select(.exit_code != 0).path'
   gaia verify task.json --package submission-2026-01-02-5XK9QZ7M-public`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("see 'gaia verify --help'", "verify takes run directories, packages, archives or evidence bundles")
-			}
-			return nil
-		},
+		Args: cli.Args(1, math.MaxInt, "run directories, packages, archives or evidence bundles"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), softMemory))
 			if err := cli.NotEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagText is a flag whose text has a form. kind names the form in the help and in errors of gaia.yaml.
+// Value is a flag whose text has a form. kind names the form in the help and in errors of gaia.yaml.
 // parse and format convert to and from the value.
 type Value struct {
 	kind   string
@@ -37,12 +37,12 @@ func (t Value) String() string {
 func (t Value) Set(s string) error { return t.parse(s) }
 func (t Value) Type() string       { return t.kind }
 
-// choice is a flag of fixed texts.
+// Choice is a flag of fixed texts.
 func Choice(value *string, kind string) Value {
 	return Value{kind, func(s string) error { *value = s; return nil }, func() string { return *value }}
 }
 
-// dollarsFlag is a flag of US dollars, which are stored in micro-USD; 0 is not given. Where off is not 0, the text
+// Dollars is a flag of US dollars, which are stored in micro-USD; 0 is not given. Where off is not 0, the text
 // "off" sets it.
 func Dollars(micro *int64, off int64) Value {
 	return Value{settings.Dollars, func(s string) error {
@@ -67,7 +67,7 @@ func Dollars(micro *int64, off int64) Value {
 	}}
 }
 
-// durationFlag is a flag of a time in milliseconds, from least to most; 0 is not given.
+// Duration is a flag of a time in milliseconds, from least to most; 0 is not given.
 func Duration(ms *int64, least, most time.Duration) Value {
 	return Value{"duration", func(s string) error {
 		d, err := time.ParseDuration(s)
@@ -78,7 +78,7 @@ func Duration(ms *int64, least, most time.Duration) Value {
 	}, func() string { return (time.Duration(*ms) * time.Millisecond).String() }}
 }
 
-// namedModel is a flag that names a model of which a plan says more; "" is none.
+// Model is a flag that names a model of which a plan says more; "" is none.
 func Model[T any](plan **T, name func(*T) *string) Value {
 	return Value{"string", func(s string) error {
 		*plan = nil
@@ -95,7 +95,7 @@ func Model[T any](plan **T, name func(*T) *string) Value {
 	}}
 }
 
-// parseMoment reads the date or time of a flag: RFC 3339, a date, or as allowed_signers files have it. It returns the
+// ParseTime reads the date or time of a flag: RFC 3339, a date, or as allowed_signers files have it. It returns the
 // zero time for "".
 func ParseTime(flag, s string) (time.Time, error) {
 	if s == "" {
@@ -114,7 +114,7 @@ func ParseTime(flag, s string) (time.Time, error) {
 	return t, nil
 }
 
-// flagError rejects the value of a flag with the same words as the settings file.
+// FlagError rejects the value of a flag with the same words as the settings file.
 func FlagError(cmd *cobra.Command, err error) error {
 	hint := "see '" + cmd.CommandPath() + " --help'"
 	var wrong *pflag.InvalidValueError
@@ -128,7 +128,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return exit.Usagef(hint, "--%s is %q, which is not %s", flag.Name, value, settings.Described(flag.Value.Type()))
 }
 
-// notEmpty rejects flags that were given an empty value, such as an unset variable of a shell: the limit that they
+// NotEmpty rejects flags that were given an empty value, such as an unset variable of a shell: the limit that they
 // were meant to set would be missing.
 func NotEmpty(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
@@ -139,22 +139,25 @@ func NotEmpty(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// emptyFlag is the error of a flag with an empty value.
+// EmptyFlag is the error of a flag with an empty value.
 func EmptyFlag(name string) error {
 	return exit.Usagef("give it a value, or leave it out", "--%s is empty", name)
 }
 
-// oneArg requires one argument, and describes it in the error.
-func OneArg(description string) cobra.PositionalArgs {
+// OneArg requires one argument, and describes it in the error.
+func OneArg(description string) cobra.PositionalArgs { return Args(1, 1, "one argument, "+description) }
+
+// Args requires from least to most arguments, and describes them in the error.
+func Args(least, most int, description string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return exit.Usagef("see '"+cmd.CommandPath()+" --help'", "%s takes one argument, %s", CommandPath(cmd), description)
+		if len(args) < least || len(args) > most {
+			return exit.Usagef("see '"+cmd.CommandPath()+" --help'", "%s takes %s", CommandPath(cmd), description)
 		}
 		return nil
 	}
 }
 
-// noArgs rejects arguments of a command that takes none.
+// NoArgs rejects arguments of a command that takes none.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return exit.Usagef("see '"+cmd.CommandPath()+" --help'", "%s takes no argument, not %q", CommandPath(cmd), args[0])
@@ -162,7 +165,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// knownCommand rejects the name of a command that a command does not have.
+// KnownCommand rejects the name of a command that a command does not have.
 func KnownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return exit.Usagef(NearCommand(cmd, args[0]), "%s has no command %q", CommandPath(cmd), args[0])
@@ -170,7 +173,7 @@ func KnownCommand(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// nearCommand returns the hint for a command that does not exist: the nearest name.
+// NearCommand returns the hint for a command that does not exist: the nearest name.
 func NearCommand(cmd *cobra.Command, name string) string {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -184,32 +187,33 @@ func NearCommand(cmd *cobra.Command, name string) string {
 	return "see '" + cmd.CommandPath() + " --help'"
 }
 
-// called returns how a command is called, without the program.
+// CommandPath returns how a command is called, without the program.
 func CommandPath(cmd *cobra.Command) string {
 	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
 	return path
 }
 
-// completeFixed completes a flag whose values are few.
+// Complete completes a flag whose values are few.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
 	CompleteWith(cmd, flag, cobra.ShellCompDirectiveNoFileComp, values...)
 }
 
-// completePrefixes completes a flag whose values begin in one of some ways.
+// CompletePrefixes completes a flag whose values begin in one of some ways.
 func CompletePrefixes(cmd *cobra.Command, flag string, values ...string) {
 	CompleteWith(cmd, flag, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, values...)
 }
 
-// completeDirs completes a flag by directories.
+// CompleteDirs completes a flag by directories.
 func CompleteDirs(cmd *cobra.Command, flag string) {
 	CompleteWith(cmd, flag, cobra.ShellCompDirectiveFilterDirs)
 }
 
+// CompleteWith completes a flag by some values and a directive of the shell.
 func CompleteWith(cmd *cobra.Command, flag string, directive cobra.ShellCompDirective, values ...string) {
 	complete(cmd, flag, cobra.FixedCompletions(values, directive))
 }
 
-// completeList completes the last of a flag's values, which are separated by commas.
+// CompleteList completes the last of a flag's values, which are separated by commas.
 func CompleteList(cmd *cobra.Command, flag string, values ...string) {
 	complete(cmd, flag, func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		given := strings.Split(begun, ",")

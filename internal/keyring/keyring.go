@@ -40,7 +40,7 @@ const (
 )
 
 // ErrNoKey is the error of Find where there is no signing key.
-var ErrNoKey = errors.New("there is no signing key")
+var ErrNoKey = exit.New(exit.Failure, errors.New("there is no signing key"), "gaia key init")
 
 // Ring is where a user's keys are.
 type Ring struct {

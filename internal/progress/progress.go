@@ -258,7 +258,7 @@ func (p *Progress) unlock() {
 	due := p.due
 	p.due = 0
 	p.mu.Unlock()
-	if p.bar != nil {
+	if p.bar != nil && due > 0 {
 		p.bar.IncrBy(due)
 	}
 }
