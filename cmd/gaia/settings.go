@@ -22,13 +22,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// runSettings are what flags, environment, gaia.yaml, --like and, for resume, the run's
-// own manifest say of a run: its plan, and what is no plan.
+// runSettings are the settings of a run, from flags, environment, gaia.yaml, --like and, for resume, its own manifest: the plan,
+// and what is no plan.
 type runSettings struct {
 	plan plan.Plan
 	taskFlags
 
-	// What a plan is made of, where the flag says it otherwise.
+	// Members of the plan in the form of their flags.
 	policyName, api, images, vision, search string
 	record, bodies, noJudgeCache            bool
 	python                                  string // pythonIfWorks, pythonNo, pythonConfined or pythonUnconfined
@@ -40,7 +40,7 @@ type runSettings struct {
 	servers                                 []settings.Server
 	serversFrom                             string // file of settings with them
 
-	// How fast the run goes, and what it does by itself.
+	// How fast the run is, and what it decides by itself.
 	concurrency string // autoConcurrency or a number
 	rpm, tpm    int64  // requests and tokens a minute; 0: no limit
 	tries       int    // of a request; 0: callTries
@@ -56,35 +56,24 @@ type runSettings struct {
 	selected             *plan.Dataset // whose selection the task ids are, and of what metadata; nil: the filter's own
 }
 
-// What a run does when its evidence cannot be recorded any longer.
 const (
-	goOn    = "continue"
+	goOn    = "continue" // when evidence cannot be recorded any longer
 	stopRun = "stop"
-)
 
-// Whether pictures that come with a question are shown to the model.
-const (
-	imagesAuto = "auto" // if it is known to take them
+	imagesAuto = "auto" // show pictures that come with a question to a model that is known to take them
 	imagesOn   = "on"
 	imagesOff  = "off"
-)
 
-const (
-	// autoConcurrency is as many tasks at once as the endpoint bears.
-	autoConcurrency = "auto"
-	// noVision and searchNone leave describe_image and web_search out.
-	noVision   = "none"
-	searchNone = "none"
-	// boundedTokens is how long a completion may be, in tokens, of a run with a budget for
-	// the whole: what a request may cost must be known before it is sent.
+	autoConcurrency = "auto" // as many tasks at once as the endpoint bears
+	noVision        = "none" // leaves describe_image out
+	searchNone      = remote.NoSearch
+	// boundedTokens is how long a completion may be, in tokens, of a run with a budget for the whole: the cost of a request
+	// must be known before it is sent.
 	boundedTokens  = 8192
 	defaultBaseURL = "https://api.openai.com/v1"
 	rehearsalHost  = "builtin:" // origin of the scripted models
-)
 
-// Whether a run has the tool python. What a plan says is kept to; a new run has it where
-// it works.
-const (
+	// Whether a run has the tool python: as its plan decides, and a new run where it works.
 	pythonName       = "python"
 	pythonIfWorks    = ""
 	pythonNo         = "no"
@@ -97,7 +86,7 @@ func (s *runSettings) showsImages() bool {
 	return s.images == imagesOn || s.images != imagesOff && llm.SeesImages(s.plan.Model.Name)
 }
 
-// looks is the model that looks at pictures, "" if none does.
+// looks returns the model that looks at pictures, "" if none does.
 func (s *runSettings) looks() string {
 	switch {
 	case s.vision == noVision || s.vision == "" && !s.showsImages():
@@ -118,7 +107,7 @@ func (s *runSettings) models() (all []string) {
 	return all
 }
 
-// judge is the model that judges, "" if none does.
+// judge returns the model that judges, "" if none does.
 func (s *runSettings) judge() string {
 	if s.plan.Judge == nil {
 		return ""
@@ -126,7 +115,7 @@ func (s *runSettings) judge() string {
 	return s.plan.Judge.Model
 }
 
-// hears is the model that transcribes audio, "" if none does.
+// hears returns the model that transcribes audio, "" if none does.
 func (s *runSettings) hears() string {
 	if s.plan.Transcription == nil {
 		return ""
@@ -152,7 +141,7 @@ func (s *runSettings) takeServers(file *settings.File) {
 	}
 }
 
-// decides reports whether the environment says what a flag would.
+// decides reports whether the environment has the value of a flag.
 func (a *app) decides(flag string) bool {
 	switch flag {
 	case "base-url":
@@ -165,8 +154,7 @@ func (a *app) decides(flag string) bool {
 	return false
 }
 
-// settle settles what is to be run: of the flags, the environment, the plan to repeat, the
-// settings file and the defaults, in this order.
+// settle settles the run, from the flags, the environment, the plan to repeat, the settings file and the defaults, in this order.
 func (a *app) settle(cmd *cobra.Command, s *runSettings, file *settings.File) (err error) {
 	flags := cmd.Flags()
 	given := map[string]bool{}
@@ -200,7 +188,7 @@ func (a *app) settle(cmd *cobra.Command, s *runSettings, file *settings.File) (e
 	return s.serverSide(a.warn)
 }
 
-// announceSettings says that a file had a say, which can send the key elsewhere.
+// announceSettings reports that a file was read, which can send the key elsewhere.
 func (a *app) announceSettings(file *settings.File, s *runSettings) {
 	if file == nil {
 		return
@@ -212,8 +200,8 @@ func (a *app) announceSettings(file *settings.File, s *runSettings) {
 	fmt.Fprintf(a.stderr, "gaia: settings from %s%s\n", view.Line(file.Name), view.Line(where))
 }
 
-// complete fills in what the flags and the settings file left open, from the environment
-// and then from the defaults, and refuses what does not go together.
+// complete sets what the flags and the settings file left open, from the environment and then from the defaults, and rejects
+// settings that exclude each other.
 func (a *app) complete(s *runSettings) error {
 	p := &s.plan
 	p.Rehearsal = a.rehearses(s.taskFlags) && (s.source == sourceFixtures || p.Model.Name == "" && s.baseURL == "")
@@ -238,10 +226,9 @@ func (a *app) complete(s *runSettings) error {
 	return a.settleSearch(s)
 }
 
-// settlePolicy makes the policy of the plan: that of a plan which is repeated or goes on,
-// or the named one with the budgets of the flags. A rehearsal that is given neither a
-// policy nor MCP servers is autonomous but for one tool and has a small budget, so that it
-// shows denials by mode and by budget.
+// settlePolicy sets the policy of the plan: that of a plan which is repeated or resumed, or the named one with the budgets of
+// the flags. A rehearsal with neither a policy nor MCP servers is autonomous but for one tool and has a small budget, so that
+// it shows denials by mode and by budget.
 func (s *runSettings) settlePolicy() (err error) {
 	flags := s.plan.Policy
 	if flags.Mode != "" {
@@ -264,7 +251,7 @@ func (s *runSettings) settlePolicy() (err error) {
 	return nil
 }
 
-// take sets the plan to another and the settings that are made of it.
+// take sets the plan, and the settings that follow from it.
 func (s *runSettings) take(m plan.Plan) {
 	s.plan = m
 	s.plan.Approved, s.plan.Unconfined = nil, nil
@@ -291,7 +278,7 @@ func (s *runSettings) takeTasks(m plan.Plan) {
 	}
 }
 
-// repeat sets the plan to one that is to be repeated, and what the flags say of it again.
+// repeat sets the plan to one that is to be repeated, and then the flags again.
 func (a *app) repeat(s *runSettings, flags *pflag.FlagSet, m plan.Plan) error {
 	given, before := flags.Changed, *s
 	setAgain := cli.Given(flags)
