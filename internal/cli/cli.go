@@ -151,7 +151,7 @@ func OneArg(description string) cobra.PositionalArgs { return Args(1, 1, "one ar
 func Args(least, most int, description string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return exit.Usagef("see '"+cmd.CommandPath()+" --help'", "%s takes %s", CommandPath(cmd), description)
+			return exit.Usagef("see '"+cmd.CommandPath()+" --help'", "%s takes %s", commandPath(cmd), description)
 		}
 		return nil
 	}
@@ -160,7 +160,7 @@ func Args(least, most int, description string) cobra.PositionalArgs {
 // NoArgs rejects arguments of a command that takes none.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return exit.Usagef("see '"+cmd.CommandPath()+" --help'", "%s takes no argument, not %q", CommandPath(cmd), args[0])
+		return exit.Usagef("see '"+cmd.CommandPath()+" --help'", "%s takes no argument, not %q", commandPath(cmd), args[0])
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 // KnownCommand rejects the name of a command that a command does not have.
 func KnownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return exit.Usagef(NearCommand(cmd, args[0]), "%s has no command %q", CommandPath(cmd), args[0])
+		return exit.Usagef(NearCommand(cmd, args[0]), "%s has no command %q", commandPath(cmd), args[0])
 	}
 	return nil
 }
@@ -182,13 +182,13 @@ func NearCommand(cmd *cobra.Command, name string) string {
 		}
 	}
 	if near := settings.Nearest(name, names); near != "" {
-		return "did you mean " + strings.TrimSpace(CommandPath(cmd)+" "+near) + "?"
+		return "did you mean " + strings.TrimSpace(commandPath(cmd)+" "+near) + "?"
 	}
 	return "see '" + cmd.CommandPath() + " --help'"
 }
 
-// CommandPath returns how a command is called, without the program.
-func CommandPath(cmd *cobra.Command) string {
+// commandPath returns how a command is called, without the program.
+func commandPath(cmd *cobra.Command) string {
 	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
 	return path
 }

@@ -27,7 +27,7 @@ type Dataset struct {
 func (p Planned) CheckDataset(ctx context.Context, d Dataset) Finding {
 	const name, use = "dataset", "the tasks"
 	if p.Invalid != nil {
-		return Unseen(name, use, invalid)
+		return unseen(name, use, invalid)
 	}
 	limited, cancel := context.WithTimeout(ctx, d.Wait)
 	defer cancel()
@@ -52,9 +52,9 @@ func (p Planned) CheckDataset(ctx context.Context, d Dataset) Finding {
 	case err != nil:
 		return Fails(name, use, err, "name where the tasks are with --source: hub, hub:OWNER/NAME, dir:PATH or fixtures")
 	case len(notices) > 0: // it was read after retries
-		return Lacks(name, use, detail+"; "+strings.Join(notices, "; "), "check the network, and HF_ENDPOINT if it is set")
+		return lacks(name, use, detail+"; "+strings.Join(notices, "; "), "check the network, and HF_ENDPOINT if it is set")
 	}
-	return Good(name, use, detail)
+	return good(name, use, detail)
 }
 
 // read reads what is on this machine or built in, as a run would.

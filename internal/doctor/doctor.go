@@ -81,18 +81,18 @@ func Run(ctx context.Context, checks ...Check) []Finding {
 	return slices.Concat(found...)
 }
 
-// Good returns the finding that something works.
-func Good(name, use, detail string) Finding {
+// good returns the finding that something works.
+func good(name, use, detail string) Finding {
 	return Finding{Name: name, Use: use, State: OK, Detail: detail}
 }
 
-// Lacks returns the finding that something optional is missing.
-func Lacks(name, use, detail, remedy string) Finding {
+// lacks returns the finding that something optional is missing.
+func lacks(name, use, detail, remedy string) Finding {
 	return Finding{Name: name, Use: use, State: Missing, Detail: detail, Remedy: remedy}
 }
 
-// Unseen returns the finding that something was not checked.
-func Unseen(name, use, detail string) Finding {
+// unseen returns the finding that something was not checked.
+func unseen(name, use, detail string) Finding {
 	return Finding{Name: name, Use: use, State: Unknown, Detail: detail}
 }
 

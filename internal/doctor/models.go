@@ -32,17 +32,17 @@ func (p Planned) ask(ctx context.Context, kind string) (preflight.Result, contex
 func (p Planned) notAsked(name, use string) (Finding, bool) {
 	switch {
 	case p.Invalid != nil:
-		return Unseen(name, use, invalid), true
+		return unseen(name, use, invalid), true
 	case p.NoCassette != nil:
-		return Unseen(name, use, "not asked: see settings"), true
+		return unseen(name, use, "not asked: see settings"), true
 	case p.Rehearsal:
-		return Good(name, use, "rehearsal: built-in, nothing to reach"), true
+		return good(name, use, "rehearsal: built-in, nothing to reach"), true
 	case p.Replay != "":
-		return Good(name, use, "no request is sent: answers are replayed from "+view.Quote(p.Replay)), true
+		return good(name, use, "no request is sent: answers are replayed from "+view.Quote(p.Replay)), true
 	case p.NoKey != nil:
-		return Unseen(name, use, "not asked: see model key"), true
+		return unseen(name, use, "not asked: see model key"), true
 	case p.NoCall:
-		return Unseen(name, use, "not asked: --no-call"), true
+		return unseen(name, use, "not asked: --no-call"), true
 	}
 	return Finding{}, false
 }
@@ -67,13 +67,13 @@ func (p Planned) CheckModel(ctx context.Context) Finding {
 	var f Finding
 	switch {
 	case r.Tool == trajectory.ToolCalled:
-		f = p.checkRecords(p.checkName(Good(name, use, answers+" and calls tools"), p.Model, r.ResponseModel), r)
+		f = p.checkRecords(p.checkName(good(name, use, answers+" and calls tools"), p.Model, r.ResponseModel), r)
 	case r.Tool == trajectory.ToolOther:
-		f = Lacks(name, use, answers+", but its call of a tool was not the one that was asked for", remedy)
+		f = lacks(name, use, answers+", but its call of a tool was not the one that was asked for", remedy)
 	case r.CutShort():
-		f = Unseen(name, use, fmt.Sprintf("%s, but its completion reached %d tokens before it called a tool", answers, p.Preflight.Bound()))
+		f = unseen(name, use, fmt.Sprintf("%s, but its completion reached %d tokens before it called a tool", answers, p.Preflight.Bound()))
 	default:
-		f = Lacks(name, use, answers+", but calls no tool where the question takes one", remedy)
+		f = lacks(name, use, answers+", but calls no tool where the question takes one", remedy)
 	}
 	return withCost(f, r)
 }
@@ -148,7 +148,7 @@ func (p Planned) failedRequest(limited context.Context, name, use string, r pref
 		f.Detail = fmt.Sprintf("no answer from %s within %s", p.Endpoint, p.Wait)
 		f.Remedy = "check --base-url and the network; a model that is slow to begin is given more time by --wait 5m"
 	case r.CutShort():
-		f = Unseen(name, use, fmt.Sprintf("its completion reached %d tokens before it wrote anything", p.Preflight.Bound()))
+		f = unseen(name, use, fmt.Sprintf("its completion reached %d tokens before it wrote anything", p.Preflight.Bound()))
 	case errors.As(r.Err, &failed):
 		if failed.Status == http.StatusTooManyRequests && !failed.Stop {
 			f.State = Unknown // a run waits
@@ -194,7 +194,7 @@ func remedyOf(e *llm.Error, finding string) string {
 func (p Planned) CheckJudge(ctx context.Context) Finding {
 	const name, use = "judge", "a second verdict"
 	if p.Invalid == nil && p.Judge == "" && !p.Rehearsal {
-		return Lacks(name, use, "none: the official verdict alone", "name one with --judge-model")
+		return lacks(name, use, "none: the official verdict alone", "name one with --judge-model")
 	}
 	if f, not := p.notAsked(name, use); not {
 		return f
@@ -208,13 +208,13 @@ func (p Planned) CheckJudge(ctx context.Context) Finding {
 	var f Finding
 	switch {
 	case verdict == nil && r.CutShort():
-		f = Unseen(name, use, fmt.Sprintf("its completion reached %d tokens before it gave a verdict", p.Preflight.Bound()))
+		f = unseen(name, use, fmt.Sprintf("its completion reached %d tokens before it gave a verdict", p.Preflight.Bound()))
 	case verdict == nil:
-		f = Lacks(name, use, answers+", but its reply is no verdict", remedy)
+		f = lacks(name, use, answers+", but its reply is no verdict", remedy)
 	case *verdict:
-		f = Lacks(name, use, answers+", and calls an answer correct that says nothing", remedy)
+		f = lacks(name, use, answers+", and calls an answer correct that says nothing", remedy)
 	default:
-		f = p.checkName(Good(name, use, answers+" and gives verdicts"), p.Judge, r.ResponseModel)
+		f = p.checkName(good(name, use, answers+" and gives verdicts"), p.Judge, r.ResponseModel)
 	}
 	return withCost(f, r)
 }

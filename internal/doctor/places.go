@@ -65,16 +65,16 @@ func Room(name, use, dir, instead string, free func(string) (int64, error)) Find
 	}
 	n, err := free(place)
 	if err != nil {
-		return Unseen(name, use, fmt.Sprintf("cannot be determined for %s: %v", view.Quote(place), err))
+		return unseen(name, use, fmt.Sprintf("cannot be determined for %s: %v", view.Quote(place), err))
 	}
 	detail := fmt.Sprintf("%s free at %s", mebibytes(n), view.Quote(place))
 	switch {
 	case n < noRoom:
 		return Fails(name, use, errors.New(detail+", which a few steps of an attempt can fill"), "make room, or "+instead)
 	case n < littleRoom:
-		return Lacks(name, use, detail+", which a few attempts can fill", "make room, or "+instead)
+		return lacks(name, use, detail+", which a few attempts can fill", "make room, or "+instead)
 	}
-	return Good(name, use, detail)
+	return good(name, use, detail)
 }
 
 func mebibytes(n int64) string {
@@ -114,10 +114,10 @@ func Signing(ring keyring.Ring, key string) Finding {
 	}
 	if t, _, err := quietTrust(ring, key); err == nil {
 		if outdated := t.Outdated(found.Key.Public()); outdated != "" {
-			return Lacks(name, use, detail+", which you do not trust now: "+outdated, "verify will refuse what it signs: gaia key init --rotate")
+			return lacks(name, use, detail+", which you do not trust now: "+outdated, "verify will refuse what it signs: gaia key init --rotate")
 		}
 	}
-	return Good(name, use, detail)
+	return good(name, use, detail)
 }
 
 // otherKey is the remedy for a key that cannot be used.
@@ -136,7 +136,7 @@ func unmadeKey(ring keyring.Ring, name, use string) Finding {
 	if _, err := creatable(dir); err != nil {
 		return Fails(name, use, fmt.Errorf("creating a signing key: %w", err), otherKey)
 	}
-	return Good(name, use, "none yet: made on first need at "+view.Quote(path))
+	return good(name, use, "none yet: made on first need at "+view.Quote(path))
 }
 
 // quietTrust returns the keys that the user trusts, and the notices of reading them.
@@ -157,16 +157,16 @@ func Trusted(ring keyring.Ring, key string) Finding {
 	const name, use = "trusted keys", "whose signatures count"
 	dir, err := ring.Directory()
 	if err != nil {
-		return Lacks(name, use, err.Error(), Fails(name, use, err, otherKey).Remedy)
+		return lacks(name, use, err.Error(), Fails(name, use, err, otherKey).Remedy)
 	}
 	t, notes, err := quietTrust(ring, key)
 	if err != nil {
 		return Fails(name, use, err, "'gaia key list' shows what counts in "+view.Quote(dir))
 	}
 	if notes != "" {
-		return Lacks(name, use, notes, "gaia key list shows what counts in "+view.Quote(dir))
+		return lacks(name, use, notes, "gaia key list shows what counts in "+view.Quote(dir))
 	}
-	return Good(name, use, fmt.Sprintf("%d trusted now; their directory is %s", len(t.Valid()), view.Quote(dir)))
+	return good(name, use, fmt.Sprintf("%d trusted now; their directory is %s", len(t.Valid()), view.Quote(dir)))
 }
 
 // Build checks which build of this program would be named in the plan.
@@ -178,11 +178,11 @@ func Build(h trajectory.Harness, err error) Finding {
 	}
 	switch {
 	case h.Commit == "":
-		return Lacks(name, use, "gaia "+h.Version+" of an unknown commit", remedy)
+		return lacks(name, use, "gaia "+h.Version+" of an unknown commit", remedy)
 	case h.Dirty:
-		return Lacks(name, use, "gaia "+h.Version+" of commit "+h.Commit+" with changes that are not in it", remedy)
+		return lacks(name, use, "gaia "+h.Version+" of commit "+h.Commit+" with changes that are not in it", remedy)
 	}
-	return Good(name, use, "gaia "+h.Version+" of commit "+h.Commit)
+	return good(name, use, "gaia "+h.Version+" of commit "+h.Commit)
 }
 
 // Cache is the judge cache of a run.
@@ -206,37 +206,37 @@ func (p Planned) CheckCache(c Cache, ring keyring.Ring, key string) Finding {
 		return f
 	}
 	if c.Off {
-		return Good(name, use, "not used: --no-judge-cache")
+		return good(name, use, "not used: --no-judge-cache")
 	}
 	if c.NoDir != nil {
 		return fails(c.NoDir, false)
 	}
 	t, _, err := quietTrust(ring, key)
 	if err != nil {
-		return Unseen(name, use, "not checked: see trusted keys")
+		return unseen(name, use, "not checked: see trusted keys")
 	}
 	reader, err := judgecache.Look(c.Dir, t.Valid())
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := creatable(c.Dir); err != nil {
 			return fails(fmt.Errorf("creating the judge cache: %w", err), true)
 		}
-		return Good(name, use, "none yet: "+view.Quote(c.Dir))
+		return good(name, use, "none yet: "+view.Quote(c.Dir))
 	}
 	if err != nil {
 		return fails(err, false)
 	}
-	good := 0
+	verified := 0
 	var bad []judgecache.Bad
 	reader.Each(func(e judgecache.Entry) {
 		switch {
 		case e.Reason != "":
 			bad = append(bad, judgecache.Bad{Name: e.Name, Reason: e.Reason})
 		case !e.Leftover && !e.Legacy:
-			good++
+			verified++
 		}
 	})
 	if len(bad) > 0 {
-		return fails(c.Bad(reader, good, bad), true)
+		return fails(c.Bad(reader, verified, bad), true)
 	}
-	return Good(name, use, view.Count(good, "entry")+" in "+view.Quote(c.Dir))
+	return good(name, use, view.Count(verified, "entry")+" in "+view.Quote(c.Dir))
 }

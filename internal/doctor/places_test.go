@@ -47,7 +47,7 @@ func TestRoom(t *testing.T) {
 
 // TestReport: a report has the worst state of its findings, and names those that failed.
 func TestReport(t *testing.T) {
-	good, lacks, unseen := Good("a", "", ""), Lacks("b", "", "", "x"), Unseen("c", "", "")
+	good, lacks, unseen := good("a", "", ""), lacks("b", "", "", "x"), unseen("c", "", "")
 	fails := Fails("d", "", errors.New("broken"), "fix it")
 	for _, c := range []struct {
 		found []Finding

@@ -35,13 +35,13 @@ const invalid = "not checked: see settings"
 
 // CheckSettings reports what the run would be, whether there is a key for it, and what bounds its cost.
 func (p Planned) CheckSettings(context.Context) []Finding {
-	settings := Good("settings", "what a run would be", p.Model+" at "+p.Endpoint+", tasks of "+p.Source)
-	key := Good("model key", "asks the endpoint", "from OPENAI_API_KEY")
-	prices := Good("prices", "count and bound the cost", p.Prices)
+	settings := good("settings", "what a run would be", p.Model+" at "+p.Endpoint+", tasks of "+p.Source)
+	key := good("model key", "asks the endpoint", "from OPENAI_API_KEY")
+	prices := good("prices", "count and bound the cost", p.Prices)
 	switch {
 	case p.Invalid != nil:
 		settings = Fails(settings.Name, settings.Use, p.Invalid, "'gaia run --help' says what a flag takes")
-		return []Finding{settings, Unseen(key.Name, key.Use, invalid), Unseen(prices.Name, prices.Use, invalid)}
+		return []Finding{settings, unseen(key.Name, key.Use, invalid), unseen(prices.Name, prices.Use, invalid)}
 	case p.NoCassette != nil:
 		settings = Fails(settings.Name, settings.Use, p.NoCassette, "")
 	case p.Rehearsal:
@@ -75,7 +75,7 @@ func (p Planned) CheckSettings(context.Context) []Finding {
 	prices.Detail += ": " + strings.Join(known, ", ")
 	if len(unknown) > 0 {
 		detail := fmt.Sprintf("%s: no price of %s; the cost is unknown unless the endpoint reports it", p.Prices, strings.Join(unknown, ", "))
-		prices = Lacks(prices.Name, prices.Use, detail, "give a table with --prices FILE if it costs something")
+		prices = lacks(prices.Name, prices.Use, detail, "give a table with --prices FILE if it costs something")
 	}
 	return []Finding{settings, key, prices}
 }
@@ -87,17 +87,17 @@ func (p Planned) CheckSenses(ctx context.Context) []Finding {
 	if p.NoVision {
 		vision = "left out by --vision-model none"
 	}
-	search := Lacks("search", "the tool web_search", "no engine: the tool is not offered",
+	search := lacks("search", "the tool web_search", "no engine: the tool is not offered",
 		"set TAVILY_API_KEY, BRAVE_API_KEY, SERPER_API_KEY or SEARXNG_URL; --search chooses")
 	switch {
 	case p.Invalid != nil:
-		search = Unseen(search.Name, search.Use, invalid)
+		search = unseen(search.Name, search.Use, invalid)
 	case p.NoSearch != nil:
 		search = Fails(search.Name, search.Use, p.NoSearch, "")
 	case p.Rehearsal:
-		search = Good(search.Name, search.Use, "rehearsal: a built-in web")
+		search = good(search.Name, search.Use, "rehearsal: a built-in web")
 	case p.Search != "":
-		search = Good(search.Name, search.Use, p.Search)
+		search = good(search.Name, search.Use, p.Search)
 	}
 	return []Finding{
 		p.checkSense(ctx, trajectory.PreflightTranscription, "the tool transcribe_audio", p.Transcription, "--transcription-model", ""),
@@ -110,13 +110,13 @@ func (p Planned) CheckSenses(ctx context.Context) []Finding {
 func (p Planned) checkSense(ctx context.Context, kind, use, model, flag, leftOut string) Finding {
 	switch {
 	case p.Invalid != nil:
-		return Unseen(kind, use, invalid)
+		return unseen(kind, use, invalid)
 	case leftOut != "":
-		return Good(kind, use, leftOut)
+		return good(kind, use, leftOut)
 	case p.Rehearsal:
-		return Good(kind, use, "rehearsal: built-in")
+		return good(kind, use, "rehearsal: built-in")
 	case model == "":
-		return Lacks(kind, use, "no model: the tool is not offered", "name one with "+flag)
+		return lacks(kind, use, "no model: the tool is not offered", "name one with "+flag)
 	}
 	if f, not := p.notAsked(kind, use); not {
 		f.Detail = model + ", " + f.Detail
@@ -128,5 +128,5 @@ func (p Planned) checkSense(ctx context.Context, kind, use, model, flag, leftOut
 		f.Remedy = strings.ReplaceAll(f.Remedy, "--model", flag)
 		return f
 	}
-	return withCost(Good(kind, use, servedAs(model, r.ResponseModel)), r)
+	return withCost(good(kind, use, servedAs(model, r.ResponseModel)), r)
 }

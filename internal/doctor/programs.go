@@ -24,7 +24,7 @@ type Programs struct {
 
 // Check tries the programs as a run does.
 func (p Programs) Check(ctx context.Context) []Finding {
-	limits := Lacks("limits", "bound what runs in it", "there is no sandbox", Remedy(p.NoSandbox))
+	limits := lacks("limits", "bound what runs in it", "there is no sandbox", remedy(p.NoSandbox))
 	if p.NoSandbox == nil {
 		held, err := p.Sandbox.Limits()
 		limits = tried(limits.Name, limits.Use, held, err)
@@ -41,14 +41,14 @@ func (p Programs) Check(ctx context.Context) []Finding {
 // tried returns the finding of trying something that a run does without where it does not work.
 func tried(name, use, works string, err error) Finding {
 	if err != nil {
-		return Lacks(name, use, err.Error(), Remedy(err))
+		return lacks(name, use, err.Error(), remedy(err))
 	}
-	return Good(name, use, works)
+	return good(name, use, works)
 }
 
-// Remedy returns what fixes a program that does not work. A program that could not even be started lacks a
+// remedy returns what fixes a program that does not work. A program that could not even be started lacks a
 // directory to be tried in.
-func Remedy(err error) string {
+func remedy(err error) string {
 	if u := (*sandbox.Unusable)(nil); errors.As(err, &u) && u.Remedy != "" {
 		return u.Remedy
 	}
@@ -69,12 +69,12 @@ func (p Programs) CheckPython(ctx context.Context) Finding {
 	found := "Python " + interpreter.Version + " at " + interpreter.Path
 	switch {
 	case p.Unconfined && err != nil:
-		return Finding{Name: name, Use: use, State: Failed, Detail: "--unsafe-local-python: " + err.Error(), Remedy: Remedy(err)}
+		return Finding{Name: name, Use: use, State: Failed, Detail: "--unsafe-local-python: " + err.Error(), Remedy: remedy(err)}
 	case p.Unconfined:
-		return Lacks(name, use, "runs the model's code WITHOUT a sandbox, as you, with your files and network",
+		return lacks(name, use, "runs the model's code WITHOUT a sandbox, as you, with your files and network",
 			"such a run is not submittable: leave out --unsafe-local-python")
 	case err == nil && p.NoSandbox != nil:
-		return Lacks(name, use, found+" is not offered to the model: there is no sandbox", Remedy(p.NoSandbox))
+		return lacks(name, use, found+" is not offered to the model: there is no sandbox", remedy(p.NoSandbox))
 	}
 	return tried(name, use, found, err)
 }
@@ -82,7 +82,7 @@ func (p Programs) CheckPython(ctx context.Context) Finding {
 // poppler asks a program of poppler for its version.
 func (p Programs) poppler(ctx context.Context, path, name, use string) Finding {
 	if path == "" {
-		return Lacks(name, use, name+" is not installed", "apt install poppler-utils (brew install poppler on macOS)")
+		return lacks(name, use, name+" is not installed", "apt install poppler-utils (brew install poppler on macOS)")
 	}
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -91,10 +91,10 @@ func (p Programs) poppler(ctx context.Context, path, name, use string) Finding {
 	out, err := cmd.CombinedOutput() // some versions exit with an error all the same
 	line, _, _ := strings.Cut(string(out), "\n")
 	if !strings.Contains(line, "version") {
-		return Lacks(name, use, fmt.Sprintf("%s does not print its version: %v", path, err),
+		return lacks(name, use, fmt.Sprintf("%s does not print its version: %v", path, err),
 			"apt reinstall poppler-utils (brew reinstall poppler on macOS)")
 	}
-	return Good(name, use, line+" at "+path)
+	return good(name, use, line+" at "+path)
 }
 
 // Server is an MCP server of the settings.
@@ -112,7 +112,7 @@ type Server struct {
 func CheckServers(ctx context.Context, servers []Server, file string) Finding {
 	const name, use = "MCP servers", "their tools"
 	if len(servers) == 0 {
-		return Good(name, use, "the settings name none")
+		return good(name, use, "the settings name none")
 	}
 	file = view.Quote(file)
 	var found, open, remedies []string
@@ -140,9 +140,9 @@ func CheckServers(ctx context.Context, servers []Server, file string) Finding {
 	}
 	detail := strings.Join(found, ", ")
 	if len(open) == 0 {
-		return Good(name, use, detail)
+		return good(name, use, detail)
 	}
 	slices.Sort(remedies)
-	return Lacks(name, use, detail+"; "+strings.Join(open, ", ")+", so the run will not be submittable",
+	return lacks(name, use, detail+"; "+strings.Join(open, ", ")+", so the run will not be submittable",
 		strings.Join(slices.Compact(remedies), "; ")+" in "+file)
 }

@@ -28,12 +28,12 @@ import (
 // Names in the key directory.
 const (
 	DefaultKey  = "signing"         // the user's own key
-	AllowedFile = "allowed_signers" // keys that are trusted, and until when
+	allowedFile = "allowed_signers" // keys that are trusted, and until when
 )
 
 // Where a signing key was found.
 const (
-	FromFlag    = "--key"
+	fromFlag    = "--key"
 	FromContent = "GAIA_SIGNING_KEY"
 	FromFile    = "GAIA_SIGNING_KEY_FILE"
 	FromDir     = "key directory"
@@ -72,7 +72,7 @@ type Found struct {
 func (r Ring) Find(file string) (Found, error) {
 	switch {
 	case file != "":
-		return named(file, FromFlag)
+		return named(file, fromFlag)
 	case r.Content != "":
 		key, err := sign.ParseKey([]byte(r.Content))
 		if err != nil {
@@ -234,7 +234,7 @@ func samePlace(a, b string) bool {
 // Path returns the path of the key called name in the key directory.
 func (r Ring) Path(name string) (string, error) {
 	if name == "" || name != filepath.Base(name) || name[0] == '.' || name[0] == filepath.Separator ||
-		name == AllowedFile || strings.HasSuffix(name, ".pub") {
+		name == allowedFile || strings.HasSuffix(name, ".pub") {
 		return "", exit.Usagef("--name is a file name in the key directory; --key takes a path", "--name %q is not a name for a key", name)
 	}
 	dir, err := r.Directory()
@@ -277,7 +277,7 @@ func (r Ring) Rotate(path string, until time.Time) (Created, error) {
 		return Created{}, err
 	}
 	defer release()
-	old, err := named(path, FromFlag)
+	old, err := named(path, fromFlag)
 	if err != nil {
 		return Created{}, err
 	}
@@ -291,7 +291,7 @@ func (r Ring) Rotate(path string, until time.Time) (Created, error) {
 	aside := path + "." + id[:8]
 	if !until.IsZero() { // before anything is changed
 		s := sign.AllowedSigner{ValidBefore: until, Key: public}
-		if _, err := isListed(t.listed, s, filepath.Join(dir, AllowedFile)); err != nil {
+		if _, err := isListed(t.listed, s, filepath.Join(dir, allowedFile)); err != nil {
 			return Created{}, err
 		}
 	}
@@ -344,7 +344,7 @@ func keepTrusted(dir, name string, key sign.PublicKey, until time.Time) (string,
 		return "", err
 	}
 	if known, _ := listed.Lookup(key, time.Time{}); known && until.IsZero() {
-		return "as " + AllowedFile + " says already", nil
+		return "as " + allowedFile + " says already", nil
 	}
 	s := sign.AllowedSigner{Principals: name, Namespaces: sign.Namespace, ValidBefore: until, Key: key}
 	if sign.CheckPrincipals(name) != nil {

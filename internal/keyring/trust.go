@@ -244,7 +244,7 @@ func readOwn(path string) ([]byte, error) {
 
 // ownList reads the list in the key directory; nil if there is none.
 func ownList(dir string) (sign.AllowedSigners, error) {
-	path := filepath.Join(dir, AllowedFile)
+	path := filepath.Join(dir, allowedFile)
 	err := checkPrivate(dir)
 	var content []byte
 	if err == nil {
@@ -291,7 +291,7 @@ func (r Ring) List() ([]Listed, error) {
 		keys = append(keys, Listed{KeyID: k.ID(), Name: k.name, PublicKey: k.Line(), Source: k.source, Reason: t.Outdated(k.PublicKey)})
 	}
 	for _, s := range t.listed {
-		l := Listed{KeyID: s.Key.ID(), Name: s.Principals, PublicKey: s.Key.Line(), Source: fmt.Sprintf("%s:%d", AllowedFile, s.Row),
+		l := Listed{KeyID: s.Key.ID(), Name: s.Principals, PublicKey: s.Key.Line(), Source: fmt.Sprintf("%s:%d", allowedFile, s.Row),
 			ValidAfter: view.Time(s.ValidAfter), ValidBefore: view.Time(s.ValidBefore)}
 		if !s.Applies() {
 			l.Reason = "for other namespaces: " + s.Namespaces
@@ -384,7 +384,7 @@ func (r Ring) Add(file string, stdin io.Reader, s sign.AllowedSigner) (Added, er
 	if err != nil {
 		return Added{}, err
 	}
-	a := Added{Added: added, KeyID: s.Key.ID(), List: filepath.Join(dir, AllowedFile), Name: s.Principals,
+	a := Added{Added: added, KeyID: s.Key.ID(), List: filepath.Join(dir, allowedFile), Name: s.Principals,
 		ValidAfter: view.Time(s.ValidAfter), ValidBefore: view.Time(s.ValidBefore)}
 	if err := s.At(time.Now()); err != nil {
 		a.Reason = err.Error()
@@ -413,7 +413,7 @@ func add(dir string, s sign.AllowedSigner) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	path := filepath.Join(dir, AllowedFile)
+	path := filepath.Join(dir, allowedFile)
 	if found, err := isListed(listed, s, path); found || err != nil {
 		return false, err
 	}

@@ -28,7 +28,7 @@ func TestAddReadsBack(t *testing.T) {
 	if added, err := add(dir, sign.AllowedSigner{Principals: "alice", Key: key.Public()}); err != nil || !added {
 		t.Fatal(added, err)
 	}
-	before, err := os.ReadFile(filepath.Join(dir, AllowedFile))
+	before, err := os.ReadFile(filepath.Join(dir, allowedFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestAddReadsBack(t *testing.T) {
 		if added, err := add(dir, s); err == nil || added {
 			t.Errorf("%s: written", name)
 		}
-		if after, err := os.ReadFile(filepath.Join(dir, AllowedFile)); err != nil || !bytes.Equal(after, before) {
+		if after, err := os.ReadFile(filepath.Join(dir, allowedFile)); err != nil || !bytes.Equal(after, before) {
 			t.Errorf("%s: the list holds %q, %v", name, after, err)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"os"
 )
 
-// Open opens a regular file. The type is checked before the file is opened, and again
+// open opens a regular file. The type is checked before the file is opened, and again
 // on the open file. Errors do not repeat the path.
-func Open(path string) (*os.File, error) {
+func open(path string) (*os.File, error) {
 	irregular := errors.New("it is not a regular file")
 	if info, err := os.Stat(path); err != nil {
 		return nil, Cause(err)
@@ -40,7 +40,7 @@ func Open(path string) (*os.File, error) {
 // Read reads a regular file of at most limit bytes, and of a larger one a byte more,
 // which its parser rejects.
 func Read(path string, limit int64) ([]byte, error) {
-	f, err := Open(path)
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,7 @@ func (e Env) checkBundle(path string, v Request) (*Checked, error) {
 	}
 	var open error
 	if of != nil && of.full != nil {
-		open = uncounted(Dismissals(e.Trust, of.full.Report, of.full.Run))
+		open = uncounted(dismissals(e.Trust, of.full.Report, of.full.Run))
 	}
 	out := bundleResult(d, v, word, of)
 	out.Findings = findings(open)

@@ -183,7 +183,7 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 	if of != nil {
 		c.kind, c.statement, file = packageKind, &of.Statement.Predicate, submit.AttestationFile
 		v.addPackage(of)
-		v.Dismissals = Dismissals(e.Trust, of.Report, found)
+		v.Dismissals = dismissals(e.Trust, of.Report, found)
 		v.EvidenceVerdict = EvidenceVerdict{v.Package.AnsweredBy, of.Claims(given), v.Package.Exceptions, inFuture([2]string{"package", v.Package.Date})}
 	} else {
 		decided, err := audit.ReadAdjudications(p.Files, found)

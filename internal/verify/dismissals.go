@@ -59,8 +59,8 @@ func dismissalOf(t keyring.Trust, f audit.Finding, by string, c *audit.Countersi
 	return d
 }
 
-// Dismissals returns the dismissals of a package's report.
-func Dismissals(t keyring.Trust, r audit.Report, run *rundir.Run) (all []dismissal) {
+// dismissals returns the dismissals of a package's report.
+func dismissals(t keyring.Trust, r audit.Report, run *rundir.Run) (all []dismissal) {
 	for _, d := range r.Dismissals() {
 		all = append(all, dismissalOf(t, d.Of, run.Key.ID(), d.Countersigned))
 	}

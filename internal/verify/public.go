@@ -69,7 +69,7 @@ func (v Verification) publicRows(p *submit.Public) [][2]string {
 	rows.Add("manifest", v.ManifestSHA256)
 	rows.Add("root", v.Root)
 	v.addCheckpoint(&rows)
-	rows = append(rows, PackageRows(*v.Package, auditedBySigner, v.Dismissals)...)
+	rows = append(rows, packageRows(*v.Package, auditedBySigner, v.Dismissals)...)
 	rows.AddNonEmpty("compared", v.Dataset)
 	rows = append(rows, v.EvidenceVerdict.Rows()...)
 	rows.AddNonEmpty("unsubmittable", v.Unsubmittable)

@@ -27,7 +27,7 @@ type Submitted struct {
 func NewSubmitted(p submit.Package, t keyring.Trust) Submitted {
 	s := p.Statement.Predicate
 	return Submitted{Attestation: p.AttestationSHA256, Bytes: p.Bytes, Clean: s.Audit.Clean, Path: p.Path, KeyID: p.Key.ID(),
-		Rehearsal: s.Rehearsal, Statement: s, built: p, dismissals: Dismissals(t, p.Report, p.Run)}
+		Rehearsal: s.Rehearsal, Statement: s, built: p, dismissals: dismissals(t, p.Report, p.Run)}
 }
 
 // Warnings returns what others will not see as the user does.
@@ -53,7 +53,7 @@ func (s Submitted) Rows() [][2]string {
 	if s.Rehearsal {
 		rows.Add("rehearsal", runview.RehearsalNote)
 	}
-	rows = append(rows, PackageRows(s.Statement, "", s.dismissals)...)
+	rows = append(rows, packageRows(s.Statement, "", s.dismissals)...)
 	rows.Add("exceptions", s.Statement.Exceptions.String())
 	tenths := (s.Bytes + 99_999) / 100_000 // of a million bytes, rounded up
 	rows.Addf("written to", "%s, %d.%d MB in %s", s.Path, tenths/10, tenths%10, view.Count(s.built.Files, "file"))

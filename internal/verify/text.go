@@ -69,7 +69,7 @@ func (v Verification) rows(m plan.Plan, of *submit.Verified, later [][2]string, 
 		if of.NotRerun == "" {
 			audited = ", and the same report when it was run again"
 		}
-		rows = append(rows, PackageRows(*v.Package, audited, v.Dismissals)...)
+		rows = append(rows, packageRows(*v.Package, audited, v.Dismissals)...)
 		scores, again := v.Scores, v.Audit
 		if give := "; give --dataset " + view.Quote(source); of.Run.Scored() && of.NotRescored != "" {
 			scores += give
@@ -124,9 +124,9 @@ func auditRow(p submit.Predicate, dismissals []dismissal) string {
 	return "not clean; clean" + after + " for verifiers who trust every countersigner"
 }
 
-// PackageRows returns the statement of a package; audited says who reports the result of the audit, "" where that is
+// packageRows returns the statement of a package; audited says who reports the result of the audit, "" where that is
 // plain.
-func PackageRows(p submit.Predicate, audited string, dismissals []dismissal) [][2]string {
+func packageRows(p submit.Predicate, audited string, dismissals []dismissal) [][2]string {
 	var rows view.List
 	by := ""
 	if p.Public {

@@ -63,7 +63,7 @@ func TestDismissals(t *testing.T) {
 		if got := auditRow(p, all); !strings.HasPrefix(got, c.row) {
 			t.Errorf("the audit is %q, want %q", got, c.row)
 		}
-		rows := PackageRows(p, "", all)
+		rows := packageRows(p, "", all)
 		if got := rows[2]; got[0] != "dismissed" || !strings.Contains(got[1], c.text) {
 			t.Errorf("the row is %q, want %q", got, c.text)
 		}
