@@ -1,5 +1,9 @@
 // Package cli has what the commands share: flags whose text has a form, checks of flags and arguments, and completions for
-// shells. Its errors are errors of usage, with a hint.
+// shells.
+//
+// It reads no environment and prints nothing, so that its tests need no program. Its errors are errors of usage with a hint
+// that can be pasted; a wrong value is reported with the same words as in gaia.yaml (package settings). An empty value of a
+// flag is rejected where it would remove a limit, as an unset variable of a shell does (NotEmpty).
 package cli
 
 import (
