@@ -49,7 +49,7 @@ func TestDryRun(t *testing.T) {
 		"--level", "1", "--voting-attempts", "3", "--max-cost", "10.5", "--max-task-cost", "0.5", "--cassette", "record:tape", "--served-as", "harbour,berth"}
 	local := append(args, "--base-url", endpoint.URL+"/v1")
 	for _, line := range []string{
-		"dry run      nothing was asked of a model, and nothing was made\n",
+		"dry run      no model was asked, and nothing was written\n",
 		"tasks        14 (14/0/0 by level), 3 attempts each\n",
 		"model        gpt-4o at " + endpoint.URL, "completions up to 8192 tokens\n",
 		", served as berth or harbour, with pictures",

@@ -112,7 +112,7 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	return w, err
 }
 
-// rehearse fills in the built-in model, web and prices, served on loopback.
+// rehearse adds the built-in model, web and prices, served on loopback.
 func (w *world) rehearse(s *runSettings) error {
 	server, err := fixtures.Serve()
 	if err != nil {
@@ -139,7 +139,7 @@ func (w *world) rehearse(s *runSettings) error {
 	return w.equip(web.Config{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL}, web.Engine{Name: web.SearXNG, URL: fixtures.SearchURL})
 }
 
-// connect fills in the endpoint that the settings name.
+// connect adds the endpoint that the settings name.
 func (w *world) connect(s *runSettings, apiKey string) error {
 	base, err := remote.ParseURL(s.baseURL)
 	if err != nil {
@@ -164,7 +164,7 @@ func (w *world) connect(s *runSettings, apiKey string) error {
 	return w.equip(web.Config{}, s.engine)
 }
 
-// keyed refuses to ask an endpoint elsewhere without a key.
+// keyed returns an error for an endpoint elsewhere without a key.
 func (s *runSettings) keyed(base *url.URL, apiKey string) error {
 	if c, _ := s.tape(); apiKey == "" && !s.dry && c.Mode != plan.CassetteReplay && !remote.IsLocal(base) {
 		return remote.NoKey(base)
@@ -172,7 +172,7 @@ func (s *runSettings) keyed(base *url.URL, apiKey string) error {
 	return nil
 }
 
-// ask fills in the clients for the models of the settings at an endpoint.
+// ask adds the clients for the models of the settings at an endpoint.
 func (w *world) ask(s *runSettings, baseURL, apiKey string) (err error) {
 	m := remote.Models{URL: baseURL, Key: apiKey, API: s.api, Vision: s.looks(), Images: s.showsImages(), Prices: w.Prices, Tries: s.tries,
 		RPM: s.rpm, TPM: s.tpm, Dry: s.dry}
@@ -187,8 +187,8 @@ func (w *world) ask(s *runSettings, baseURL, apiKey string) (err error) {
 	return err
 }
 
-// equip fills in the tools of a run; search needs an engine. Documents that could harm
-// this process are read by another run of this program.
+// equip adds the tools of a run; search needs an engine. Documents that could harm this process are read by another run of this
+// program.
 func (w *world) equip(c web.Config, engine web.Engine) (err error) {
 	if w.Reader, err = child(w.sandbox); err != nil {
 		return err

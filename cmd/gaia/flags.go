@@ -20,14 +20,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What a number of a flag may be at most: beyond it is a slip of the finger.
+// The largest numbers of flags: a larger one is a mistake in typing.
 const (
 	maxConcurrency = 1024
 	maxTaskTime    = 7 * 24 * time.Hour
 	maxCount       = 1_000_000_000
 )
 
-// addPlanFlags makes the flags that say what a plan holds: --like repeats them.
+// addPlanFlags adds the flags for members of the plan, which --like repeats.
 func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 	s.addTasks(cmd)
 	f, p := cmd.Flags(), &s.plan
@@ -65,7 +65,7 @@ func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 	}
 }
 
-// addRateFlags makes the flags that a run may go on with differently.
+// addRateFlags adds the flags that may differ when a run is resumed.
 func (s *runSettings) addRateFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.concurrency, s.onLost = autoConcurrency, goOn
@@ -83,7 +83,7 @@ func (s *runSettings) addRateFlags(cmd *cobra.Command) {
 	cli.CompletePrefixes(cmd, "cassette", plan.CassetteRecord+":", plan.CassetteReplay+":")
 }
 
-// addRunFlags makes the flags of run, which are what a settings file may name.
+// addRunFlags adds the flags of run, which a settings file may set.
 func (s *runSettings) addRunFlags(cmd *cobra.Command) {
 	s.addPlanFlags(cmd)
 	s.addRateFlags(cmd)
@@ -99,8 +99,7 @@ func (s *runSettings) addRunFlags(cmd *cobra.Command) {
 	cli.CompleteDirs(cmd, "out")
 }
 
-// checkFlags refuses settings no run can have; changed reports which flags were given or are
-// of the settings file.
+// checkFlags rejects settings that no run can have; changed reports which flags were given or are of the settings file.
 func (s *runSettings) checkFlags(changed func(string) bool) error {
 	if err := s.checkTasks(changed); err != nil {
 		return err
@@ -141,7 +140,7 @@ func (s *runSettings) checkFlags(changed func(string) bool) error {
 	case p.Model.ContextWindow > 0 && p.Model.ContextWindow <= p.Model.MaxTokens:
 		return usage("the window is of the conversation and the completion together", "--context-window is %d, which leaves no room beside completions of %d tokens", p.Model.ContextWindow, p.Model.MaxTokens)
 	case s.unsafePython && p.SubmitIntent:
-		return usage("leave one of them out; 'gaia doctor' says what a sandbox needs", "--unsafe-local-python runs code that nothing confines, so such a run cannot be submitted")
+		return usage("leave one of them out; 'gaia doctor' shows what a sandbox needs", "--unsafe-local-python runs code that nothing confines, so such a run cannot be submitted")
 	case s.unsafePython:
 		s.python = pythonUnconfined
 	}
@@ -167,7 +166,7 @@ func checkCounts(counts []counter) error {
 	return nil
 }
 
-// checkGoing refuses of what may differ each time a run goes on.
+// checkGoing rejects mistakes in the flags that may differ when a run is resumed.
 func (s *runSettings) checkGoing() error {
 	for _, tool := range s.approve {
 		if tool == "" || strings.ContainsAny(tool, " \t\n") {
@@ -193,7 +192,7 @@ func (s *runSettings) checkGoing() error {
 	return err
 }
 
-// atOnce returns how many tasks are solved at once; 0 is as many as the endpoint bears.
+// atOnce returns how many tasks are solved at once; 0 is as many as the endpoint allows.
 func (s *runSettings) atOnce() (int, error) {
 	if s.concurrency == autoConcurrency {
 		return 0, nil
@@ -212,8 +211,8 @@ func (s *runSettings) tape() (remote.Cassette, error) {
 	return c, err
 }
 
-// serverSide refuses, of a run that is to be submitted, models that do on the server's
-// side what no gate sees, and warns of them otherwise.
+// serverSide rejects models that use tools on the server's side, which no gate sees, for a run that is meant to be submitted,
+// and warns of them otherwise.
 func (s *runSettings) serverSide(warn func(string)) error {
 	for _, model := range s.models() {
 		what := llm.ServerSide(model)

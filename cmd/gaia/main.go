@@ -44,7 +44,7 @@ func checkMemory() error {
 		"raise the limit of this shell: ulimit -v unlimited")
 }
 
-// app is what the commands have of the world outside.
+// app is the environment of the commands.
 type app struct {
 	stdin   io.Reader
 	stdout  io.Writer
@@ -63,8 +63,7 @@ func newApp() *app {
 		tty: tty, asks: tty && term.IsTerminal(int(os.Stdin.Fd())), began: time.Now()}
 }
 
-// execute runs the command that args name. What goes wrong before a command
-// begins is a matter of usage.
+// execute runs the command that args name. An error before the command begins is one of usage.
 func (a *app) execute(args []string) error {
 	begun := false
 	root := a.root()
@@ -92,8 +91,8 @@ agent did, scores the answers, audits the run for the known ways of cheating,
 and packages it signed, so that a score can be checked by anyone.
 
 Without a key, base URL, model or source, "gaia run" rehearses: built-in tasks,
-a built-in scripted model, no network. A rehearsal says so everywhere and is
-never a GAIA score.`,
+a built-in scripted model, no network. A rehearsal is marked as one everywhere
+and is never a GAIA score.`,
 		Example: `  gaia run --submit-intent             rehearse the whole job, offline
   gaia audit runs/01J…                 look for the known ways of cheating
   gaia submit runs/01J…                package it, signed

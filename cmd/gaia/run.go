@@ -91,7 +91,7 @@ func (a *app) run(cmd *cobra.Command, s *runSettings, file *settings.File) error
 	return a.begin(cmd.Context(), s, func(w world) (*run.Run, error) {
 		r, err := run.Create(s.runs, s.plan, w.Env)
 		if cache := (*grading.CacheError)(nil); errors.As(err, &cache) {
-			return nil, a.badCache(cache, exit.Findings, "nothing was asked of a model; fix that and start again")
+			return nil, a.badCache(cache, exit.Findings, "no model was asked; fix that and start again")
 		}
 		if err != nil {
 			if refused := notPlanned(err, s.plan.Budgets.RunCostMicroUSD); refused != nil {
@@ -545,7 +545,7 @@ type runResult struct {
 	Rehearsal      bool           `json:"rehearsal,omitzero"`
 	RunDir         string         `json:"run_dir"`
 	Summary        rundir.Summary `json:"summary"`
-	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, as far as can be said without an audit
+	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, as far as it is known without an audit
 }
 
 // dryPlan is what run --dry-run prints with --json: what would be planned, and
@@ -618,7 +618,7 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 	if s.asJSON {
 		return view.JSON(a.stdout, p)
 	}
-	rows := append([][2]string{{"dry run", "nothing was asked of a model, and nothing was made"}}, runview.Plan(m)...)
+	rows := append([][2]string{{"dry run", "no model was asked, and nothing was written"}}, runview.Plan(m)...)
 	rows = append(rows, [2]string{"concurrency", p.Concurrency})
 	return view.Rows(a.stdout, append(rows, p.Estimate.Rows()...))
 }

@@ -64,7 +64,7 @@ const (
 	imagesOn   = "on"
 	imagesOff  = "off"
 
-	autoConcurrency = "auto" // as many tasks at once as the endpoint bears
+	autoConcurrency = "auto" // as many tasks at once as the endpoint allows
 	noVision        = "none" // leaves describe_image out
 	searchNone      = remote.NoSearch
 	// boundedTokens is how long a completion may be, in tokens, of a run with a budget for the whole: the cost of a request

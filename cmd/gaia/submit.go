@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// submission is what the flags of submit say.
+// submission are the flags of submit.
 type submission struct {
 	out, date, key        string
 	dirty, strict, asJSON bool
@@ -46,8 +46,8 @@ Submit refuses a run, with every reason, if:
   - the audit is not clean (a countersigned dismissal closes its finding here;
     verifiers of the package must trust the countersigner)
   - another key signed its plan
---allow-dirty packages it anyway, except with another key. The package then says
-everywhere that it is not for a leaderboard. --strict also refuses a run with
+--allow-dirty packages it anyway, except with another key. The package is then
+marked as not for a leaderboard. --strict also refuses a run with
 findings that a person must review.
 
 --body gives the audit a whole document, as 'gaia audit' takes it. The report

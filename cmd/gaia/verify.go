@@ -115,8 +115,8 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 	return cmd
 }
 
-// softMemory is where the collector begins to work harder, in bytes: whoever signed what
-// is verified may have made it costly.
+// softMemory is the size, in bytes, from which the garbage collector works harder: a signer may have made the evidence costly
+// to verify.
 const softMemory = 320 << 20
 
 // verifying are the flags of verify.

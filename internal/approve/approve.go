@@ -27,7 +27,7 @@ import (
 // All approves every tool beforehand.
 const All = "all"
 
-// What is shown at most of the arguments of a call. What is left out is said.
+// Limits of the arguments of a call that are shown. The number of characters left out is printed.
 const (
 	shownArgLines = 60
 	shownBytes    = 6000
@@ -89,13 +89,13 @@ func (p *Terminal) Approve(ctx context.Context, call tools.Approval) (tools.Answ
 
 const inputEnded = "the input from the terminal has ended"
 
-// deny denies a call since no person can be asked, and says why once.
+// deny denies a call since no person can be asked, and prints why once.
 func (p *Terminal) deny(why string) tools.Answer {
 	p.screen.WarnOnce("calls need approval, and " + why + ": they are denied; approve tools beforehand with --approve TOOL,… or --approve all")
 	return tools.Answer{By: trajectory.ByNoTerminal}
 }
 
-// ask shows a call and waits for an answer that says something.
+// ask shows a call and waits for a yes, always or no.
 func (p *Terminal) ask(ctx context.Context, call tools.Approval) (tools.Answer, error) {
 	const question = "gaia: approve it? y: this once, a: always for this tool, n: no\n"
 	_, _ = io.WriteString(p.screen, shownCall(call)+question)

@@ -82,7 +82,7 @@ func Duration(ms *int64, least, most time.Duration) Value {
 	}, func() string { return (time.Duration(*ms) * time.Millisecond).String() }}
 }
 
-// Model is a flag that names a model of which a plan says more; "" is none.
+// Model is a flag that names a model of a plan; "" is none.
 func Model[T any](plan **T, name func(*T) *string) Value {
 	return Value{"string", func(s string) error {
 		*plan = nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRoom: too little room is said before a run fills it.
+// TestRoom: too little room is reported before a run fills it.
 func TestRoom(t *testing.T) {
 	home := t.TempDir()
 	file := filepath.Join(home, "file")

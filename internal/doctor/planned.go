@@ -40,7 +40,7 @@ func (p Planned) CheckSettings(context.Context) []Finding {
 	prices := good("prices", "count and bound the cost", p.Prices)
 	switch {
 	case p.Invalid != nil:
-		settings = Fails(settings.Name, settings.Use, p.Invalid, "'gaia run --help' says what a flag takes")
+		settings = Fails(settings.Name, settings.Use, p.Invalid, "'gaia run --help' describes the flags")
 		return []Finding{settings, unseen(key.Name, key.Use, invalid), unseen(prices.Name, prices.Use, invalid)}
 	case p.NoCassette != nil:
 		settings = Fails(settings.Name, settings.Use, p.NoCassette, "")
@@ -106,7 +106,7 @@ func (p Planned) CheckSenses(ctx context.Context) []Finding {
 	}
 }
 
-// checkSense asks the model that a tool asks. leftOut says why the tool is not wanted.
+// checkSense asks the model that a tool asks. leftOut is the reason why the tool is left out, "" if it is not.
 func (p Planned) checkSense(ctx context.Context, kind, use, model, flag, leftOut string) Finding {
 	switch {
 	case p.Invalid != nil:

@@ -64,8 +64,8 @@ func WriteNew(ctx context.Context, files []File) (err error) {
 	return durable.SyncDir(filepath.Dir(files[0].Path))
 }
 
-// NotWritten returns the error of a file that could not be written; a nil err says that there
-// is one already.
+// NotWritten returns the error of a file that could not be written; a nil err means that the file
+// exists.
 func NotWritten(path string, err error) error {
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return exit.New(exit.Failure, fmt.Errorf("%q is there already, and nothing is written over", path), "give another name by --out")

@@ -16,7 +16,7 @@ import (
 // Follower prints the steps of a run as its journal gets them.
 type Follower struct {
 	Steps   io.Writer                         // gets the steps
-	Notices io.Writer                         // is told if recording fails
+	Notices io.Writer                         // gets a line if recording fails
 	JSON    bool                              // a line for each step, as JSON
 	Task    func(*rundir.Run) (string, error) // called once the plan is verified; returns the id of the task to follow, "" for all
 }

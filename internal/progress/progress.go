@@ -30,22 +30,22 @@ import (
 // Progress follows a run by its events: a bar on a terminal, a line for each
 // task otherwise. It shows no verdict.
 type Progress struct {
-	mu    sync.Mutex
-	total int
-	votes int             // attempts a task is voted on with; 1: there is no vote
-	tries int             // failures by which a task is given up; 0: not known
-	made  map[string]int  // attempts of each task that gave an answer or none
-	lost  map[string]int  // attempts of each task that failed, other than with the run
-	ended map[string]bool // tasks for which no further attempt is made
-	turns map[string]int  // of each task's open attempt
-	due   int             // tasks by which the bar is behind
-	seals int             // tasks graded and sealed
-	cost  int64
-	known bool            // all costs so far are known
-	limit int             // requests at once, of the endpoint that changed last; 0: it never did
-	told  map[string]bool // warnings that are given once
-	asked []string        // kinds of preflight that were answered
-	sent  int             // requests of it
+	mu     sync.Mutex
+	total  int
+	votes  int             // attempts a task is voted on with; 1: there is no vote
+	tries  int             // failures by which a task is given up; 0: not known
+	made   map[string]int  // attempts of each task that gave an answer or none
+	lost   map[string]int  // attempts of each task that failed, other than with the run
+	ended  map[string]bool // tasks for which no further attempt is made
+	turns  map[string]int  // of each task's open attempt
+	due    int             // tasks by which the bar is behind
+	seals  int             // tasks graded and sealed
+	cost   int64
+	known  bool            // all costs so far are known
+	limit  int             // requests at once, of the endpoint that changed last; 0: it never did
+	warned map[string]bool // warnings that are printed once
+	asked  []string        // kinds of preflight that were answered
+	sent   int             // requests of it
 
 	out io.Writer
 	log *slog.Logger // without a terminal
@@ -61,7 +61,7 @@ type Progress struct {
 // New returns the progress of a run of total tasks with so many votes each, written
 // to w: a bar if w is a terminal, else lines of a log.
 func New(w io.Writer, terminal bool, total, votes int, rehearsal bool) *Progress {
-	p := &Progress{total: total, votes: max(votes, 1), made: map[string]int{}, lost: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: w}
+	p := &Progress{total: total, votes: max(votes, 1), made: map[string]int{}, lost: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, warned: map[string]bool{}, known: true, out: w}
 	if !terminal {
 		p.log = NewLogger(w, rehearsal)
 		return p
@@ -115,10 +115,10 @@ func (p *Progress) take(e trajectory.Event) (notes []note) {
 	info := func(text string, pairs ...any) { notes = append(notes, note{false, text, pairs}) }
 	warn := func(text string, pairs ...any) { notes = append(notes, note{true, text, pairs}) }
 	once := func(text string, pairs ...any) {
-		if !p.told[text] {
+		if !p.warned[text] {
 			warn(text, pairs...)
 		}
-		p.told[text] = true
+		p.warned[text] = true
 	}
 	if cost, requests := trajectory.Cost(e.Payload); requests > 0 && e.Turn > 0 { // the judge's is counted apart, at the end
 		p.charge(cost)
@@ -275,8 +275,8 @@ func (p *Progress) Warn(message string, pairs ...any) {
 // WarnOnce is Warn, once for each message.
 func (p *Progress) WarnOnce(message string, pairs ...any) {
 	p.mu.Lock()
-	before := p.told[message]
-	p.told[message] = true
+	before := p.warned[message]
+	p.warned[message] = true
 	p.mu.Unlock()
 	if !before {
 		p.Warn(message, pairs...)
@@ -388,7 +388,7 @@ func (p *Progress) draw() {
 // Hold keeps the bar still until Release; what is written meanwhile is shown at once.
 func (p *Progress) Hold() { p.still.Store(true) }
 
-// Release lets the bar be drawn after Hold.
+// Release draws the bar again after Hold.
 func (p *Progress) Release() { p.still.Store(false) }
 
 // Held reports whether the bar is kept still.

@@ -51,7 +51,7 @@ type Models struct {
 	Images        bool   // the model that answers is shown pictures
 	Prices        llm.Prices
 	Tries         int      // of a request; 0: CallTries
-	AtOnce        int      // requests; 0: as many as the endpoint bears
+	AtOnce        int      // requests; 0: as many as the endpoint allows
 	RPM, TPM      int64    // requests and tokens per minute; 0: no limit
 	Cassette      Cassette // with mode "": none
 	Dry           bool     // nothing is recorded

@@ -191,7 +191,7 @@ type Evaluator struct {
 	Timeout time.Duration `yaml:"-"`
 }
 
-// The time of an evaluator, in one event: what it has if nothing is said, and at most.
+// The time of an evaluator, in one event: its default and its maximum.
 const (
 	evaluatorTimeout = 10 * time.Second
 	maxEvaluatorTime = 10 * time.Minute

@@ -343,7 +343,7 @@ const (
 	AutoOrNumber = "auto|number"
 )
 
-// Described says what a type of a flag is written as.
+// Described returns how a type of a flag is written.
 func Described(kind string) string {
 	switch kind {
 	case "int", "int64":
@@ -386,7 +386,7 @@ func (f *File) unknown(v value, flags *pflag.FlagSet) error {
 	return f.wrong(v.key.GetToken(), hint, "there is no setting %q", text.Trim(key, shownWidth))
 }
 
-// Value returns what the file says of a flag that takes one text; "" if nothing.
+// Value returns the value of a flag that takes one text; "" if the file has none.
 func (f *File) Value(key string) string {
 	if f != nil {
 		for _, v := range f.values {

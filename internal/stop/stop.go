@@ -82,7 +82,7 @@ func Catch(parent context.Context, out io.Writer) *Stopper {
 	return s
 }
 
-// Begin says that there are tasks to finish. Notices go to out from now on; underWay returns the number of tasks under way.
+// Begin is called when there are tasks to finish. Notices go to out from now on; underWay returns the number of tasks under way.
 func (s *Stopper) Begin(out io.Writer, underWay func() int) {
 	s.mu.Lock()
 	s.out, s.underWay = out, underWay

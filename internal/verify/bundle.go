@@ -37,15 +37,15 @@ type bundleVerification struct {
 	Rehearsal      bool             `json:"rehearsal,omitzero"`
 	Root           string           `json:"root"`
 	RunID          string           `json:"run_id"`
-	Unsubmittable  string           `json:"unsubmittable,omitzero"` // why recording had failed; a bundle of one task cannot tell
-	SignerAlg      string           `json:"signer_alg"`             // signed the bundle, or is said to where that was not checked
+	Unsubmittable  string           `json:"unsubmittable,omitzero"` // why recording had failed; a bundle of one task does not have it
+	SignerAlg      string           `json:"signer_alg"`             // of the key that signed the bundle, by its own account where that was not checked
 	SignerKeyID    string           `json:"signer_key_id"`
 	SignerTrusted  bool             `json:"signer_trusted"`
 	TaskID         string           `json:"task_id,omitzero"`
 	Trust          string           `json:"trust"` // "ok", "unknown key" or "expired key"
 }
 
-// shownIn says that a package agrees with a bundle.
+// shownIn is a package that agrees with a bundle.
 type shownIn struct {
 	Name   string `json:"name"`
 	Public bool   `json:"public,omitzero"`

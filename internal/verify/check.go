@@ -113,7 +113,7 @@ type Checked struct {
 	Result     any               // what --json prints
 	Rows       [][2]string       // for a person
 	commitment rundir.Signed     // what the run's key has signed
-	digest     string            // tells it from another of the same run: of the attestation, the checkpoint or the bundle
+	digest     string            // distinguishes it from another of the same run: of the attestation, the checkpoint or the bundle
 	statement  *submit.Predicate // of a package
 	Err        error             // what verify ends with: the signer, completeness, findings
 }

@@ -22,18 +22,18 @@ func (e Env) checkPublic(given *Evidence, f Request) (*Checked, error) {
 		return nil, err
 	}
 	word, untrusted := e.Trust.Of(p.Key)
-	said := p.Statement.Predicate
-	v := Verification{Complete: true, Events: said.Journal.Events, Integrity: "ok", JournalHead: said.Journal.Head, Judgments: said.Judgments,
-		KeyID: p.Key.ID(), ManifestSHA256: said.ManifestSHA256, Package: &said, Public: true, Rehearsal: said.Rehearsal, Root: said.Root,
-		RunID: said.RunID, Readme: rebuilt(p.NotRebuilt), Scores: "self-reported", Findings: []string{}, SignerTrusted: untrusted == nil,
-		Tasks: len(p.Results), Trust: word, Withheld: said.Withheld}
-	if said.Scores == nil {
+	claimed := p.Statement.Predicate
+	v := Verification{Complete: true, Events: claimed.Journal.Events, Integrity: "ok", JournalHead: claimed.Journal.Head, Judgments: claimed.Judgments,
+		KeyID: p.Key.ID(), ManifestSHA256: claimed.ManifestSHA256, Package: &claimed, Public: true, Rehearsal: claimed.Rehearsal, Root: claimed.Root,
+		RunID: claimed.RunID, Readme: rebuilt(p.NotRebuilt), Scores: "self-reported", Findings: []string{}, SignerTrusted: untrusted == nil,
+		Tasks: len(p.Results), Trust: word, Withheld: claimed.Withheld}
+	if claimed.Scores == nil {
 		v.Scores = "none"
 	}
-	if said.RecordingFailed != "" {
+	if claimed.RecordingFailed != "" {
 		v.Unsubmittable = "recording failed; why is withheld"
 	}
-	for _, d := range said.Dismissals {
+	for _, d := range claimed.Dismissals {
 		one := dismissal{Dismissal: d}
 		if d.CountersignedBy != "" {
 			one.Trust = trustWithheld
@@ -50,8 +50,8 @@ func (e Env) checkPublic(given *Evidence, f Request) (*Checked, error) {
 		v.Dataset = "ids and levels only: questions, attachments and answers are not compared"
 	}
 	claims := p.Claims(submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Trusted: untrusted == nil})
-	v.EvidenceVerdict = EvidenceVerdict{said.AnsweredBy, claims, said.Exceptions,
-		inFuture([2]string{"plan", p.Manifest.Created}, [2]string{"journal", p.Summary.Completed}, [2]string{"package", said.Date})}
+	v.EvidenceVerdict = EvidenceVerdict{claimed.AnsweredBy, claims, claimed.Exceptions,
+		inFuture([2]string{"plan", p.Manifest.Created}, [2]string{"journal", p.Summary.Completed}, [2]string{"package", claimed.Date})}
 	digest, err := digestOf(given.Files, submit.AttestationFile)
 	return &Checked{kind: publicKind, Result: v, Rows: v.publicRows(p), digest: digest, statement: v.Package, Err: untrusted,
 		commitment: rundir.Signed{Complete: true, Events: v.Events, Head: v.JournalHead, KeyID: v.KeyID, ManifestSHA256: v.ManifestSHA256,
@@ -149,14 +149,14 @@ func (h *companion) shows(d *rundir.Disclosure) error {
 	} else {
 		err = h.full.Shows(h.Files, d)
 	}
-	said := []string{rundir.ResultsFile, submit.MetadataFile, submit.AttestationFile}
-	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && slices.Contains(said, fault.File) {
+	files := []string{rundir.ResultsFile, submit.MetadataFile, submit.AttestationFile}
+	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && slices.Contains(files, fault.File) {
 		return inPackage(h.path, err) // the package is wrong, and not the bundle
 	}
 	return err
 }
 
-// inPackage names the package in an error, to tell it from the bundle.
+// inPackage names the package in an error, to distinguish it from the bundle.
 func inPackage(path string, err error) error {
 	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) {
 		return fmt.Errorf("the package %s: %w", path, err)

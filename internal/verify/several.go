@@ -68,7 +68,7 @@ func (e Env) CheckAll(paths []string, v Request, show func(Line, string) error) 
 	if worst == nil {
 		return nil
 	}
-	hint := "gaia verify PATH says more of one"
+	hint := "gaia verify PATH shows more of one"
 	if found := (*rundir.Equivocation)(nil); errors.As(worst.Err, &found) {
 		hint = equivocationHint
 	}

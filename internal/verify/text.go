@@ -124,7 +124,7 @@ func auditRow(p submit.Predicate, dismissals []dismissal) string {
 	return "not clean; clean" + after + " for verifiers who trust every countersigner"
 }
 
-// packageRows returns the statement of a package; audited says who reports the result of the audit, "" where that is
+// packageRows returns the statement of a package; audited is who reports the result of the audit, "" where that is
 // plain.
 func packageRows(p submit.Predicate, audited string, dismissals []dismissal) [][2]string {
 	var rows view.List
