@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,8 +30,8 @@ func encodingOf(data []byte, contentType string) (e encoding.Encoding, name stri
 		return utf32.UTF32(utf32.LittleEndian, utf32.ExpectBOM), "utf-32le", false
 	case bytes.HasPrefix(data, []byte("\x00\x00\xfe\xff")):
 		return utf32.UTF32(utf32.BigEndian, utf32.ExpectBOM), "utf-32be", false
-	case isISO2022JP(data):
-		return japanese.ISO2022JP, "iso-2022-jp", false
+	case escapes.Match(data) && !slices.ContainsFunc(data, isHigh) && decodes(japanese.ISO2022JP, data):
+		return japanese.ISO2022JP, "iso-2022-jp", false // otherwise taken for UTF-8
 	}
 	e, name, certain := charset.DetermineEncoding(data, contentType)
 	if certain && name == "utf-8" || !certain && utf8.Valid(data) {
@@ -39,8 +40,10 @@ func encodingOf(data []byte, contentType string) (e encoding.Encoding, name stri
 	if certain {
 		return e, name, false
 	}
-	if e, name := declaredInXML(data); e != nil {
-		return e, name, false
+	if m := inDeclaration.FindSubmatch(data[:min(len(data), 1024)]); m != nil {
+		if e, name := named(string(m[1])); e != nil {
+			return e, name, false
+		}
 	}
 	if name != "windows-1252" && name != "utf-8" {
 		return e, name, false // a web page's own declaration
@@ -69,24 +72,12 @@ func nearlyUTF8(data []byte) bool {
 	return good >= 4 && good >= 10*bad
 }
 
-// isISO2022JP goes by the signs that switch between scripts, which are ASCII
-// and hence UTF-8.
-func isISO2022JP(data []byte) bool {
-	if !bytes.Contains(data, []byte("\x1b$B")) && !bytes.Contains(data, []byte("\x1b$@")) || slices.ContainsFunc(data, func(b byte) bool { return b >= 0x80 }) {
-		return false
-	}
-	return decodes(japanese.ISO2022JP, data)
-}
+var (
+	escapes       = regexp.MustCompile(`\x1b\$[B@]`) // that switch to Japanese characters in ISO 2022
+	inDeclaration = regexp.MustCompile(`^\s*<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._-]+)["']`)
+)
 
-// declaredInXML is the encoding that an XML declaration names.
-func declaredInXML(data []byte) (encoding.Encoding, string) {
-	declaration := regexp.MustCompile(`^\s*<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._-]+)["']`)
-	m := declaration.FindSubmatch(data[:min(len(data), 1024)])
-	if m == nil {
-		return nil, ""
-	}
-	return named(string(m[1]))
-}
+func isHigh(b byte) bool { return b >= 0x80 }
 
 // named is an encoding by one of its names, nil for UTF-8 and unknown ones.
 func named(label string) (encoding.Encoding, string) {
@@ -110,20 +101,13 @@ func guessEncoding(data []byte) (encoding.Encoding, string) {
 		sample = sample[:i] // not in the middle of a character
 	}
 	label, sure := detected(sample)
-	switch {
-	case label == "MacCyrillic" && !slices.ContainsFunc(sample, func(b byte) bool { return b >= 0x80 && b < 0xa0 }):
+	if label == "MacCyrillic" && !slices.ContainsFunc(sample, func(b byte) bool { return b >= 0x80 && b < 0xa0 }) {
 		label = "windows-1251" // the two differ in capitals, and in those bytes
-	case label == "MacCyrillic":
-		label = "x-mac-cyrillic"
-	case strings.HasPrefix(label, "GB"):
-		label = "gb18030"
-	case label == "CP932":
-		label = "shift_jis"
-	case label == "CP949":
-		label = "euc-kr"
 	}
-	e, name := named(label)
-	foreign := []string{"shift_jis", "euc-jp", "euc-kr", "gb18030", "big5", "koi8-r", "windows-1251", "x-mac-cyrillic", "iso-8859-5", "windows-1253", "iso-8859-7", "windows-1255", "iso-8859-8", "windows-874", "iso-2022-jp"}
+	labels := map[string]string{"MacCyrillic": "x-mac-cyrillic", "GB2312": "gb18030", "GB18030": "gb18030", "CP932": "shift_jis", "CP949": "euc-kr"}
+	e, name := named(cmp.Or(labels[label], label))
+	foreign := []string{"shift_jis", "euc-jp", "euc-kr", "gb18030", "big5", "koi8-r", "windows-1251", "x-mac-cyrillic",
+		"iso-8859-5", "windows-1253", "iso-8859-7", "windows-1255", "iso-8859-8", "windows-874", "iso-2022-jp"}
 	if e != nil && sure >= 0.6 && slices.Contains(foreign, name) && decodes(e, sample) {
 		return e, name
 	}

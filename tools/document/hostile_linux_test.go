@@ -151,7 +151,7 @@ func childOf(pid int) int {
 // TestPopplerLimited: a process of poppler has a limit of memory lower than the child's.
 func TestPopplerLimited(t *testing.T) {
 	t.Parallel()
-	program, err := (&Poppler{}).Command("/bin/sh", "-c", "ulimit -v")
+	program, err := (&Poppler{}).command("/bin/sh", "-c", "ulimit -v")
 	must(t, err)
 	out := beginning{limit: 100}
 	_, err = filter(t.Context(), time.Minute, program, nil, &out)

@@ -86,36 +86,30 @@ var (
 const formatFile = "file"
 
 // Read converts a document, or a member of it, to text: in a child unless it is small
-// and simple.
-func (r Reader) Read(ctx context.Context, src Source) (tools.Document, error) {
-	program, err := r.Poppler.textCommand()
-	if err != nil {
+// and simple. A request to the child has only the end or the beginning of very long names.
+func (r Reader) Read(ctx context.Context, src Source) (doc tools.Document, err error) {
+	q := request{Format: formatFile, Source: src}
+	if q.Program, err = r.Poppler.textCommand(); err != nil {
 		return tools.Document{}, err
 	}
-	q := request{Format: formatFile, Program: program, Source: src}
-	read := q.answer
-	if len(r.Child) > 0 && (src.Inside != "" || !src.isSmall()) {
-		read = func(ctx context.Context) (tools.Document, error) { return r.inChild(ctx, q) }
+	switch {
+	case len(r.Child) == 0 || src.Inside == "" && src.isSmall():
+		doc, err = q.answer(ctx)
+	case len(src.Inside) > maxInside:
+		return tools.Document{}, tools.Unreadablef("there is no member with a name of %d bytes; "+
+			"read the file without inside to see what is in it", len(src.Inside))
+	default:
+		q.Name = strings.ToValidUTF8(q.Name[max(0, len(q.Name)-maxName):], "\ufffd")
+		q.ContentType = strings.ToValidUTF8(q.ContentType[:min(len(q.ContentType), maxName)], "\ufffd")
+		if len(q.Base) > maxBase {
+			q.Base = tools.Origin(q.Base)
+		}
+		doc, err = r.Memory.recall(q, func() (tools.Document, error) { return r.attempts(ctx, q) })
 	}
-	doc, err := read(ctx)
 	if err == nil && doc.Kind == "pdf" && r.Poppler.draws() && strings.Contains(doc.Text, noText) {
 		doc.Notes = append(slices.Clip(doc.Notes), "describe_image, where it is offered, looks at a page without text")
 	}
 	return doc, err
-}
-
-// inChild is Read by a child. What comes from outside is cut to what a request holds.
-func (r Reader) inChild(ctx context.Context, q request) (tools.Document, error) {
-	if len(q.Inside) > maxInside {
-		return tools.Document{}, tools.Unreadablef("there is no member with a name of %d bytes; "+
-			"read the file without inside to see what is in it", len(q.Inside))
-	}
-	q.Name = strings.ToValidUTF8(q.Name[max(0, len(q.Name)-maxName):], "\ufffd")
-	q.ContentType = strings.ToValidUTF8(q.ContentType[:min(len(q.ContentType), maxName)], "\ufffd")
-	if len(q.Base) > maxBase {
-		q.Base = tools.Origin(q.Base)
-	}
-	return r.Memory.recall(q, func() (tools.Document, error) { return r.attempts(ctx, q) })
 }
 
 // attempts has a child read a document, and another one less of it where the first ran
@@ -152,20 +146,6 @@ func (r Reader) attempts(ctx context.Context, q request) (tools.Document, error)
 // longer to start.
 const smallText = 256 << 10
 
-// isSmall reports whether src is read at once whatever it holds: it is no more than a short
-// text or a simple page.
-func (src Source) isSmall() bool {
-	if len(src.Data) > smallText || isPDF(src.Data) || archiveKind(src.Data) != "" {
-		return false
-	}
-	if _, picture := media.FormatOf(src.Data); picture {
-		return src.Base == "" // its header is read
-	}
-	ext := src.extension()
-	page := src.Base != "" || ext == ".html" || ext == ".htm" || ext == ".xhtml"
-	return !page || isSimple(src.Data)
-}
-
 // Limits of a web page that is read in this process, since another process
 // would take longer than most pages do. What takes long is text in quotes and lists
 // inside each other: 500 quotes in a page of this size took 15 s, and 50 took 0.2 s.
@@ -174,17 +154,30 @@ const (
 	fewIndented = 50       // quotes and lists
 )
 
-// isSimple reports whether a web page can be read at once whatever it holds.
-func isSimple(page []byte) bool {
-	if len(page) > smallPage || bytes.IndexByte(page, 0) >= 0 { // UTF-16 hides the tags
+// isSmall reports whether src is read at once whatever it contains: it is no more than a
+// short text or a simple page.
+func (src Source) isSmall() bool {
+	if len(src.Data) > smallText || isPDF(src.Data) || archiveKind(src.Data) != "" {
 		return false
 	}
-	page, indented := bytes.ToLower(page), 0
+	if _, picture := media.FormatOf(src.Data); picture {
+		return src.Base == "" // its header is read
+	}
+	if src.Base == "" && !slices.Contains(pageExtensions, src.extension()) {
+		return true
+	}
+	if len(src.Data) > smallPage || bytes.IndexByte(src.Data, 0) >= 0 { // UTF-16 hides the tags
+		return false
+	}
+	page, indented := bytes.ToLower(src.Data), 0
 	for _, tag := range []string{"<blockquote", "<ul", "<ol", "<li", "<menu", "<dir", "<dl", "<dd"} {
 		indented += bytes.Count(page, []byte(tag))
 	}
 	return indented <= fewIndented
 }
+
+// pageExtensions are those of files that are web pages.
+var pageExtensions = []string{".html", ".htm", ".xhtml"}
 
 // ask has a child read a document. However the child ends, its error is for the
 // model; only a child that cannot be started is a fault of the machinery.

@@ -49,7 +49,9 @@ func readPDF(ctx context.Context, data []byte) (doc tools.Document, err error) {
 		if err := ctx.Err(); err != nil {
 			return tools.Document{}, err
 		}
-		text, problem := page.Text(shared)
+		w := &writing{pdfShared: shared}
+		problem := w.page(page)
+		text := layout(w.pieces)
 		if shared.forms > maxPDFForms {
 			return tools.Document{}, tools.Unreadablef("it is a pdf file that is damaged: its pages show more than %d forms", maxPDFForms)
 		}
@@ -148,17 +150,14 @@ func (t *pdfTree) walk(node, resources pdf.Value, depth int) {
 	}
 }
 
-// text returns a page's text, each line ending with \n, and, if there is more
-// that could not be read, why.
-func (p pdfPage) Text(shared *pdfShared) (text string, problem error) {
-	w := &writing{pdfShared: shared}
-	func() {
-		defer func() {
-			if r := recover(); r != nil {
-				problem = fmt.Errorf("%v", r)
-			}
-		}()
-		w.Run(p.page.Key("Contents"), p.resources, 0)
+// page collects the pieces of a page. Its error is why there are more that could not be
+// read.
+func (w *writing) page(p pdfPage) (problem error) {
+	defer func() {
+		if r := recover(); r != nil {
+			problem = fmt.Errorf("%v", r)
+		}
 	}()
-	return layout(w.pieces), problem
+	w.run(p.page.Key("Contents"), p.resources, 0)
+	return nil
 }

@@ -55,7 +55,7 @@ type writing struct {
 const maxForms = 10 // forms inside each other
 
 // run interprets contents, of a page or a form.
-func (w *writing) Run(contents, resources pdf.Value, depth int) {
+func (w *writing) run(contents, resources pdf.Value, depth int) {
 	if depth == 0 {
 		w.graphics = graphics{ctm: matrix{1, 0, 0, 1}, scale: 1}
 	}
@@ -86,7 +86,7 @@ func (w *writing) Run(contents, resources pdf.Value, depth int) {
 			if inside.Kind() != pdf.Dict {
 				inside = resources
 			}
-			w.Run(form, inside, depth+1)
+			w.run(form, inside, depth+1)
 			w.graphics = outside
 		default:
 			w.operate(op, args)
@@ -97,6 +97,7 @@ func (w *writing) Run(contents, resources pdf.Value, depth int) {
 // operate carries out an operator that needs no resources.
 func (w *writing) operate(op string, args []pdf.Value) {
 	n := func(i int) float64 { return args[i].Float64() }
+	arg := func(i int) pdf.Value { return args[i] }
 	switch op {
 	case "q":
 		w.saved = append(w.saved, w.graphics)
@@ -105,12 +106,12 @@ func (w *writing) operate(op string, args []pdf.Value) {
 			w.graphics, w.saved = w.saved[last], w.saved[:last]
 		}
 	case "cm":
-		w.ctm = toMatrix(func(i int) pdf.Value { return args[i] }).then(w.ctm)
+		w.ctm = toMatrix(arg).then(w.ctm)
 	case "BT":
 		w.line = matrix{1, 0, 0, 1}
 		w.tm = w.line
 	case "Tm":
-		w.line = toMatrix(func(i int) pdf.Value { return args[i] })
+		w.line = toMatrix(arg)
 		w.tm = w.line
 	case "Tc":
 		w.char = n(0)
@@ -129,17 +130,17 @@ func (w *writing) operate(op string, args []pdf.Value) {
 		w.move(0, -w.leads)
 	case "'":
 		w.move(0, -w.leads)
-		w.Show(args[0].RawString())
+		w.show(args[0].RawString())
 	case `"`:
 		w.word, w.char = n(0), n(1)
 		w.move(0, -w.leads)
-		w.Show(args[2].RawString())
+		w.show(args[2].RawString())
 	case "Tj":
-		w.Show(args[0].RawString())
+		w.show(args[0].RawString())
 	case "TJ":
 		for i := range args[0].Len() {
 			if x := args[0].Index(i); x.Kind() == pdf.String {
-				w.Show(x.RawString())
+				w.show(x.RawString())
 			} else {
 				w.advance(-x.Float64() / 1000 * w.size)
 			}
@@ -162,15 +163,17 @@ func (w *writing) move(x, y float64) {
 func (w *writing) advance(x float64) { w.tm = matrix{1, 0, 0, 1, x * w.scale}.then(w.tm) }
 
 // show adds a string where the pen is, and moves the pen.
-func (w *writing) Show(raw string) {
+func (w *writing) show(raw string) {
 	if w.face == nil {
 		w.face = w.font(pdf.Value{})
 	}
 	at := w.tm.then(w.ctm)
-	w.advance(w.face.width(raw)*w.size + float64(w.face.codes(raw))*w.char + float64(strings.Count(raw, " "))*w.word)
+	width, codes := w.face.width(raw)
+	w.advance(width*w.size + float64(codes)*w.char + float64(strings.Count(raw, " "))*w.word)
 	text := strings.Map(tools.Printable, strings.ToValidUTF8(w.face.encoding.Decode(raw), "\ufffd"))
 	if text != "" {
-		w.pieces = append(w.pieces, piece{at[4], w.tm.then(w.ctm)[4], at[5], math.Abs(w.size) * math.Hypot(at[2], at[3]), text})
+		size := math.Abs(w.size) * math.Hypot(at[2], at[3])
+		w.pieces = append(w.pieces, piece{at[4], w.tm.then(w.ctm)[4], at[5], size, text})
 	}
 }
 
@@ -188,8 +191,16 @@ func layout(pieces []piece) string {
 		slices.SortStableFunc(line, func(a, b piece) int { return cmp.Compare(a.x, b.x) })
 		var text strings.Builder
 		for i, p := range line {
+			gap := 0.0
 			if i > 0 {
-				text.WriteString(gap(p.x-line[i-1].end, p.size))
+				gap = p.x - line[i-1].end
+			}
+			switch {
+			case !(gap > 0.15*p.size): // inside a word
+			case gap < 1.5*p.size:
+				text.WriteString(" ")
+			default: // as many as fit between columns
+				text.WriteString(strings.Repeat(" ", int(min(gap/p.size*2, 60))))
 			}
 			text.WriteString(p.text)
 		}
@@ -201,18 +212,6 @@ func layout(pieces []piece) string {
 		}
 	}
 	return b.String()
-}
-
-// gap is the spaces that stand for a distance: none inside a word, one between
-// words, and as many as fit between columns.
-func gap(distance, size float64) string {
-	switch {
-	case !(distance > 0.15*size):
-		return ""
-	case distance < 1.5*size:
-		return " "
-	}
-	return strings.Repeat(" ", int(min(distance/size*2, 60)))
 }
 
 // face is a font: what its codes mean and how wide they are, in thousandths of
@@ -265,25 +264,23 @@ func (f *face) readWide(v pdf.Value) {
 	}
 }
 
-func (f *face) codes(raw string) int {
+// width is that of a string, as a part of the font's size, and how many codes it has.
+func (f *face) width(raw string) (total float64, codes int) {
+	step := 1
 	if f.wide {
-		return len(raw) / 2
+		step = 2
 	}
-	return len(raw)
-}
-
-// width is that of a string, as a part of the font's size.
-func (f *face) width(raw string) (total float64) {
-	for i := range f.codes(raw) {
+	for i := 0; i+step <= len(raw); i += step {
 		code := int(raw[i])
 		if f.wide {
-			code = int(raw[2*i])<<8 | int(raw[2*i+1])
+			code = code<<8 | int(raw[i+1])
 		}
 		width, known := f.widths[code]
 		if !known {
 			width = f.other
 		}
 		total += width
+		codes++
 	}
-	return total / 1000
+	return total / 1000, codes
 }

@@ -6,9 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/child"
-	"github.com/gaia-harness/gaia/tools"
-	"github.com/gaia-harness/gaia/tools/sandbox"
 	"os"
 	"os/exec"
 	"regexp"
@@ -16,6 +13,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/child"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/tools/sandbox"
 )
 
 // Poppler reads pdf files better than a library in Go does, and draws their pages.
@@ -49,17 +50,11 @@ func (p *Poppler) textCommand() ([]string, error) {
 	if p == nil || p.Text == "" {
 		return nil, nil
 	}
-	return p.Command(p.Text, "-layout", "-enc", "UTF-8", "-", "-")
+	return p.command(p.Text, "-layout", "-enc", "UTF-8", "-", "-")
 }
 
-// pageCommand reads a pdf on standard input and writes a page as a png, whose
-// size does not depend on what the page claims to measure.
-func (p *Poppler) pageCommand(page int) ([]string, error) {
-	n := strconv.Itoa(page)
-	return p.Command(p.Pages, "-png", "-singlefile", "-scale-to", strconv.Itoa(pageSide), "-f", n, "-l", n, "-")
-}
-
-func (p *Poppler) Command(path string, args ...string) ([]string, error) {
+// command is the command line of one of poppler's programs, limited and in the sandbox.
+func (p *Poppler) command(path string, args ...string) ([]string, error) {
 	// The shell lowers the limit and becomes the program. macOS knows no such limit.
 	limited := []string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -v %d 2>/dev/null; exec "$@"`, popplerMemory>>10), "sh"}
 	if p.Sandbox == nil {
@@ -67,20 +62,16 @@ func (p *Poppler) Command(path string, args ...string) ([]string, error) {
 	}
 	// It is the child that starts this, and bounds it. No home: the font library would keep
 	// notes there, and a process that may write no file dies of trying.
-	fonts := existing("/etc/fonts", "/var/cache/fontconfig")
-	cmd := p.Sandbox.Command(context.Background(), sandbox.Jail{ReadOnly: fonts}, limited[0], slices.Concat(limited[1:], []string{"/usr/bin/env", "-i", path}, args)...)
+	fonts := slices.DeleteFunc([]string{"/etc/fonts", "/var/cache/fontconfig"}, func(dir string) bool {
+		_, err := os.Stat(dir)
+		return err != nil
+	})
+	cmd := p.Sandbox.Command(context.Background(), sandbox.Jail{ReadOnly: fonts}, limited[0],
+		slices.Concat(limited[1:], []string{"/usr/bin/env", "-i", path}, args)...)
 	if cmd.Err != nil {
 		return nil, fmt.Errorf("preparing poppler's sandbox: %w", cmd.Err)
 	}
 	return cmd.Args, nil
-}
-
-// existing are those of the paths that are there.
-func existing(paths ...string) []string {
-	return slices.DeleteFunc(paths, func(p string) bool {
-		_, err := os.Stat(p)
-		return err != nil
-	})
 }
 
 // readByPoppler is readPDF by pdftotext, for which a file need not be whole.
@@ -114,20 +105,16 @@ func readByPoppler(ctx context.Context, program []string, data []byte) (tools.Do
 // lines, each ending with \n; "" if there is nothing on it.
 func tidyPage(text string) string {
 	var b strings.Builder
-	blank := 0
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(strings.Map(tools.Printable, line), " ")
-		if line == "" {
-			blank++
-			continue
+		if b.Len() > 0 || line != "" {
+			b.WriteString(line + "\n")
 		}
-		if b.Len() > 0 {
-			b.WriteString(strings.Repeat("\n", blank))
-		}
-		blank = 0
-		b.WriteString(line + "\n")
 	}
-	return b.String()
+	if text = strings.TrimRight(b.String(), "\n"); text == "" {
+		return ""
+	}
+	return text + "\n"
 }
 
 // page draws a page of a pdf file as a png.
@@ -138,7 +125,9 @@ func (r Reader) page(ctx context.Context, data []byte, page int) ([]byte, error)
 	case page < 1 || page > maxPDFPage:
 		return nil, tools.Unreadablef("there is no page %d: the first one is 1", page)
 	}
-	program, err := r.Poppler.pageCommand(page)
+	n := strconv.Itoa(page)
+	// The size does not depend on what the page claims to measure.
+	program, err := r.Poppler.command(r.Poppler.Pages, "-png", "-singlefile", "-scale-to", strconv.Itoa(pageSide), "-f", n, "-l", n, "-")
 	if err != nil {
 		return nil, err
 	}

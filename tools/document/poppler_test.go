@@ -87,7 +87,7 @@ func TestPopplerSeesNothing(t *testing.T) {
 	must(t, os.WriteFile(dir+"/secret", []byte("not for it"), 0o644))
 	p := Poppler{Sandbox: sandboxOf(t)}
 	for _, path := range []string{"/etc/passwd", dir + "/secret"} {
-		program, err := p.Command("/bin/cat", path)
+		program, err := p.command("/bin/cat", path)
 		must(t, err)
 		out := beginning{limit: 100}
 		if said, err := filter(t.Context(), time.Minute, program, nil, &out); err == nil || len(out.kept) > 0 || !strings.Contains(said, "No such file") {

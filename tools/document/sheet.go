@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -67,36 +68,24 @@ func readSheets(ctx context.Context, data []byte) (doc tools.Document, err error
 		return tools.Document{}, err
 	}
 	w.readFormulas()
-	unmarked := w.readMarks(data)
-	text := w.text()
 	hidden := 0
-	for _, s := range w.sheets {
+	marking, unmarked := newMarking(data, f)
+	for i := range w.sheets {
+		s := &w.sheets[i]
 		if !s.visible {
 			hidden++
 		}
-	}
-	notes := []string{countShown(len(w.sheets), "sheet", hidden)}
-	if unmarked != nil {
-		notes = append(notes, "fills, comments and what is hidden are not all shown: "+tools.Plain(unmarked))
-	}
-	return tools.Document{Kind: "xlsx", Notes: notes, Text: text}, nil
-}
-
-// readMarks adds the marks to the sheets. A workbook can do without: its error
-// is said beside the values.
-func (w *workbook) readMarks(data []byte) error {
-	m, err := newMarking(data, w.file)
-	if err != nil {
-		return err
-	}
-	for i := range w.sheets {
-		s := &w.sheets[i]
-		var problem error
-		if s.marks, problem = m.of(s.name); problem != nil {
-			err = problem
+		if marking != nil {
+			var problem error
+			s.marks, problem = marking.of(s.name)
+			unmarked = cmp.Or(problem, unmarked)
 		}
 	}
-	return err
+	notes := []string{countShown(len(w.sheets), "sheet", hidden)}
+	if unmarked != nil { // a workbook can do without
+		notes = append(notes, "fills, comments and what is hidden are not all shown: "+tools.Plain(unmarked))
+	}
+	return tools.Document{Kind: "xlsx", Notes: notes, Text: w.text()}, nil
 }
 
 // readValues reads the cells of all sheets, up to the limit of a document.

@@ -22,7 +22,7 @@ func (q request) readText() (tools.Document, error) {
 		return tools.Document{}, err
 	}
 	media, ext := q.mediaType(), q.extension()
-	file := q.Base == "" && slices.Contains([]string{".html", ".htm", ".xhtml"}, ext) && strings.Contains(text, "<")
+	file := q.Base == "" && slices.Contains(pageExtensions, ext) && strings.Contains(text, "<")
 	if file {
 		notes = append(notes, "as markdown, without what it does not show")
 	}

@@ -87,8 +87,13 @@ func prepare(root *html.Node) (title string) {
 	for n := range root.Descendants() {
 		switch {
 		case n.Type == html.TextNode:
-			if strings.Contains(n.Data, "|") && inCell(n) {
-				n.Data = strings.ReplaceAll(n.Data, "|", `\|`)
+			if strings.Contains(n.Data, "|") {
+				for a := range n.Ancestors() {
+					if a.DataAtom == atom.Td || a.DataAtom == atom.Th {
+						n.Data = strings.ReplaceAll(n.Data, "|", `\|`)
+						break
+					}
+				}
 			}
 		case n.DataAtom == atom.Title:
 			if title == "" && n.FirstChild != nil {
@@ -126,15 +131,6 @@ func prepare(root *html.Node) (title string) {
 		}
 	}
 	return title
-}
-
-func inCell(n *html.Node) bool {
-	for a := range n.Ancestors() {
-		if a.DataAtom == atom.Td || a.DataAtom == atom.Th {
-			return true
-		}
-	}
-	return false
 }
 
 // tableSize counts the cells of a table as a full grid, those that are repeated
@@ -184,7 +180,10 @@ func (q request) inMode(ctx context.Context) (tools.Document, error) {
 		return doc, err
 	}
 	doc, err := q.whole(ctx)
-	if err == nil && doc.Kind == webPage && byScripts(doc.Text, q.Data) {
+	// A short text out of much source, or a footer out of a megabyte.
+	length := len(strings.TrimSpace(doc.Text))
+	little := length < 300 && len(q.Data) > 8*length || len(q.Data) > 150*length
+	if err == nil && doc.Kind == webPage && little && bytes.Contains(bytes.ToLower(q.Data), []byte("<script")) {
 		doc.Notes = append(doc.Notes, "almost without text: the page is made by scripts, which are not run; try archived or another source")
 	}
 	return doc, err
@@ -203,14 +202,4 @@ func (src Source) readRaw() (tools.Document, error) {
 		return tools.Document{}, err
 	}
 	return tools.Document{Kind: "text as it was served", Notes: notes, Text: text}.Clipped(), nil
-}
-
-// byScripts reports whether a page says next to nothing until its scripts have
-// run: a short text out of much source, or a footer out of a megabyte.
-func byScripts(text string, data []byte) bool {
-	if !bytes.Contains(bytes.ToLower(data), []byte("<script")) {
-		return false
-	}
-	said := len(strings.TrimSpace(text))
-	return said < 300 && len(data) > 8*said || len(data) > 150*said
 }
