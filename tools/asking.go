@@ -62,22 +62,17 @@ func (k *Asking) TryCompleted(done llm.Try) error {
 	return nil
 }
 
-// billed is what the requests took, nil if none of them is known to have taken
-// anything.
-func (k *Asking) billed() *trajectory.ModelUse {
-	if c := k.use.CostMicroUSD; c != nil && *c == 0 {
-		return nil
-	}
-	return &k.use
-}
-
-// Failure is what comes of err, not nil: a result, where the model (who) does
-// not take what it was asked; the attempt's end, where it cannot be asked.
+// Failure handles err, not nil: it is a result where the model (who) rejects the
+// request, and ends the attempt where the model cannot be asked.
 func (k *Asking) Failure(err error, cannot, who string) (Output, error) {
-	refused := refusal(err)
+	var refused *llm.Error
 	switch {
-	case refused == nil:
-		return Output{Model: k.billed()}, err
+	case !errors.As(err, &refused) || refused.Stop || refused.Retryable || errors.Unwrap(refused) != nil:
+		// It cannot be asked at all, or not now. What the requests took counts if it is anything.
+		if c := k.use.CostMicroUSD; c != nil && *c == 0 {
+			return Output{}, err
+		}
+		return Output{Model: &k.use}, err
 	case k.use.Tries == 0 || refused.Code == noBudget: // it was not asked
 		return k.Mark(Failed("%s: %s", cannot, refused.Message), refused.RequestID, ""), nil
 	}
@@ -89,14 +84,4 @@ func (k *Asking) Mark(out Output, requestID, responseModel string) Output {
 	k.use.RequestID, k.use.ResponseModel = requestID, responseModel
 	out.Model = &k.use
 	return out
-}
-
-// refusal is err if a model did not take what it was asked, which is a result;
-// nil if it cannot be asked at all, or not now.
-func refusal(err error) *llm.Error {
-	var refused *llm.Error
-	if errors.As(err, &refused) && !refused.Stop && !refused.Retryable && errors.Unwrap(refused) == nil {
-		return refused
-	}
-	return nil
 }

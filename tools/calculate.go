@@ -21,17 +21,13 @@ func NewCalculate() Tool {
 		Run: func(_ context.Context, _ *Env, a calculateArgs) (Output, error) {
 			_, value, err := calc.Value(a.Expression)
 			if err != nil {
-				return Failed("cannot calculate %q: %v", shorten(a.Expression), err), nil
+				shown, _ := secret.Redact(a.Expression, trajectory.Redacted) // half of a credential is not known for one
+				if end := RuneOffset(shown, 200); end < len(shown) {
+					shown = shown[:end] + "…"
+				}
+				return Failed("cannot calculate %q: %v", shown, err), nil
 			}
 			text := strings.TrimSpace(a.Expression) + " = " + value
 			return Output{Document: text, Shown: text}, nil
 		}})
-}
-
-func shorten(s string) string {
-	s, _ = secret.Redact(s, trajectory.Redacted) // half of a credential is not known for one
-	if end := RuneOffset(s, 200); end < len(s) {
-		return s[:end] + "…"
-	}
-	return s
 }

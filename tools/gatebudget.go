@@ -148,8 +148,7 @@ func (s *Session) reserve(n Need) (g *grant, over string) {
 	if over := g.lacks(n, int64(least)); over != "" {
 		return g, over
 	}
-	more := sort.Search(limit-least, func(i int) bool { return g.lacks(n, int64(least+i+1)) != "" })
-	g.maxTokens = least + more
+	g.maxTokens = least + sort.Search(limit-least, func(i int) bool { return g.lacks(n, int64(least+i+1)) != "" })
 	return g, g.lacks(n, int64(g.maxTokens))
 }
 
@@ -188,22 +187,22 @@ func (g *grant) tried(t llm.Try) {
 		}
 		return
 	}
-	cost, used := t.Response.CostMicroUSD, t.Response.Usage.In+t.Response.Usage.Out
-	if cost != nil {
-		priced := g.prices.Cost(g.need.Model, t.Response.Usage)
+	usage := t.Response.Usage
+	cost, used := g.cost, g.tokens
+	if usage.Reported {
+		used = usage.In + usage.Out
+	}
+	if billed := t.Response.CostMicroUSD; billed != nil {
+		cost = billed
+		priced := g.prices.Cost(g.need.Model, usage)
 		if priced == nil && g.need.Millis > 0 { // it is billed by its length
 			priced = g.cost
 		}
-		if priced == nil || *cost > *priced {
-			g.highest = max(g.highest, *cost)
+		if priced == nil || *billed > *priced {
+			g.highest = max(g.highest, *billed)
 		}
-	} else {
-		cost = g.cost
 	}
-	if !t.Response.Usage.Reported {
-		used = g.tokens
-	}
-	g.in = max(g.in, t.Response.Usage.In)
+	g.in = max(g.in, usage.In)
 	g.take(cost, used)
 }
 

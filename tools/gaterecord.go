@@ -8,7 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// decided records what came of a call, with the model's words for it.
+// decided records the decision about a call, with the words for the model.
 func (s *Session) decided(p *pass) []trajectory.Payload {
 	p.refusal, _ = s.rec.Redact.Redact(p.refusal)
 	p.decision.Reason, _ = s.rec.Redact.Redact(p.decision.Reason)
@@ -72,14 +72,20 @@ func (s *Session) executedEvent(p *pass) trajectory.Payload {
 		urls[i] = u
 		urls[i].URL, _ = s.rec.Redact.Redact(u.URL)
 		urls[i].ContentType, _ = s.rec.Redact.Redact(u.ContentType) // the server's words
-		if s.rec.Hashes {                                           // what follows is an argument, or came of one
+		if s.rec.Hashes {                                           // the rest is an argument, or derived from one
 			urls[i].URL = Origin(u.URL)
 		}
 	}
+	model := p.output.Model
+	if model != nil { // with the endpoint's words as they may be recorded
+		use := *model
+		use.RequestID, use.ResponseModel = s.rec.Redact.Label(use.RequestID), s.rec.Redact.Label(use.ResponseModel)
+		model = &use
+	}
 	return trajectory.ToolExecuted{
-		BodySHA256: x.BodySHA256, Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
-		Model: s.modelUse(p.output.Model), Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: p.shown,
-		Truncated: x.Truncated, URLs: urls,
+		BodySHA256: x.BodySHA256, Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError,
+		LatencyMs: p.latency.Milliseconds(), Model: model, Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes,
+		Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: p.shown, Truncated: x.Truncated, URLs: urls,
 	}
 }
 
@@ -87,14 +93,4 @@ func (s *Session) executedEvent(p *pass) trajectory.Payload {
 // a call.
 func messageDigest(callID, text string) string {
 	return canonical.Digest(trajectory.SentMessage{Content: text, Role: "tool", ToolCallID: callID}.Canonical())
-}
-
-// modelUse is m with the endpoint's words as they may be recorded.
-func (s *Session) modelUse(m *trajectory.ModelUse) *trajectory.ModelUse {
-	if m == nil {
-		return nil
-	}
-	use := *m
-	use.RequestID, use.ResponseModel = s.rec.Redact.Label(m.RequestID), s.rec.Redact.Label(m.ResponseModel)
-	return &use
 }

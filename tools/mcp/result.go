@@ -41,25 +41,20 @@ func outputOf(r *mcp.CallToolResult) tools.Output {
 	}
 	doc := tools.Document{Text: strings.ToValidUTF8(strings.Join(parts, "\n"), "\ufffd")}.Clipped()
 	out.Document, out.IsError = doc.Text, r.IsError
-	out.Shown = firstPage(doc)
-	if out.Document == "" {
+	switch pages := tools.Paginate(doc.Text); {
+	case out.Document == "":
 		out.Shown = "[the answer is empty]"
+	case len(pages) == 1 && len(doc.Notes) == 0:
+		out.Shown = doc.Text
+	default: // a server's tools have pages of their own, or none
+		about := fmt.Sprintf("the first %s of %s", tools.Count(len(pages[0]), "byte"), tools.Count(len(doc.Text), "byte"))
+		out.Shown = "[" + strings.Join(append([]string{about}, doc.Notes...), ", ") +
+			"; the rest is left out: ask for less at once]\n" + pages[0]
 	}
 	if out.IsError {
 		out.Shown = "error: " + out.Shown
 	}
 	return out
-}
-
-// firstPage is as much of a document as is shown: a server's tools have pages of
-// their own, or none.
-func firstPage(d tools.Document) string {
-	pages := tools.Paginate(d.Text)
-	if len(pages) == 1 && len(d.Notes) == 0 {
-		return d.Text
-	}
-	about := append([]string{fmt.Sprintf("the first %s of %s", tools.Count(len(pages[0]), "byte"), tools.Count(len(d.Text), "byte"))}, d.Notes...)
-	return "[" + strings.Join(about, ", ") + "; the rest is left out: ask for less at once]\n" + pages[0]
 }
 
 // repeats reports whether structured content is what the texts of an answer contain already: servers

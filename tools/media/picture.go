@@ -233,7 +233,12 @@ func (f imageFormat) frames(data []byte) (count int, what string) {
 	case "png":
 		return pngFrames(data), "frames"
 	case "webp":
-		return webpFrames(data), "frames"
+		for c := range riffChunks(data, "WEBP") {
+			if c.id == "ANMF" {
+				count++
+			}
+		}
+		return count, "frames"
 	case "tiff":
 		if n := tiffPages(data); n > 1 {
 			return n, "pages"
@@ -255,15 +260,6 @@ func pngFrames(data []byte) int {
 		rest = skipped(rest, int(size)+12)
 	}
 	return 0
-}
-
-func webpFrames(data []byte) (frames int) {
-	for c := range riffChunks(data, "WEBP") {
-		if c.id == "ANMF" {
-			frames++
-		}
-	}
-	return frames
 }
 
 // tiffStart returns the byte order of a tiff and the place of its first directory;

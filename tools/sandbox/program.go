@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,11 +25,19 @@ type Program struct {
 // and its group.
 func (p *Program) Start() (err error) {
 	if len(p.Args) > 2 && p.Args[1] == "--seccomp" {
-		from, err := filterPipe(slices.Contains(p.Args[:slices.Index(p.Args, "--")], "--share-net"))
+		var from, to *os.File
+		filter, err := callFilter(slices.Contains(p.Args[:slices.Index(p.Args, "--")], "--share-net"))
+		if err == nil {
+			from, to, err = os.Pipe()
+		}
+		if err == nil {
+			defer from.Close()
+			_, err = to.Write(filter) // it is far below what a pipe holds
+			err = errors.Join(err, to.Close())
+		}
 		if err != nil {
 			return fmt.Errorf("handing over the system-call filter: %w", err)
 		}
-		defer from.Close()
 		p.ExtraFiles = []*os.File{from}
 	}
 	if p.cgroups != "" {
@@ -40,24 +49,6 @@ func (p *Program) Start() (err error) {
 		p.group.remove()
 	}
 	return err
-}
-
-// filterPipe returns a pipe from which a filter is read.
-func filterPipe(network bool) (*os.File, error) {
-	filter, err := callFilter(network)
-	if err != nil {
-		return nil, err
-	}
-	from, to, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer to.Close()
-	if _, err := to.Write(filter); err != nil { // it is far below what a pipe holds
-		from.Close()
-		return nil, err
-	}
-	return from, nil
 }
 
 // Wait waits for the end of the program and removes its group.

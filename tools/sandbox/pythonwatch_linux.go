@@ -23,7 +23,12 @@ func processesOf(pid int, memory int64) (u usage) {
 		u.add(p)
 	}
 	if len(family) > 1 { // the first is bubblewrap outside
-		u.scratch = scratchOf(family[1])
+		for _, dir := range []string{"tmp", "dev/shm"} {
+			var info syscall.Statfs_t
+			if syscall.Statfs(fmt.Sprintf("/proc/%d/root/%s", family[1], dir), &info) == nil {
+				u.scratch = max(u.scratch, int(info.Files-info.Ffree))
+			}
+		}
 	}
 	if u.memory > memory {
 		u.memory = 0
@@ -66,31 +71,13 @@ func (u *usage) add(pid int) {
 	u.tasks += int(number(20))
 	u.memory += number(24) * int64(os.Getpagesize())
 	u.cpu += time.Duration(number(14)+number(15)+number(16)+number(17)) * clockTick
-	u.disk += nameless(pid)
-}
-
-// nameless adds up the files that a process holds open and no one else finds:
-// deleted ones, and those that are memory.
-func nameless(pid int) (size int64) {
 	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	for _, name := range open {
+	for _, name := range open { // files without a name: deleted ones, and those that are memory
 		var info syscall.Stat_t
 		if syscall.Stat(name, &info) == nil && info.Nlink == 0 && info.Mode&syscall.S_IFMT == syscall.S_IFREG {
-			size += info.Blocks * 512
+			u.disk += info.Blocks * 512
 		}
 	}
-	return size
-}
-
-// scratchOf counts the files in the temporary folders that a process sees.
-func scratchOf(pid int) (most int) {
-	for _, dir := range []string{"tmp", "dev/shm"} {
-		var info syscall.Statfs_t
-		if syscall.Statfs(fmt.Sprintf("/proc/%d/root/%s", pid, dir), &info) == nil {
-			most = max(most, int(info.Files-info.Ffree))
-		}
-	}
-	return most
 }
 
 // proportional is the memory of a process, its part of what is shared.

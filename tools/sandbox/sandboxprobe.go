@@ -37,20 +37,14 @@ echo done
 // probeFolder begins the name of the folder of a probe.
 const probeFolder = "gaia-probe-"
 
-// sweepProbes removes the folders of probes that were killed: those older than a
-// probe lasts. A folder of another user stays.
-func sweepProbes() {
-	left, _ := filepath.Glob(filepath.Join(os.TempDir(), probeFolder+"*"))
+// probe runs the script and judges what it saw.
+func (s *Sandbox) probe(ctx context.Context) error {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), probeFolder+"*")) // of probes that were killed; one of another user stays
 	for _, dir := range left {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > 2*probeTime {
 			_ = os.RemoveAll(dir)
 		}
 	}
-}
-
-// probe runs the script and judges what it saw.
-func (s *Sandbox) probe(ctx context.Context) error {
-	sweepProbes()
 	dir, err := os.MkdirTemp("", probeFolder)
 	if err != nil {
 		return fmt.Errorf("trying the sandbox: %w", err)
@@ -73,10 +67,12 @@ func (s *Sandbox) probe(ctx context.Context) error {
 		return refused(stderr.String(), err)
 	}
 	if why := leaks(stdout.String(), outsideState()); why != "" {
-		return &Unusable{"bubblewrap does not shut programs in on this machine: " + why, "this is no setting that gaia knows of; run without the tools that need it"}
+		return &Unusable{"bubblewrap does not shut programs in on this machine: " + why,
+			"this is no setting that gaia knows of; run without the tools that need it"}
 	}
 	if _, err := os.Stat(filepath.Join(workspace, "probe")); err != nil {
-		return &Unusable{"what is written to a workspace in the sandbox does not arrive", "set TMPDIR to a directory on another file system, such as TMPDIR=/var/tmp"}
+		return &Unusable{"what is written to a workspace in the sandbox does not arrive",
+			"set TMPDIR to a directory on another file system, such as TMPDIR=/var/tmp"}
 	}
 	return nil
 }
@@ -157,7 +153,8 @@ func refused(stderr string, err error) error {
 	case strings.Contains(line, "no such file") || strings.Contains(line, "No such file"):
 		u.Remedy = "see whether they are there: ls -l /bin/sh, and the program that is named"
 	default:
-		u.Remedy = "allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 or a profile of AppArmor for bwrap, sysctl -w kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0; in a container, a profile that lets it make namespaces"
+		u.Remedy = "allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 or a profile of AppArmor for bwrap, " +
+			"sysctl -w kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0; in a container, a profile that lets it make namespaces"
 	}
 	return u
 }

@@ -72,7 +72,14 @@ func (w *Web) present(ctx context.Context, r response, a webFetchArgs) (tools.Ou
 	if a.Archived != "" && r.status == http.StatusNotFound && r.header.Get(mementoHeader) == "" {
 		return tools.Failed("the archive holds no copy of %s; try the page itself, or another address of it", a.URL), nil
 	}
-	src := document.Source{Name: r.fileName(), ContentType: r.saidType(), Base: r.final.String(), Mode: a.Mode, Data: r.body}
+	src := document.Source{Name: path.Base(r.final.Path), ContentType: r.contentType, Base: r.final.String(), Mode: a.Mode, Data: r.body}
+	if _, parameters, err := mime.ParseMediaType(r.header.Get("Content-Disposition")); err == nil && parameters["filename"] != "" {
+		src.Name = path.Base(strings.ReplaceAll(parameters["filename"], `\`, "/"))
+	}
+	switch media, _, _ := strings.Cut(strings.ToLower(r.contentType), ";"); strings.TrimSpace(media) {
+	case "application/octet-stream", "binary/octet-stream", "application/force-download", "application/x-download":
+		src.ContentType = "" // it says no more than that these are bytes
+	}
 	var notes []string
 	if a.Archived != "" {
 		var captured string
@@ -100,21 +107,4 @@ func (w *Web) present(ctx context.Context, r response, a webFetchArgs) (tools.Ou
 		doc.Notes = append(doc.Notes, fmt.Sprintf("redirected from %s", r.urls[0].URL))
 	}
 	return doc.Show(src.Base, a.Page, a.Find), nil
-}
-
-// saidType is the content type, "" where it only says that these are bytes.
-func (r *response) saidType() string {
-	switch media, _, _ := strings.Cut(strings.ToLower(r.contentType), ";"); strings.TrimSpace(media) {
-	case "application/octet-stream", "binary/octet-stream", "application/force-download", "application/x-download":
-		return ""
-	}
-	return r.contentType
-}
-
-// fileName is what the server calls the file, else how its address ends.
-func (r *response) fileName() string {
-	if _, parameters, err := mime.ParseMediaType(r.header.Get("Content-Disposition")); err == nil && parameters["filename"] != "" {
-		return path.Base(strings.ReplaceAll(parameters["filename"], `\`, "/"))
-	}
-	return path.Base(r.final.Path)
 }

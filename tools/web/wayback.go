@@ -28,24 +28,19 @@ func (w *Web) archived(a webFetchArgs) (string, error) {
 	if strings.HasPrefix(u.String(), w.config.Archive+"/") {
 		return "", fmt.Errorf("%s is an archived copy already; leave archived out, or give the address of the page itself", u)
 	}
-	stamp := "2" // what no capture is later than in the archive's order
-	if a.Archived != latest {
-		if stamp = middle(a.Archived); stamp == "" {
-			return "", fmt.Errorf("archived is %q; give latest, or a date as YYYY, YYYY-MM or YYYY-MM-DD", a.Archived)
+	stamp := ""
+	if a.Archived == latest {
+		stamp = "2" // what no capture is later than in the archive's order
+	}
+	for layout, half := range map[string]string{"2006": "0701000000", "2006-01": "15000000", "2006-01-02": "120000"} {
+		if at, err := time.Parse(layout, a.Archived); err == nil {
+			stamp = at.Format(strings.ReplaceAll(layout, "-", "")) + half
 		}
+	}
+	if stamp == "" {
+		return "", fmt.Errorf("archived is %q; give latest, or a date as YYYY, YYYY-MM or YYYY-MM-DD", a.Archived)
 	}
 	return w.config.Archive + "/web/" + stamp + "id_/" + u.String(), nil
-}
-
-// middle is the stamp of the middle of a year, month or day, "" for what is
-// none.
-func middle(date string) string {
-	for layout, half := range map[string]string{"2006": "0701000000", "2006-01": "15000000", "2006-01-02": "120000"} {
-		if at, err := time.Parse(layout, date); err == nil {
-			return at.Format(strings.ReplaceAll(layout, "-", "")) + half
-		}
-	}
-	return ""
 }
 
 // copyPath is the path of a copy, before and after the archive has found the
@@ -92,5 +87,5 @@ func (w *Web) captured(r response, asked string) (page, when string) {
 	if at, err := time.Parse("20060102150405", stamp); err == nil {
 		return page, at.Format("2006-01-02")
 	}
-	return page, "at a date that the archive does not tell"
+	return page, "at a date that the archive does not give"
 }
