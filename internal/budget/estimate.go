@@ -37,7 +37,7 @@ const (
 const maxSummary = 4 << 20
 
 // Usage is what finished runs of a model took.
-type Usage struct {
+type usage struct {
 	runs, tasks, attempts int
 	tokens                trajectory.Tokens
 	judgeRuns, judged     int // of runs with the same judge; without verdicts from the cache
@@ -47,7 +47,7 @@ type Usage struct {
 // UsageUnder adds up what the finished runs under a directory took whose model
 // is the plan's. A rehearsal says nothing of a run, nor a run of a rehearsal.
 // unread counts the summaries that could not be read.
-func UsageUnder(out string, m plan.Plan) (found Usage, unread int, err error) {
+func UsageUnder(out string, m plan.Plan) (found usage, unread int, err error) {
 	entries, err := os.ReadDir(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return found, 0, fmt.Errorf("reading the directory for runs: %w", err)
@@ -72,7 +72,7 @@ func UsageUnder(out string, m plan.Plan) (found Usage, unread int, err error) {
 	return found, unread, nil
 }
 
-func (f *Usage) add(s rundir.Summary, m plan.Plan) {
+func (f *usage) add(s rundir.Summary, m plan.Plan) {
 	if s.Rehearsal != m.Rehearsal {
 		return
 	}
@@ -103,14 +103,14 @@ type Estimate struct {
 	BoundMicroUSD     *int64    `json:"bound_microusd"`      // of the model alone, by the budget of each attempt
 	CostMicroUSD      *int64    `json:"cost_microusd"`       // judge included
 	JudgeCostMicroUSD *int64    `json:"judge_cost_microusd"` // null, too, without a judge
-	JudgeTokens       PerAnswer `json:"judge_tokens"`        // of an answer; every answer is taken to be judged, and the null battery put to it
+	JudgeTokens       perAnswer `json:"judge_tokens"`        // of an answer; every answer is taken to be judged, and the null battery put to it
 	ModelCostMicroUSD *int64    `json:"model_cost_microusd"` //
 	RunBoundMicroUSD  *int64    `json:"run_bound_microusd"`  // by --max-cost
-	Tokens            PerAnswer `json:"tokens"`              // of an attempt
+	Tokens            perAnswer `json:"tokens"`              // of an attempt
 }
 
 // PerAnswer is what is read and written each time, and how that is known.
-type PerAnswer struct {
+type perAnswer struct {
 	Assumed bool  `json:"assumed"` // not measured
 	Cached  int64 `json:"cached"`
 	In      int64 `json:"in"`
@@ -120,17 +120,17 @@ type PerAnswer struct {
 	Tasks   int   `json:"tasks,omitzero"`
 }
 
-func NewEstimate(m plan.Plan, found Usage, prices llm.Prices) Estimate {
-	e := Estimate{Attempts: len(m.Tasks) * m.Voting.Attempts, Tokens: PerAnswer{Assumed: true, In: assumedIn, Out: assumedOut}}
+func NewEstimate(m plan.Plan, found usage, prices llm.Prices) Estimate {
+	e := Estimate{Attempts: len(m.Tasks) * m.Voting.Attempts, Tokens: perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}}
 	if n := int64(found.attempts); n > 0 {
-		e.Tokens = PerAnswer{Cached: found.tokens.Cached / n, In: found.tokens.In / n, Out: found.tokens.Out / n, Of: found.attempts, Runs: found.runs, Tasks: found.tasks}
+		e.Tokens = perAnswer{Cached: found.tokens.Cached / n, In: found.tokens.In / n, Out: found.tokens.Out / n, Of: found.attempts, Runs: found.runs, Tasks: found.tasks}
 	}
 	e.ModelCostMicroUSD = e.Tokens.cost(prices, m.Model.Name, e.Attempts)
 	e.CostMicroUSD = e.ModelCostMicroUSD
 	if m.Judge != nil {
-		e.JudgeTokens = PerAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}
+		e.JudgeTokens = perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}
 		if n := int64(found.judged); n > 0 {
-			e.JudgeTokens = PerAnswer{In: found.judgeIn / n, Out: found.judgeOut / n, Of: found.judged, Runs: found.judgeRuns}
+			e.JudgeTokens = perAnswer{In: found.judgeIn / n, Out: found.judgeOut / n, Of: found.judged, Runs: found.judgeRuns}
 		}
 		e.JudgeCostMicroUSD = e.JudgeTokens.cost(prices, m.Judge.Model, e.Attempts+len(judge.Battery()))
 		e.CostMicroUSD = nil
@@ -149,7 +149,7 @@ func NewEstimate(m plan.Plan, found Usage, prices llm.Prices) Estimate {
 }
 
 // cost returns what n times the tokens cost, nil where that is not known.
-func (p PerAnswer) cost(prices llm.Prices, model string, n int) *int64 {
+func (p perAnswer) cost(prices llm.Prices, model string, n int) *int64 {
 	if one := prices.Cost(model, llm.Usage{Cached: p.Cached, In: p.In, Out: p.Out, Reported: true}); one != nil {
 		return times(*one, n)
 	}
@@ -182,7 +182,7 @@ func (e Estimate) Rows() [][2]string {
 	return rows
 }
 
-func (p PerAnswer) said(what string) string {
+func (p perAnswer) said(what string) string {
 	tokens := fmt.Sprintf("%d tokens in (%d cached), %d out", p.In, p.Cached, p.Out)
 	if p.Assumed {
 		return tokens + " (assumed, not measured)"

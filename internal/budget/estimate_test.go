@@ -29,23 +29,23 @@ func TestEstimateIsMeasured(t *testing.T) {
 		name      string
 		rehearsal bool
 		summaries []rundir.Summary
-		model     PerAnswer
-		judge     PerAnswer
+		model     perAnswer
+		judge     perAnswer
 	}{
-		{"none", false, nil, PerAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, PerAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
-		{"one", false, []rundir.Summary{summary(same)}, PerAnswer{In: 2000, Cached: 500, Out: 100, Of: 10, Runs: 1, Tasks: 9}, PerAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
+		{"none", false, nil, perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
+		{"one", false, []rundir.Summary{summary(same)}, perAnswer{In: 2000, Cached: 500, Out: 100, Of: 10, Runs: 1, Tasks: 9}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
 		{"two", false, []rundir.Summary{summary(same), summary(func(s *rundir.Summary) { s.Tokens.In, s.Judge = 60000, nil })},
-			PerAnswer{In: 4000, Cached: 500, Out: 100, Of: 20, Runs: 2, Tasks: 18}, PerAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
+			perAnswer{In: 4000, Cached: 500, Out: 100, Of: 20, Runs: 2, Tasks: 18}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
 		{"another model", false, []rundir.Summary{summary(func(s *rundir.Summary) { s.Model = "gpt-4o-mini" })},
-			PerAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, PerAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
+			perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
 		{"a rehearsal", false, []rundir.Summary{summary(func(s *rundir.Summary) { s.Rehearsal = true })},
-			PerAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, PerAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
+			perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
 		{"for a rehearsal", true, []rundir.Summary{summary(func(s *rundir.Summary) { s.Rehearsal = true }), summary(same)},
-			PerAnswer{In: 2000, Cached: 500, Out: 100, Of: 10, Runs: 1, Tasks: 9}, PerAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
+			perAnswer{In: 2000, Cached: 500, Out: 100, Of: 10, Runs: 1, Tasks: 9}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
 		{"no usage, no judgments", false, []rundir.Summary{summary(func(s *rundir.Summary) { s.Tokens, s.Judge.Cached = trajectory.Tokens{}, 5 })},
-			PerAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, PerAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
+			perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
 	} {
-		var found Usage
+		var found usage
 		for _, s := range tc.summaries {
 			found.add(s, plan(tc.rehearsal))
 		}

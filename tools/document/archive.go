@@ -36,7 +36,7 @@ type member struct {
 }
 
 // openZip reads the directory of a zip.
-func OpenZip(data []byte) (*zip.Reader, error) {
+func openZip(data []byte) (*zip.Reader, error) {
 	if bytes.Count(data, []byte("PK\x01\x02")) > maxSignatures {
 		return nil, tools.Unreadablef("it is a zip with more than %d members", maxMembers)
 	}
@@ -51,7 +51,7 @@ func OpenZip(data []byte) (*zip.Reader, error) {
 }
 
 // unpack reads a member of a zip, up to a limit.
-func Unpack(f *zip.File, limit int64) ([]byte, error) {
+func unpack(f *zip.File, limit int64) ([]byte, error) {
 	if f.Flags&1 != 0 {
 		return nil, errors.New("it is encrypted, and cannot be read without its password")
 	}
@@ -108,7 +108,7 @@ func members(data []byte) (kind string, all []member, err error) {
 }
 
 func zipMembers(data []byte) (all []member, err error) {
-	z, err := OpenZip(data)
+	z, err := openZip(data)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func zipMembers(data []byte) (all []member, err error) {
 			m.why = "encrypted"
 		}
 		m.size, m.packed = int64(min(f.UncompressedSize64, 1<<62)), int64(min(f.CompressedSize64, 1<<62))
-		m.open = func(limit int64) ([]byte, error) { return Unpack(f, limit) }
+		m.open = func(limit int64) ([]byte, error) { return unpack(f, limit) }
 		all = append(all, m)
 	}
 	return all, nil

@@ -181,7 +181,7 @@ func TestHostileArchives(t *testing.T) {
 		}
 		mustHold(t, test.path+" "+test.inside, out.Shown, test.want)
 	}
-	if _, err := OpenZip(append(bytes.Repeat([]byte("PK\x01\x02"), maxSignatures+1), whole...)); err == nil || !strings.Contains(err.Error(), "more than 10000 members") {
+	if _, err := openZip(append(bytes.Repeat([]byte("PK\x01\x02"), maxSignatures+1), whole...)); err == nil || !strings.Contains(err.Error(), "more than 10000 members") {
 		t.Errorf("many signatures: %v", err)
 	}
 	out := use(t, NewReadFile(Reader{}), env, object{"path": "slip.zip"})

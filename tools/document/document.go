@@ -173,7 +173,7 @@ func (q request) readPacked(ctx context.Context) (tools.Document, error) {
 // officeFormat tells an office file from other archives by the parts inside: it is
 // the name of its reader, "" for an archive.
 func officeFormat(data []byte) (string, error) {
-	z, err := OpenZip(data)
+	z, err := openZip(data)
 	if err != nil {
 		return "", err
 	}
@@ -186,7 +186,7 @@ func officeFormat(data []byte) (string, error) {
 		case name == "xl/workbook.bin":
 			return "", tools.Unreadablef("it is an xlsb workbook, which cannot be read; saved as xlsx it can")
 		case name == "mimetype":
-			if mime, err := Unpack(f, 200); err == nil && odfKind(string(mime)) != "" {
+			if mime, err := unpack(f, 200); err == nil && odfKind(string(mime)) != "" {
 				return "odf", nil
 			}
 		}

@@ -77,10 +77,10 @@ func FuzzSheets(f *testing.F) {
 // The parts of office files are fuzzed as they stand inside: mutations of a
 // whole file seldom get there.
 func FuzzDocx(f *testing.F) {
-	z, err := OpenZip(files.MakeDocx(f))
+	z, err := openZip(files.MakeDocx(f))
 	must(f, err)
 	for _, m := range z.File {
-		if part, err := Unpack(m, maxPart); err == nil && strings.HasSuffix(m.Name, ".xml") {
+		if part, err := unpack(m, maxPart); err == nil && strings.HasSuffix(m.Name, ".xml") {
 			f.Add(part, part)
 		}
 	}
@@ -92,10 +92,10 @@ func FuzzDocx(f *testing.F) {
 }
 
 func FuzzPptx(f *testing.F) {
-	z, err := OpenZip(files.MakePptx(f))
+	z, err := openZip(files.MakePptx(f))
 	must(f, err)
 	for _, m := range z.File {
-		if part, err := Unpack(m, maxPart); err == nil && strings.HasPrefix(m.Name, "ppt/") {
+		if part, err := unpack(m, maxPart); err == nil && strings.HasPrefix(m.Name, "ppt/") {
 			f.Add(part)
 		}
 	}
@@ -111,10 +111,10 @@ func FuzzPptx(f *testing.F) {
 
 func FuzzODF(f *testing.F) {
 	for _, whole := range [][]byte{files.MakeODT(f), files.MakeODP(f), files.MakeODS(f)} {
-		z, err := OpenZip(whole)
+		z, err := openZip(whole)
 		must(f, err)
 		for _, m := range z.File {
-			part, err := Unpack(m, maxPart)
+			part, err := unpack(m, maxPart)
 			must(f, err)
 			f.Add(part)
 		}

@@ -28,7 +28,7 @@ type parts struct {
 }
 
 func openParts(kind string, data []byte) (*parts, error) {
-	z, err := OpenZip(data)
+	z, err := openZip(data)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (p *parts) read(name string) ([]byte, error) {
 	if f == nil {
 		return nil, tools.Unreadablef("it is %s file without its part %q, so it is probably damaged", p.a(), name)
 	}
-	data, err := Unpack(f, min(maxPart, p.left))
+	data, err := unpack(f, min(maxPart, p.left))
 	p.left -= int64(len(data))
 	if errors.Is(err, errUnpacksToMore) {
 		return nil, tools.Unreadablef("it is %s file whose part %q unpacks to too much "+

@@ -123,10 +123,10 @@ func TestSheetPalette(t *testing.T) {
 		`<fill><patternFill patternType="solid"><fgColor indexed="10"/></patternFill></fill><fill><patternFill patternType="solid"><fgColor theme="99"/></patternFill></fill></fills><borders count="1"><border/></borders>` +
 		`<cellXfs count="3"><xf/><xf fillId="2" applyFill="1"/><xf fillId="3" applyFill="1"/></cellXfs><colors><indexedColors>` + strings.Repeat(`<rgbColor rgb="00AB12CD"/>`, 64) + `</indexedColors></colors></styleSheet>`
 	parts := map[string][]byte{}
-	z, err := OpenZip(files.SheetXML(t, `<row r="1"><c r="A1" s="1"><v>1</v></c><c r="B1" s="2"/></row>`))
+	z, err := openZip(files.SheetXML(t, `<row r="1"><c r="A1" s="1"><v>1</v></c><c r="B1" s="2"/></row>`))
 	must(t, err)
 	for _, f := range z.File {
-		parts[f.Name], err = Unpack(f, 1<<20)
+		parts[f.Name], err = unpack(f, 1<<20)
 		must(t, err)
 	}
 	parts["xl/styles.xml"] = []byte(styles)

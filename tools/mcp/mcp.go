@@ -58,11 +58,11 @@ const (
 	NetworkHost = "host"
 )
 
-// StartTime is how long a server may take to start by default, and MaxStartTime the longest
+// defaultStartTime is how long a server may take to start by default, and MaxStartTime the longest
 // time that can be configured.
 const (
-	StartTime    = 30 * time.Second
-	MaxStartTime = 10 * time.Minute
+	defaultStartTime = 30 * time.Second
+	MaxStartTime     = 10 * time.Minute
 )
 
 // Name matches the names that a server may have.
@@ -257,7 +257,7 @@ func toolName(server, remote string) string {
 
 var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
-func (s Server) startTime() time.Duration { return cmp.Or(s.StartTimeout, StartTime) }
+func (s Server) startTime() time.Duration { return cmp.Or(s.StartTimeout, defaultStartTime) }
 
 func (s Server) callTime() time.Duration { return cmp.Or(s.call, defaultCallTime) }
 
