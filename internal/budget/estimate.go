@@ -103,7 +103,7 @@ type Estimate struct {
 	BoundMicroUSD     *int64    `json:"bound_microusd"`      // of the model alone, by the budget of each attempt
 	CostMicroUSD      *int64    `json:"cost_microusd"`       // judge included
 	JudgeCostMicroUSD *int64    `json:"judge_cost_microusd"` // null, too, without a judge
-	JudgeTokens       perAnswer `json:"judge_tokens"`        // of an answer; every answer is taken to be judged, and the null battery put to it
+	JudgeTokens       perAnswer `json:"judge_tokens"`        // of an answer; every answer counts as judged, and the self-test is included
 	ModelCostMicroUSD *int64    `json:"model_cost_microusd"` //
 	RunBoundMicroUSD  *int64    `json:"run_bound_microusd"`  // by --max-cost
 	Tokens            perAnswer `json:"tokens"`              // of an attempt
