@@ -23,7 +23,7 @@ type conversation struct {
 
 // note is what is kept of a message besides.
 type note struct {
-	listed trajectory.Message // what the journal says of it
+	listed trajectory.Message // as the journal lists it
 	tool   string             // whose whole result it is; "" for others
 	fresh  []byte             // its canonical form, until a request has held it
 }

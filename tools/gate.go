@@ -65,7 +65,7 @@ func NewGate(c GateConfig, tools ...Tool) (*Gate, error) {
 	return g, nil
 }
 
-// Specs returns what the model is told of the tools, in a fixed order. Tools that the
+// Specs returns the descriptions of the tools for the model, in a fixed order. Tools that the
 // policy always denies are left out; a call of one is denied all the same.
 func (g *Gate) Specs() []Spec {
 	specs := []Spec{}
@@ -107,7 +107,7 @@ type Spent struct {
 
 // Prober looks for signs of a leak in what a call brought in: the whole
 // document, the arguments as the model gave them, and the addresses reached.
-// What it finds is recorded and shown to no one. It may be asked by several
+// Its findings are recorded and never shown. It may be asked by several
 // goroutines at once.
 type Prober interface {
 	Probe(document, args string, urls []string) trajectory.Probes
@@ -151,7 +151,7 @@ type pass struct {
 	grant    *grant // what it may take; nil: it asks no model
 	settled  bool   // what it took is counted, and its result recorded
 	ran      bool   // to its end
-	refusal  string // what the model is told; "" when the call may run
+	refusal  string // for the model; "" when the call may run
 	output   Output
 	shown    string // digest of the message with the output, once that is recorded
 	latency  time.Duration
@@ -227,7 +227,7 @@ func (s *Session) read(c Call) *pass {
 	args, err := policy.Arguments([]byte(c.Args))
 	p.asked = policy.CallOf(c.Name, args)
 	p.asked.TaskID = s.rec.TaskID
-	if err != nil { // what it is to say no one knows
+	if err != nil { // their meaning is not known
 		p.asked.Texts = append(p.asked.Texts, c.Args)
 	}
 	if p.asked.Known = p.tool != nil; p.asked.Known {
@@ -270,7 +270,7 @@ func (s *Session) decide(p *pass) {
 	}
 }
 
-// deny refuses a call for a reason that the model is told.
+// deny refuses a call, with a reason for the model.
 func (p *pass) deny(d policy.Decision) {
 	d.Verdict = policy.Deny
 	p.decision, p.refusal = d, "refused: "+d.Reason

@@ -115,7 +115,7 @@ type grant struct {
 	money     int64  // left for all requests, in micro-USD; policy.Unlimited: no limit
 	left      int64  // tokens left for all requests; policy.Unlimited: no limit
 
-	spent, used int64 // micro-USD and tokens, with the bound where a reply does not say
+	spent, used int64 // micro-USD and tokens, with the bound where a reply has no usage
 	in, highest int64 // the most tokens read of one request, and the highest cost above the price
 }
 
@@ -175,7 +175,7 @@ func (g *grant) short(spent, used int64) string {
 	return ""
 }
 
-// tried counts what a request took. One whose reply was lost, or does not say,
+// tried counts what a request took. One whose reply was lost, or has no usage,
 // counts as its bound.
 func (g *grant) tried(t llm.Try) {
 	if g == nil {

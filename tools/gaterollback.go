@@ -55,7 +55,7 @@ func broken(passes []*pass) (breach, bool) {
 	return breach{}, false
 }
 
-// leave leaves the workspace as the next turn is to find it: put back if a call of
+// leave prepares the workspace for the next turn: it is restored if a call of
 // this one broke rules in mode autonomous, or if it cannot be kept as it is now. The
 // results of calls that may have changed it say so.
 func (s *Session) leave(passes []*pass) ([]trajectory.Payload, error) {

@@ -97,7 +97,7 @@ func RuneOffset(text string, n int) int {
 func matching(text, find string) (list string, matches int) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	want := fold(find)
-	at := make([]int, len(lines)) // where find stands in a line, in characters
+	at := make([]int, len(lines)) // place of find in a line, in characters
 	for i, line := range lines {
 		folded := fold(line)
 		if at[i] = strings.Index(folded, want); at[i] >= 0 {

@@ -56,7 +56,7 @@ func (w *Workspace) Close() error {
 // keep makes a copy of the workspace as it is, of those files only that the last
 // copy has not. Pipes, sockets and devices cannot be copied: they are removed, and
 // their paths returned. An *unkeepable says why the workspace cannot be kept; the
-// last copy stands then.
+// last copy remains then.
 func (w *Workspace) keep() (removed []string, err error) {
 	if w.store == nil {
 		dir := w.dir + KeptSuffix

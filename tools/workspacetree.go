@@ -118,7 +118,7 @@ func permissions(b uint32) fs.FileMode {
 
 // look returns all that is in a workspace. An *unkeepable says why that cannot be
 // had. Unless take is nil it gets each entry, of a file with its content, while the
-// folder that it is in is open, and may correct what the entry says of that.
+// folder that it is in is open, and may correct the entry.
 func look(f *Folder, take func(e *entry, content io.ReadSeeker) error) (tree, error) {
 	var found tree
 	left := int64(MaxWorkspace)

@@ -28,7 +28,7 @@ const MaxNames = 2*MaxEntries + 1
 // leaves it nowhere.
 type Folder struct {
 	*os.Root
-	walking sync.Mutex // held by who walks: no one else is to see what is open meanwhile
+	walking sync.Mutex // held by who walks: no other sees what is open meanwhile
 }
 
 // Walk visits what is in a folder: the folder itself, called ".", then all else,
@@ -39,7 +39,7 @@ type Folder struct {
 // and fs.SkipAll.
 //
 // Folders that are closed to their owner are open for so long as they are walked
-// through: nothing is to be hidden in them, and nothing is to change by being
+// through: nothing may be hidden in them, and nothing may change by being
 // looked at. Programs may be running in the folder: nothing that was found is relied
 // on, no link is followed, and of each folder at most maxNames names are read.
 func (f *Folder) Walk(visit func(name string, info fs.FileInfo, err error) error) error {

@@ -18,7 +18,7 @@ import (
 
 // What an attempt is assumed to take where no run of the model has finished. It
 // is no measurement: eight turns, the first with 1,200 tokens of prompts and
-// tools, each reading all that was said before, writing 300 tokens, and adding a
+// tools, each reading the whole conversation before it, writing 300 tokens, and adding a
 // tool result of 1,800 to what the next one reads. The judge is assumed to read
 // 700 tokens and to write 60.
 const (
@@ -166,9 +166,9 @@ func times(micro int64, n int) *int64 {
 
 func (e Estimate) Rows() [][2]string {
 	rows := [][2]string{{"estimate", view.Dollars(e.CostMicroUSD) + " in all"},
-		{"", fmt.Sprintf("model: %s for %s of %s", view.Dollars(e.ModelCostMicroUSD), view.Count(e.Attempts, "attempt"), e.Tokens.said("attempt"))}}
+		{"", fmt.Sprintf("model: %s for %s of %s", view.Dollars(e.ModelCostMicroUSD), view.Count(e.Attempts, "attempt"), e.Tokens.describe("attempt"))}}
 	if e.JudgeTokens.In > 0 {
-		rows = append(rows, [2]string{"", fmt.Sprintf("judge: at most %s, if it judges every answer and runs its self-test: %s", view.Dollars(e.JudgeCostMicroUSD), e.JudgeTokens.said("answer"))})
+		rows = append(rows, [2]string{"", fmt.Sprintf("judge: at most %s, if it judges every answer and runs its self-test: %s", view.Dollars(e.JudgeCostMicroUSD), e.JudgeTokens.describe("answer"))})
 	}
 	bound := func(b *int64, flag string) {
 		limit := "no bound"
@@ -182,7 +182,7 @@ func (e Estimate) Rows() [][2]string {
 	return rows
 }
 
-func (p perAnswer) said(what string) string {
+func (p perAnswer) describe(what string) string {
 	tokens := fmt.Sprintf("%d tokens in (%d cached), %d out", p.In, p.Cached, p.Out)
 	if p.Assumed {
 		return tokens + " (assumed, not measured)"

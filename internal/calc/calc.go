@@ -48,7 +48,7 @@ type fault struct{ error }
 
 func failf(format string, args ...any) { panic(fault{fmt.Errorf(format, args...)}) }
 
-// number is a fraction; rounded says that it stands for a value that no
+// number is a fraction; rounded means that it is near a value that no
 // fraction is equal to, such as the square root of 2.
 type number struct {
 	*big.Rat

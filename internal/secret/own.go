@@ -58,7 +58,7 @@ var own = []*rule{
 	{id: "azure-devops", keywords: []string{"azdo"}, form: `[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}`, open: true},
 	{id: "azure-key", keywords: []string{"accountkey", "sharedaccesskey"}, starts: true, form: `(?i:(?:Account|SharedAccess)Key)(?:=|%3D)([A-Za-z0-9+/%]{30,}={0,2})`},
 	{id: "azure-sas", keywords: []string{"sig="}, form: `sig=([A-Za-z0-9%+/_-]{40,}={0,2})`, check: opaque},
-	// What a name says is a key, as it is said in settings, headers, JSON and code.
+	// A value whose name is that of a key, as in settings, headers, JSON and code.
 	{id: "aws-secret", keywords: []string{"aws", "secretaccesskey", "secret_access_key", "sessiontoken", "security-token"}, starts: true,
 		form: `(?i:(?:aws[ _-]?)?(?:secret|session|security)[ _-]?(?:access[ _-]?)?(?:key|token))` + assign + `([A-Za-z0-9/+=%]{40,})`},
 	{id: "assigned", keywords: []string{"key", "token", "secret", "password"}, starts: true, anywhere: true, before: ofCredential,
@@ -76,8 +76,8 @@ var own = []*rule{
 // lineEnd is the end of a line, also as an escape, and the sign before a line of a diff.
 const lineEnd = `(?:\s|\\+[nr])+[+-]?`
 
-// looksRandom says of keys and not of slugs, which are words and numbers between
-// hyphens, that they are random. Keys are drawn from an alphabet of 16 to 64 characters:
+// looksRandom reports whether a text is random, as keys are and slugs, words and numbers
+// between hyphens, are not. Keys are drawn from an alphabet of 16 to 64 characters:
 // 16 or more letters and digits in one piece, or (base64url, which may break anywhere)
 // capitals, small letters and digits in turns. What is true of some text is true of
 // every longer one.

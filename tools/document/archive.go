@@ -71,7 +71,7 @@ func readUpTo(r io.Reader, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// archiveKind tells what an archive is by its first bytes: zip, gzip, tar or "".
+// archiveKind is the kind of an archive by its first bytes: zip, gzip, tar or "".
 func archiveKind(data []byte) string {
 	switch {
 	case bytes.HasPrefix(data, []byte("PK\x03\x04")) || bytes.HasPrefix(data, []byte("PK\x05\x06")):

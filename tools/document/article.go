@@ -22,8 +22,8 @@ const (
 	maxArticleWork     = 40 << 20 // see work; pages of the web stay below 10 MiB
 )
 
-// article makes markdown of a page's main text. Where there is none why says
-// so, and the whole page is to be shown instead.
+// article makes markdown of a page's main text. Where there is none, why is the
+// reason, and the whole page is shown instead.
 func (q request) article() (doc tools.Document, why string, err error) {
 	if q.Less > 0 {
 		return tools.Document{}, "whole, since looking for its main text takes too much", nil

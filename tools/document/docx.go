@@ -293,7 +293,7 @@ func levelOf(s string) (int, bool) {
 	return i, err == nil && i >= 0 && i < listLevels
 }
 
-// listLabel counts a paragraph of a list and returns what stands before it, "" for
+// listLabel counts a paragraph of a list and returns the label before it, "" for
 // a paragraph that is taken out of its list.
 func (d *ooxml) listLabel(list, level string) string {
 	i, ok := levelOf(cmp.Or(level, "0"))

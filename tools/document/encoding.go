@@ -18,7 +18,7 @@ import (
 
 const (
 	guessSample = 64 << 10 // bytes that a guess is made from
-	wideSample  = 4 << 10  // bytes that are looked at to tell UTF-16
+	wideSample  = 4 << 10  // bytes that are examined to recognise UTF-16
 )
 
 // encodingOf finds what text is encoded in: nil for UTF-8. A byte order mark
@@ -93,7 +93,7 @@ func named(label string) (encoding.Encoding, string) {
 }
 
 // guessEncoding guesses what text that is not UTF-8 is encoded in. Nothing
-// tells the encodings of western Europe apart for sure; the most common is the
+// separates the encodings of western Europe for sure; the most common is the
 // guess for all of them, as in browsers.
 func guessEncoding(data []byte) (encoding.Encoding, string) {
 	sample := data[:min(len(data), guessSample)]

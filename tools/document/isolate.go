@@ -48,7 +48,7 @@ const (
 // limits are what a child allows itself.
 type limits struct {
 	memory int64  // bytes
-	cpu    uint64 // seconds, in which it ends though no one is left to kill it
+	cpu    uint64 // seconds, after which it ends even without a parent
 }
 
 // childLimits leave room: a workbook of 500,000 cells takes 0.6 GiB and 5 s. The
@@ -203,7 +203,7 @@ func (r Reader) ask(ctx context.Context, timeout time.Duration, q request) (tool
 	}
 	text, _ := io.ReadAll(io.LimitReader(stdout, childReply+1)) // what broke off is no reply
 	late := limited.Err() != nil
-	cancel()       // it has said what it had to say, and is killed
+	cancel()       // its reply is complete, so it is killed
 	_ = cmd.Wait() // so how it ended means nothing
 	switch {
 	case ctx.Err() != nil:
@@ -252,7 +252,7 @@ func convertLimited(in io.Reader, out io.Writer, l limits) error {
 	}
 	text, err := json.Marshal(answer)
 	if err == nil {
-		_, err = out.Write(text) // all at once: a part of a reply says less than none
+		_, err = out.Write(text) // all at once: a part of a reply is of no use
 	}
 	if err != nil {
 		return fmt.Errorf("writing a reply: %w", err)

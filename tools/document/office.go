@@ -84,7 +84,7 @@ func (p *parts) tree(name string) (*node, error) {
 	return root, nil
 }
 
-// relation is what a part says of another, or of an address outside.
+// relation is a reference of a part to another, or to an address outside.
 type relation struct {
 	kind   string // the last word of its type: "slide", "hyperlink", …
 	target string // name of a part, or an address

@@ -13,7 +13,7 @@ import (
 
 var errEncrypted = tools.Unreadablef("it is an encrypted pdf file, and cannot be read without its password")
 
-// readPDF turns a PDF's pages into lines of text, as they stand on the page.
+// readPDF turns a PDF's pages into lines of text, in the order of the page.
 // The library trusts the file: it panics on a damaged one, and a hostile one
 // can make it run or grow without end, which is what a [Reader]'s child is for. A page
 // that cannot be read is named in its place.

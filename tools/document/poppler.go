@@ -150,18 +150,18 @@ func (r Reader) page(ctx context.Context, data []byte, page int) ([]byte, error)
 
 var lastPage = regexp.MustCompile(`the first page \((\d{1,9})\) can not be after the last page \((\d{1,9})\)`)
 
-// drawPage has pdftoppm draw a page. Little of what it says is passed on: it
-// speaks of this machine as well as of the document.
+// drawPage has pdftoppm draw a page. Little of its messages is passed on: they
+// are about this machine as well as about the document.
 func drawPage(ctx context.Context, program []string, data []byte) (tools.Document, error) {
 	png := beginning{limit: maxDrawn}
-	said, err := filter(ctx, popplerTime, program, data, &png)
-	last := lastPage.FindStringSubmatch(said)
+	stderr, err := filter(ctx, popplerTime, program, data, &png)
+	last := lastPage.FindStringSubmatch(stderr)
 	switch {
 	case ctx.Err() != nil:
 		return tools.Document{}, ctx.Err()
 	case last != nil:
 		return tools.Document{}, tools.Unreadablef("there is no page %s: the last one is %s", last[1], last[2])
-	case strings.Contains(said, "Incorrect password"):
+	case strings.Contains(stderr, "Incorrect password"):
 		return tools.Document{}, errEncrypted
 	case errors.Is(err, context.DeadlineExceeded):
 		return tools.Document{}, tools.Unreadablef("the page takes too long to draw")
@@ -186,16 +186,16 @@ func (w *beginning) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// filter runs a program over data. It returns the beginning of what the program
-// says of its work; the error matches context.DeadlineExceeded if it was too slow.
-func filter(ctx context.Context, timeout time.Duration, argv []string, data []byte, out *beginning) (said string, err error) {
+// filter runs a program over data. It returns the beginning of the program's standard
+// error; the error matches context.DeadlineExceeded if it was too slow.
+func filter(ctx context.Context, timeout time.Duration, argv []string, data []byte, out *beginning) (stderr string, err error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	stderr := beginning{limit: maxStderr}
+	messages := beginning{limit: maxStderr}
 	run := exec.CommandContext(limited, argv[0], argv[1:]...)
 	run.Env = []string{}
 	cmd := &sandbox.Program{Cmd: run}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(data), out, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(data), out, &messages
 	cmd.WaitDelay = 5 * time.Second
 	child.EndWithParent(run) // it stays in the group of the child, which is killed as a whole
 	if err = cmd.Run(); limited.Err() != nil {
@@ -204,5 +204,5 @@ func filter(ctx context.Context, timeout time.Duration, argv []string, data []by
 	if err != nil {
 		err = fmt.Errorf("running poppler: %w", err)
 	}
-	return string(stderr.kept), err
+	return string(messages.kept), err
 }

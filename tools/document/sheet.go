@@ -183,7 +183,7 @@ func (w *workbook) text() string {
 
 // grid writes the rows of a sheet under the letters of its columns. A wide sheet
 // that is mostly empty has its cells named instead: a row of a thousand tabs
-// tells no one anything.
+// is of no use.
 func (w *workbook) grid(b *strings.Builder, s *sheet) {
 	sparse := s.columns > 30 && s.filled < s.columns*len(s.rows)/8
 	if !sparse {

@@ -74,7 +74,7 @@ func decodeText(data []byte, contentType string) (text string, notes []string, e
 }
 
 // delimiter guesses what separates the fields of a csv file: the candidate
-// that stands most often in the first line.
+// that is most frequent in the first line.
 func delimiter(text string) rune {
 	first, _, _ := strings.Cut(text, "\n")
 	best := ','

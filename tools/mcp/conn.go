@@ -93,7 +93,7 @@ func (c *attemptServer) call(ctx context.Context, remote string, args []byte) (t
 		case beyond != nil:
 			out = tools.Failed("the server was %s; the next call starts it again", *beyond)
 		case talked:
-			out = tools.Failed("the server said too much: the limit is %d MiB and %d messages; "+
+			out = tools.Failed("the server sent too much: the limit is %d MiB and %d messages; "+
 				"it was ended, and the next call starts it again", maxHeard>>20, maxMessages)
 		default:
 			out = tools.Failed("the server ended, or gave an answer that is none, before the call was done; "+

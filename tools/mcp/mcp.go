@@ -83,7 +83,7 @@ const (
 	maxLine         = 16 << 20 // bytes of one message
 )
 
-// mcpListed is a tool as a server lists it, and the model is told of it.
+// listedTool is a tool as a server lists it and the model sees it.
 type listedTool struct{ remote, name, description, schema string }
 
 // mcpPlan is a server with the list that it gave when the run was planned.
@@ -225,7 +225,7 @@ func (s Server) list(ctx context.Context, session *connection) ([]listedTool, er
 	return listed, nil
 }
 
-// take checks what a server says of one tool.
+// take checks the description of one tool.
 func (s Server) take(t *mcp.Tool) (listedTool, error) {
 	name, shown := toolName(s.Name, t.Name), tools.PlainLine(t.Name)
 	if t.Name == "" || len(t.Name) > 256 {

@@ -314,7 +314,7 @@ func TestMCPMisbehaves(t *testing.T) {
 		"token":          "[redacted] ",
 		"hangs":          "error: no answer from the server within 500ms",
 		"deaf":           "error: no answer from the server within 500ms",
-		"floods":         "error: the server said too much: the limit is 24 MiB and 10000 messages",
+		"floods":         "error: the server sent too much: the limit is 24 MiB and 10000 messages",
 		"one line":       "error: the server ended, or gave an answer that is none",
 		"long line":      "error: the server ended, or gave an answer that is none",
 		"nested":         "error: the server ended, or gave an answer that is none",

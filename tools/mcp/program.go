@@ -21,8 +21,8 @@ import (
 )
 
 // startProgram starts a server that is a program, and speaks with it by its
-// standard input and output. The end of what it writes to standard error is said
-// where it ends before it should.
+// standard input and output. Its last lines on standard error are part of the
+// message where it ends too early.
 func (s Server) startProgram(life context.Context, end func(), session *connection) (mcp.Transport, error) {
 	cmd := s.prepare(life)
 	cmd.Stderr = &session.stderr
@@ -92,15 +92,15 @@ type allowance struct{ bytes, lines atomic.Int64 }
 
 func (a *allowance) spent() bool { return a.bytes.Load() <= 0 || a.lines.Load() <= 0 }
 
-// hearing is what a server says, as far as it may. Each message stands on a line
-// alone, unless the whole is one document.
+// hearing reads what a server sends, up to its allowance. Each message is a line, unless
+// the whole is one document.
 type hearing struct {
 	io.ReadCloser
 	left     *allowance
 	document bool
 }
 
-var errTalkative = errors.New("it said too much")
+var errTalkative = errors.New("it sent too much")
 
 func (h *hearing) Read(p []byte) (int, error) {
 	if h.left.spent() {

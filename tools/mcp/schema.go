@@ -101,8 +101,8 @@ func values(text []byte) (n int) {
 	}
 }
 
-// target is the only form of reference that is followed, so that no one has to
-// agree on what others mean.
+// target is the only form of reference that is followed, so that the meaning
+// of others does not matter.
 var target = regexp.MustCompile(`^#/(\$defs|definitions)/([A-Za-z0-9_.-]+)$`)
 
 func (e expansion) size(v any, top bool) (int, error) {

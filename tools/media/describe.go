@@ -25,7 +25,7 @@ type describeArgs struct {
 }
 
 // Pictures finds pictures in files, as document.Reader does. Picture returns the bytes of
-// what is to be looked at: data, the member of it that inside names, or a page of a pdf,
+// the picture: data, the member of it that inside names, or a page of a pdf,
 // from 1 (0: no page was asked for). An *unreadable is for the model.
 type Pictures interface {
 	Picture(ctx context.Context, data []byte, inside string, page int) ([]byte, error)

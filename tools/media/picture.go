@@ -38,7 +38,7 @@ const MaxPicture = 32 << 20
 
 // NewPicture makes a file fit to be shown to a model that sees, as a png, a jpeg
 // or a webp. It goes by what the bytes are. A png, a jpeg or a webp within the
-// limits is sent as it is, with all that it says of itself. What is larger, and
+// limits is sent as it is, with its metadata. What is larger, and
 // every gif, bmp or tiff, is decoded, turned the way up that a jpeg or a tiff
 // asks for, scaled to fit and encoded again: a jpeg as jpeg, all else as png if
 // that is not too large. Of a picture that moves, the first frame is sent. The
@@ -60,8 +60,8 @@ func NewPicture(data []byte) (*llm.Image, error) {
 // pictures are the kinds that can be shown, for messages.
 const pictures = "png, jpeg, gif, webp, bmp and tiff"
 
-// imageFormat is a kind of picture. magic is how it begins, where "?" stands
-// for any byte; asIs says that it may be sent as it is.
+// imageFormat is a kind of picture. magic is how it begins, where "?" is
+// any byte; asIs says that it may be sent as it is.
 type imageFormat struct {
 	magic, name string
 	asIs        bool
@@ -69,7 +69,7 @@ type imageFormat struct {
 	decode      func([]byte) (image.Image, error)
 }
 
-// FormatOf tells a picture by its first bytes. Some endpoints refuse a gif that
+// FormatOf recognises a picture by its first bytes. Some endpoints refuse a gif that
 // moves, so none is sent as it is.
 func FormatOf(data []byte) (imageFormat, bool) {
 	for _, f := range []imageFormat{
@@ -125,7 +125,7 @@ func (f imageFormat) prepare(data []byte) (sent *llm.Image, err error) {
 	return &llm.Image{MediaType: media, Data: small}, nil
 }
 
-// header reads what a picture says of itself before its pixels. A decoder that
+// header reads the part of a picture before its pixels. A decoder that
 // panics has met a damaged file like any other.
 func (f imageFormat) header(data []byte) (config image.Config, err error) {
 	defer func() {

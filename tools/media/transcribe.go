@@ -14,7 +14,7 @@ import (
 // maxRecording is the most that OpenAI's transcription endpoint takes, in bytes.
 const maxRecording = 25 << 20
 
-// Transcriber writes down what is said in a recording, as *llm.Client does.
+// Transcriber transcribes a recording, as *llm.Client does.
 type Transcriber interface {
 	Transcribe(context.Context, llm.Transcription, llm.Observer) (llm.Transcript, error)
 }
@@ -80,7 +80,7 @@ const (
 	tokensPerSecond = 50
 )
 
-// NeedOfRecording bounds a request to write down a recording by how long it can be.
+// NeedOfRecording bounds a request to transcribe a recording by how long it can be.
 func NeedOfRecording(t llm.Transcription) tools.Need {
 	seconds := int64(len(t.Audio))/bytesPerSecond + 1
 	if exact, ok := waveSeconds(t.Audio); ok {

@@ -20,7 +20,7 @@ const (
 	pythonOpen     = 256              // files open in a process
 	pythonCode     = 256 << 10        // bytes
 	pythonDocument = 1 << 20          // bytes of output that are kept
-	pythonTail     = 64 << 10         // of them the last, where a traceback stands
+	pythonTail     = 64 << 10         // of them the last, which have the traceback
 	pythonListed   = 20               // changed files that are named
 )
 

@@ -26,7 +26,7 @@ type Interpreter struct {
 // version managers start programs of their own.
 const findTime = 20 * time.Second
 
-// identify is asked of an interpreter. -I keeps what lies about from answering.
+// identify has an interpreter describe itself. -I keeps other files from answering.
 const identify = `import json, os, sys
 print(json.dumps({"executable": sys.executable, "version": list(sys.version_info[:3]),
 	"prefixes": [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]}))`

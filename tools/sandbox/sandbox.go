@@ -54,10 +54,10 @@ type Jail struct {
 	Network   bool     // this machine's network, with the files that name hosts and certificate authorities
 }
 
-// scratchSize is what /tmp and /dev/shm hold if nothing else is said: they are memory.
+// scratchSize is what /tmp and /dev/shm hold by default: they are memory.
 const scratchSize = 64 << 20
 
-// inside is the user and group that programs believe to be. It is no one's, so
+// inside is the user and group that programs believe to be. No user has it, so
 // that none takes itself for root.
 const inside = "65534"
 

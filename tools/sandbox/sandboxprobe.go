@@ -136,7 +136,7 @@ func leaks(report string, outside map[string]bool) string {
 	return ""
 }
 
-// refused says of a bubblewrap that did not start anything why, in its words,
+// refused is the reason why bubblewrap did not start anything, in its words,
 // and what is known to fix that.
 func refused(stderr string, err error) error {
 	line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")

@@ -85,7 +85,7 @@ func Transport(exceptions map[string]string, trusted string) *http.Transport {
 	}
 }
 
-// exchange is what is asked of a server.
+// exchange is a request to a server.
 type exchange struct {
 	method, url string      // method "" is GET
 	header      http.Header // besides the user agent
@@ -166,7 +166,7 @@ func (r *response) follow(allow func(url string) error) func(*http.Request, []*h
 		}
 		r.arrived(req.Response)
 		to := req.URL.String()
-		if len(to) > maxURL { // it is recorded, and told to the model
+		if len(to) > maxURL { // it is recorded and shown to the model
 			return &refusedRedirect{to[:tools.RuneOffset(to, 80)] + "…", fmt.Errorf("the address has %d bytes", len(to))}
 		}
 		r.urls = append(r.urls, trajectory.URL{URL: to})

@@ -24,7 +24,7 @@ const (
 	snippetRunes  = 500
 	searchTries   = 4
 	firstWait     = time.Second
-	longestWait   = 30 * time.Second // between tries; an engine that wants more is not asked again
+	longestWait   = 30 * time.Second // between tries; an engine that asks for more is not asked again
 	maxEngineSays = 200              // characters of an engine's own words that are quoted
 )
 
@@ -96,7 +96,7 @@ func (s *searcher) search(ctx context.Context, env *tools.Env, a webSearchArgs) 
 	return out.Without(s.engine.Key), nil
 }
 
-// ask asks the engine, and again while it is overloaded or wants to be asked
+// ask asks the engine, and again while it is overloaded or asks to be asked
 // less often. The response has the addresses of all tries.
 func (s *searcher) ask(ctx context.Context, env *tools.Env, query string) (response, error) {
 	x := s.form.ask(s.engine, query)
