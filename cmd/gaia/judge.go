@@ -245,25 +245,32 @@ offline.`,
   gaia judge check --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.NotEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings"); err != nil {
-				return err
-			}
-			file, err := settings.Open(c.file)
-			if err != nil {
-				return err
-			}
-			return file.Point(a.checkJudge(cmd, c, file))
-		},
 	}
+	c.addFlags(cmd, func(_ string, file *settings.File) error { return a.checkJudge(cmd, c, file) })
+	cmd.Flags().Lookup("judge-model").Usage = "model to try"
+	cmd.Flags().Lookup("no-judge-cache").Usage = "look up nothing of earlier self-tests, and keep nothing of this one"
+	return cmd
+}
+
+// addFlags adds those flags of run that choose a judge, and others by name, and runs do with the argument and the
+// settings file.
+func (c *judgeCheck) addFlags(cmd *cobra.Command, do func(arg string, file *settings.File) error, others ...string) {
 	c.addRunFlags(c.ofRun)
-	for _, name := range []string{"judge-model", "base-url", "prices", "key", "settings", "no-judge-cache"} {
+	names := append([]string{"judge-model", "base-url", "prices", "key", "settings", "no-judge-cache"}, others...)
+	for _, name := range names {
 		cmd.Flags().AddFlag(c.ofRun.Flags().Lookup(name))
 	}
-	cmd.Flags().Lookup("judge-model").Usage = "model to try"
-	cmd.Flags().Lookup("no-judge-cache").Usage = "look up nothing of earlier null batteries, and keep nothing of this one"
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the result as JSON")
-	return cmd
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := cli.NotEmpty(cmd, names...); err != nil {
+			return err
+		}
+		file, err := settings.Open(c.file)
+		if err != nil {
+			return err
+		}
+		return file.Point(do(strings.Join(args, ""), file))
+	}
 }
 
 func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File) error {
@@ -404,24 +411,10 @@ run. A rehearsal is judged by second-judge or gullible-judge (which fails), offl
 		Example: `  OPENAI_API_KEY=… gaia judge run runs/01J… --judge-model gpt-4o-mini --max-cost 2
   gaia judge run runs/01J… --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
 		Args: cli.OneArg("the run directory"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings", "max-cost"); err != nil {
-				return err
-			}
-			file, err := settings.Open(c.file)
-			if err != nil {
-				return err
-			}
-			return file.Point(a.judgeRun(cmd, args[0], c, file))
-		},
 	}
-	c.addRunFlags(c.ofRun)
-	for _, name := range []string{"judge-model", "base-url", "prices", "key", "settings", "no-judge-cache", "max-cost", "max-tokens"} {
-		cmd.Flags().AddFlag(c.ofRun.Flags().Lookup(name))
-	}
+	c.addFlags(cmd, func(dir string, file *settings.File) error { return a.judgeRun(cmd, dir, c, file) }, "max-cost", "max-tokens")
 	cmd.Flags().Lookup("judge-model").Usage = "model that judges"
 	cmd.Flags().Lookup("max-cost").Usage = "US dollars that the judge's requests may cost"
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 

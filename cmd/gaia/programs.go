@@ -127,9 +127,9 @@ func (a *app) addPython(ctx context.Context, s *runSettings, w *world) error {
 		fmt.Fprintf(a.stderr, "gaia: python is not offered: %s ('gaia doctor' says more)\n", view.Line(err.Error()))
 		return nil
 	case err != nil && s.resumed:
-		return fail(exit.Failure, fmt.Errorf("the run was planned with python %s, which does not work here: %w", s.python, err), mending(err), "or start a new run")
+		return fail(exit.Failure, fmt.Errorf("the run was planned with python %s, which does not work here: %w", s.python, err), unusableHint(err), "or start a new run")
 	case err != nil:
-		return fail(exit.Failure, fmt.Errorf("--unsafe-local-python: %w", err), mending(err))
+		return fail(exit.Failure, fmt.Errorf("--unsafe-local-python: %w", err), unusableHint(err))
 	}
 	w.Tools = append(w.Tools, tool)
 	if s.python == pythonUnconfined {
@@ -154,8 +154,8 @@ func (a *app) pythonTool(ctx context.Context, unconfined bool, w *world) (tools.
 	return sandboxtools.NewPython(w.sandbox, interpreter), sandboxtools.CheckPython(ctx, w.sandbox, interpreter)
 }
 
-// repair is what would repair what cannot be used; "" if that is not known.
-func mending(err error) string {
+// unusableHint returns what would make a program usable; "" if that is not known.
+func unusableHint(err error) string {
 	var u *sandboxtools.Unusable
 	if errors.As(err, &u) {
 		return u.Remedy

@@ -224,7 +224,7 @@ func (a *app) finishedRun(path string) (*rundir.Run, error) {
 
 func (a *app) trendCommand() *cobra.Command {
 	var by string
-	var asJSON, anew bool
+	var asJSON, verifyAll bool
 	cmd := &cobra.Command{
 		Use:   "trend PATH…",
 		Short: "Show by day or week whether runs get better",
@@ -249,13 +249,13 @@ all. Runs that do not verify are named and left out, exit code 4.`,
 			if by != history.ByDay && by != history.ByWeek {
 				return usage("give day or week", "--by is %q", by)
 			}
-			return a.trend(args, by, ledger.Query{Verify: anew}, asJSON)
+			return a.trend(args, by, ledger.Query{Verify: verifyAll}, asJSON)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&by, "by", history.ByWeek, "day or week")
 	f.BoolVar(&asJSON, "json", false, "print the rows as JSON, with all regressions")
-	f.BoolVar(&anew, "verify", false, "verify all runs anew")
+	f.BoolVar(&verifyAll, "verify", false, "verify all runs, also those that were verified before")
 	cli.Complete(cmd, "by", history.ByDay, history.ByWeek)
 	return cmd
 }

@@ -89,7 +89,7 @@ signature away.`,
 // witnessVerify looks at every file. What to exit with is that of the gravest.
 func (a *app) witnessVerify(paths []string, keyFile string) error {
 	if keyFile == "" {
-		return usage("give the key that signer and reader share by --hmac-key-file", "without a key nobody can tell whose a witness bundle is")
+		return usage("give the key that signer and reader share by --hmac-key-file", "without a key there is no signature to check")
 	}
 	key, err := sharedKey(keyFile)
 	if err != nil {

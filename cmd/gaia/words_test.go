@@ -63,8 +63,6 @@ var remainingWords = map[string]int{
 	"audit/render":         1,
 	"cmd/gaia":             11,
 	"docs":                 3,
-	"internal/evaluator":   1,
-	"internal/history":     1,
 	"internal/run":         19,
 	"internal/rundir":      30,
 	"internal/testkit/gen": 1,

@@ -1,12 +1,10 @@
-// Package evaluator runs a program of the user's as a [rundir.Evaluator]: one process
-// for each run event, which gets the event as a line of JSON and prints its verdict.
+// Package evaluator runs a program of the user as a [history.Evaluator]: one process for each run event, which gets the
+// event as a line of JSON and prints its verdict.
 //
-// The program is bounded in everything: time, what it may print, and its environment,
-// which has the variables it is given and no other. It runs in a process group of its
-// own, which is killed when it ends or its time is up; a child that left the group stays,
-// and holds nothing up. Whatever goes wrong (it does not start, exits with another code
-// than 0, prints no verdict or too much) is a failed evaluation that says why, never one
-// that passes (TestCommand).
+// Time, output and environment of the program are bounded: it has the variables that it is given and no other. It is the
+// leader of a process group, which is killed when it ends or its time is up; a child that left the group stays, and holds
+// nothing up. Every failure (it does not start, exits with another code than 0, prints no verdict or too much) is a failed
+// evaluation with a reason, never one that passes (TestCommand).
 package evaluator
 
 import (
@@ -14,13 +12,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/child"
 	"os/exec"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/child"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/go-json-experiment/json"

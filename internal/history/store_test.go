@@ -51,7 +51,7 @@ func prunedRecord(t *testing.T, r Record) Record {
 	return r
 }
 
-// TestStore: a record counts while its files are what they were and both of its own files are good. Otherwise the
+// TestStore: a record counts while its files are what they were and both of its files are good. Otherwise the
 // run has to be read again.
 func TestStore(t *testing.T) {
 	r, stats := someRun(1)

@@ -81,7 +81,7 @@ func comparedRun(r *rundir.Run, c stats.Compared, path string) ComparedRun {
 		Started: r.Summary().Started, Version: m.Harness.Version}
 }
 
-// planDifferences says in what two plans differ, but for what each run has of its own. Salts differ in any two: of two
+// planDifferences returns the members in which two plans differ, but for those that differ in any two runs. Salts differ in any two: of two
 // commitments to gold answers, and of two digests of a question, nothing else is known.
 func planDifferences(a, b plan.Plan) ([]string, error) {
 	b.RunID, b.Created, b.SigningKey, b.Harness = a.RunID, a.Created, a.SigningKey, a.Harness

@@ -21,7 +21,7 @@ func TestDifferencesAsText(t *testing.T) {
 	}
 }
 
-// TestPlanDifferences: what each run has of its own makes no other plan, all else does.
+// TestPlanDifferences: what differs in any two runs makes no other plan, all else does.
 func TestPlanDifferences(t *testing.T) {
 	for _, c := range []struct {
 		name   string
