@@ -1,32 +1,26 @@
-// Package audit is a red team of a finished run: deterministic, offline, at no
-// cost. It verifies the evidence first; bytes that do not verify are an error
-// of package trajectory, not a finding. Then it gathers facts from the journal
-// and lets each check of [Checks] look at them.
+// Package audit is a red team of a finished run: deterministic, offline, at no cost. It verifies the evidence
+// first; bytes that do not verify are an error of package trajectory, not a finding. Then it gathers facts from the
+// journal and lets each check of [Checks] look at them.
 //
-// A check fails with findings that prove themselves, or says what it could not
-// see: a gap, which is never a pass. What the gate's checks (AUD-1 to AUD-7,
-// AUD-11, AUD-12) need was recorded for them: the probes of whole documents,
-// the digests of every message, the decision before every call. Where the
-// journal shows a thing itself, no count of it is taken on trust: what a head
-// shows of a document is probed again, calls and answers are compared with the
-// replies they come from, a template that stands for a result is filled in again,
-// and a body counts as whole by its size and digest.
+// A check fails with findings that prove themselves, or says what it could not see: a gap, which is never a pass.
+// What the gate's checks (AUD-1 to AUD-7, AUD-11, AUD-12) need was recorded for them: the probes of whole
+// documents, the digests of every message, the decision before every call. Where the journal shows a thing itself,
+// no count of it is taken on trust: what a head shows of a document is probed again, calls and answers are compared
+// with the replies they come from, a template that stands for a result is filled in again, and a body counts as
+// whole by its size and digest.
 //
-// The report is a function of the evidence, of the decisions about its findings
-// ([Adjudication]), and of what [Options] bring besides, if it is at hand: the gold
-// answers, whole documents (Bodies) and the provider's list of requests
-// ([UsageExport]). No clock, network or randomness is read, and the same input
-// gives the same bytes (TestReportIsDeterministic). Findings hold no gold. A report
-// is canonical JSON; [DecodeReport] accepts one only if it has all checks, its
-// findings are by their rules, and its conclusions follow from them. TestCorpus shows
-// every rule on a run that it fires on, one that is near and, where evidence can be
-// missing, one where it is.
+// The report is a function of the evidence, of the decisions about its findings ([Adjudication]), and of what
+// [Options] bring besides, if it is at hand: the gold answers, whole documents (Bodies) and the provider's list of
+// requests ([UsageExport]). No clock, network or randomness is read, and the same input gives the same bytes
+// (TestReportIsDeterministic). Findings hold no gold. A report is canonical JSON; [DecodeReport] accepts one only
+// if it has all checks, its findings are by their rules, and its conclusions follow from them. TestCorpus shows
+// every rule on a run that it fires on, one that is near and, where evidence can be missing, one where it is.
 //
 // Adding a check is one record, and its line in [Checks].
 //
-// A program outside of this module may import the package: [Run] audits a run directory
-// or a package, [DecodeReport] reads a report, [Checks] lists what is looked for, and
-// [Rescore] and [Report.Trusting] draw the conclusions of a reader.
+// A program outside of this module may import the package: [Run] audits a run directory or a package,
+// [DecodeReport] reads a report, [Checks] lists what is looked for, and [Rescore] and [Report.Trusting] draw the
+// conclusions of a reader.
 package audit
 
 import (
@@ -41,17 +35,15 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Gold is the answers of the planned tasks, with what shows that they are those
-// of the plan: the salt that it commits to them with, or, where there is none, the
-// digest of the metadata file that they were read from.
+// Gold is the answers of the planned tasks, with what shows that they are those of the plan: the salt that it
+// commits to them with, or, where there is none, the digest of the metadata file that they were read from.
 type Gold struct {
 	Answers        map[string]string // by task id
 	Salt           string
 	MetadataSHA256 string // of the plan's dataset, split and revision
 }
 
-// Options say what an audit has besides the run. The zero value is a run
-// directory without its gold answers.
+// Options say what an audit has besides the run. The zero value is a run directory without its gold answers.
 type Options struct {
 	Gold      *Gold  // nil: not at hand, which leaves gaps in a scored run
 	Summary   string // name of the summary: rundir.SummaryFile, of a run directory, if ""
@@ -66,15 +58,14 @@ type Options struct {
 	off string // a rule that finds nothing: what tests switch off
 }
 
-// ErrGold means that the answers given to an audit are not those that the plan
-// commits to.
+// ErrGold means that the answers given to an audit are not those that the plan commits to.
 var ErrGold = errors.New("the gold answers are not those that the plan commits to")
 
 // ErrIncomplete means that a run is not finished. What is there verifies.
 var ErrIncomplete = errors.New("the run is not complete")
 
-// Run verifies a run and audits it. The run is returned with ErrIncomplete, too.
-// evidence that does not verify is a *trajectory.Fault.
+// Run verifies a run and audits it. The run is returned with ErrIncomplete, too. evidence that does not verify is a
+// *trajectory.Fault.
 func Run(dir fs.FS, o Options) (Report, *rundir.Run, error) {
 	m, digest, _, err := rundir.ReadPlan(dir)
 	if err != nil {
@@ -127,9 +118,9 @@ func Run(dir fs.FS, o Options) (Report, *rundir.Run, error) {
 	return r, run, nil
 }
 
-// Of returns the answers by task id if they are those that the plan committed to,
-// else ErrGold; nil where there are none, in g or by the plan. Without a salt they count
-// if they are from the file that the plan's tasks are from, one for each task.
+// Of returns the answers by task id if they are those that the plan committed to, else ErrGold; nil where there are
+// none, in g or by the plan. Without a salt they count if they are from the file that the plan's tasks are from,
+// one for each task.
 func (g *Gold) Of(m plan.Plan) (map[string]string, error) {
 	if g == nil || m.GoldCommitment == "" {
 		return nil, nil
@@ -155,8 +146,8 @@ func (g *Gold) Of(m plan.Plan) (map[string]string, error) {
 	return answers, nil
 }
 
-// Judge lets the checks look at the evidence. AuditedAt and the digests of the
-// run's files are the caller's to fill in.
+// Judge lets the checks look at the evidence. AuditedAt and the digests of the run's files are the caller's to fill
+// in.
 func runChecks(e *evidence, o Options) Report {
 	r := Report{RunID: e.Manifest.RunID, Rehearsal: e.Manifest.Rehearsal, Schema: Schema, ThreatModel: ThreatModel}
 	solved := slices.ContainsFunc(e.Tasks, (*taskEvidence).correct)
@@ -182,11 +173,10 @@ func runChecks(e *evidence, o Options) Report {
 	return r
 }
 
-// Watch follows a run as it is recorded and tells what will keep it from being
-// submitted, so that no more is spent on it. It sees what one event shows by
-// itself, and takes the probes in it as they are: the audit of the finished run
-// looks at all of it, and trusts less. What a call asks for stands in another
-// event than its result, and the Gate refuses by the same rules.
+// Watch follows a run as it is recorded and tells what will keep it from being submitted, so that no more is spent
+// on it. It sees what one event shows by itself, and takes the probes in it as they are: the audit of the finished
+// run looks at all of it, and trusts less. What a call asks for stands in another event than its result, and the
+// Gate refuses by the same rules.
 type Watch struct {
 	plan  plan.Plan
 	gold  map[string]string
@@ -209,8 +199,8 @@ func NewWatch(m plan.Plan, gold map[string]string) *Watch {
 	return w
 }
 
-// Add takes the next event. It returns what the audit will find in it that keeps
-// the run from being submitted, "" if nothing.
+// Add takes the next event. It returns what the audit will find in it that keeps the run from being submitted, ""
+// if nothing.
 func (w *Watch) Add(ev trajectory.Event) string {
 	var checks []CheckReport
 	look := func(c Check, run func(*notes)) {

@@ -74,10 +74,9 @@ func (a *attemptEvidence) spends() (all []spend) {
 	return all
 }
 
-// checkBudgets holds a task against the budgets of the plan, of which 0 is none. They
-// are of an attempt that ends with an answer or without one, with those that failed
-// since the last such one. No call is allowed once one is used up, and one more
-// turn is for the answer alone.
+// checkBudgets holds a task against the budgets of the plan, of which 0 is none. They are of an attempt that ends
+// with an answer or without one, with those that failed since the last such one. No call is allowed once one is
+// used up, and one more turn is for the answer alone.
 func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 	b := e.Manifest.Budgets
 	var used spending
@@ -95,8 +94,8 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 			at.seq = turn.Seq
 			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD))
 		}
-		// Time and the money of the run are spent while the attempt is doing something else. When it
-		// knew of that, the journal cannot show to the turn.
+		// Time and the money of the run are spent while the attempt is doing something else. When it knew of that,
+		// the journal cannot show to the turn.
 		if turn := a.beyond(1, func(turn turnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
 			n.find("time-exceeded", t.at(a, turn.Seq), fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000),
 				fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
@@ -122,10 +121,9 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 	}
 }
 
-// checkAllowed holds each call that was allowed against what had been used before its
-// decision; used is of earlier attempts. Calls of a turn count in the order of the
-// reply, so those of earlier turns all come before. Of two calls that ask models the
-// second is decided when it is known what the first took: that counts, also where the
+// checkAllowed holds each call that was allowed against what had been used before its decision; used is of earlier
+// attempts. Calls of a turn count in the order of the reply, so those of earlier turns all come before. Of two
+// calls that ask models the second is decided when it is known what the first took: that counts, also where the
 // journal has it later.
 func checkAllowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, used spending, spends []spend) {
 	b := e.Manifest.Budgets
@@ -175,9 +173,8 @@ func checkAllowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, us
 	}
 }
 
-// late returns the first turn that cannot be the one kept for the answer, of
-// those that were begun when more than a limit had been used; nil if there is
-// none.
+// late returns the first turn that cannot be the one kept for the answer, of those that were begun when more than a
+// limit had been used; nil if there is none.
 func (a *attemptEvidence) late(limit, used int64, spends []spend, of func(spend) int64) *turnFact {
 	next := 0
 	return a.beyond(0, func(turn turnFact) bool {
@@ -188,9 +185,8 @@ func (a *attemptEvidence) late(limit, used int64, spends []spend, of func(spend)
 	})
 }
 
-// beyond returns the first turn with a request, of those after a budget was
-// spent, that is neither one of the first few that may have been begun before
-// this could be known, nor the one after them that is kept for the answer.
+// beyond returns the first turn with a request, of those after a budget was spent, that is neither one of the first
+// few that may have been begun before this could be known, nor the one after them that is kept for the answer.
 func (a *attemptEvidence) beyond(unaware int, spent func(turnFact) bool) *turnFact {
 	over := 0
 	for i, turn := range a.Turns {

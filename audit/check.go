@@ -42,8 +42,7 @@ func (c Check) rule(id string) (Rule, bool) {
 	return c.Rules[at], true
 }
 
-// RuleOf returns the rule of the checks that a finding's rule_id names; false if
-// there is none.
+// RuleOf returns the rule of the checks that a finding's rule_id names; false if there is none.
 func RuleOf(checks []Check, id string) (Rule, bool) {
 	check, rule, _ := strings.Cut(id, ".")
 	at := slices.IndexFunc(checks, func(c Check) bool { return c.ID == check })
@@ -53,8 +52,7 @@ func RuleOf(checks []Check, id string) (Rule, bool) {
 	return checks[at].rule(rule)
 }
 
-// Checks returns all checks, in their order. AUD-9 is left free; AUD-15 to AUD-17
-// are reserved.
+// Checks returns all checks, in their order. AUD-9 is left free; AUD-15 to AUD-17 are reserved.
 func Checks() []Check {
 	return []Check{
 		answerLeakage(),
@@ -146,8 +144,7 @@ func (n *notes) find(rule string, at place, got string, want ...string) {
 	n.findings = append(n.findings, f)
 }
 
-// digest returns the id of a finding: over all its other members, but for what
-// was decided about it.
+// digest returns the id of a finding: over all its other members, but for what was decided about it.
 func (f Finding) digest() string {
 	f.ID, f.Closed = "", ""
 	b, err := canonical.EncodeLossy(f)
@@ -182,8 +179,7 @@ func (n *notes) report() CheckReport {
 	return r
 }
 
-// conclude gives a check's status by its open findings: fail before review before
-// skip before n/a before pass.
+// conclude gives a check's status by its open findings: fail before review before skip before n/a before pass.
 func (r CheckReport) conclude() (Status, Severity) {
 	var severity Severity
 	for _, f := range r.Findings {
@@ -204,8 +200,7 @@ func (r CheckReport) conclude() (Status, Severity) {
 	return Pass, severity
 }
 
-// attest concludes from the statuses of the checks. A look at some of
-// them alone is never clean.
+// attest concludes from the statuses of the checks. A look at some of them alone is never clean.
 func attest(checks []CheckReport, only []string) Attestation {
 	whole := len(only) == 0
 	a := Attestation{Clean: whole, StrictClean: whole, CriticalFailures: []string{}, HarnessGaps: []Gap{}, Skipped: []string{}, WarnFailures: []string{}}

@@ -12,8 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/judge"
 )
 
-// The rules by which two texts that the official scorer holds equal can differ,
-// the gravest first.
+// The rules by which two texts that the official scorer holds equal can differ, the gravest first.
 const (
 	numberDiffers = "number-differs"
 	signDropped   = "sign-dropped"
@@ -21,9 +20,8 @@ const (
 	otherSpelling = "spelling"
 )
 
-// collision names the rule by which an answer differs, as a person reads the two,
-// from the gold that the official scorer holds it equal to; "" if it does not. The
-// elements of lists are compared one by one, as the scorer does.
+// collision names the rule by which an answer differs, as a person reads the two, from the gold that the official
+// scorer holds it equal to; "" if it does not. The elements of lists are compared one by one, as the scorer does.
 func collision(given, gold string) string {
 	if given == gold {
 		return ""
@@ -54,8 +52,8 @@ func graverRule(a, b string) string {
 	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }
 
-// numeric reports whether the official scorer takes a gold, or an element of one,
-// for a number: it then takes a word for no finite one.
+// numeric reports whether the official scorer takes a gold, or an element of one, for a number: it then takes a
+// word for no finite one.
 func numeric(gold string) bool { return judge.NonFinite("word", gold) }
 
 // between is what parts the elements of a list.
@@ -65,8 +63,7 @@ func elements(s string) []string {
 	return strings.Split(strings.ReplaceAll(s, ";", ","), ",")
 }
 
-// numberCollision compares where the scorer compares numbers, without the
-// answer's $, % and commas.
+// numberCollision compares where the scorer compares numbers, without the answer's $, % and commas.
 func numberCollision(given, gold string) string {
 	got, want := readings(given), readings(gold)
 	if v, err := strconv.ParseFloat(strings.TrimSpace(gold), 64); len(want) == 0 && err == nil {
@@ -86,9 +83,8 @@ func numberCollision(given, gold string) string {
 
 func outsideNumber(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("$%,.+-", r) }
 
-// readings are the values, as numeralValue writes them, that a person can read a
-// numeral as: commas or points between groups of three digits, commas as in India
-// or between groups of four, and a comma for the decimal point.
+// readings are the values, as numeralValue writes them, that a person can read a numeral as: commas or points
+// between groups of three digits, commas as in India or between groups of four, and a comma for the decimal point.
 func readings(s string) []string {
 	var values []string
 	add := func(s string) {
@@ -111,8 +107,7 @@ func readings(s string) []string {
 	return values
 }
 
-// groupedBy returns a numeral with another separator of its groups as one with
-// commas.
+// groupedBy returns a numeral with another separator of its groups as one with commas.
 func groupedBy(s, separator string) string {
 	if strings.Contains(s, ",") {
 		return s
@@ -120,8 +115,8 @@ func groupedBy(s, separator string) string {
 	return strings.ReplaceAll(s, separator, ",")
 }
 
-// grouped reports whether digits stand in groups of a length, but for the first,
-// which may be shorter, and the last.
+// grouped reports whether digits stand in groups of a length, but for the first, which may be shorter, and the
+// last.
 func grouped(groups []string, length, last int) bool {
 	for i, g := range groups {
 		want := length
@@ -135,8 +130,8 @@ func grouped(groups []string, length, last int) bool {
 	return len(groups) > 1
 }
 
-// meet reports whether two numerals have a reading in common. What differs only
-// beyond what a float holds is the same, unless both are whole.
+// meet reports whether two numerals have a reading in common. What differs only beyond what a float holds is the
+// same, unless both are whole.
 func meet(a, b []string) bool {
 	for _, x := range a {
 		for _, y := range b {
@@ -153,8 +148,7 @@ func meet(a, b []string) bool {
 	return false
 }
 
-// digitsCollision compares two texts of the same digits with other marks between
-// them, or a point before them.
+// digitsCollision compares two texts of the same digits with other marks between them, or a point before them.
 func digitsCollision(a, b string) string {
 	if a == b || meet(readings(a), readings(b)) {
 		return otherSpelling
@@ -183,8 +177,7 @@ func digitsCollision(a, b string) string {
 
 const arithmetic = "+*^"
 
-// digitGroups cuts a text into its digits and the marks between them; a comma is
-// no other mark than a space.
+// digitGroups cuts a text into its digits and the marks between them; a comma is no other mark than a space.
 func digitGroups(s string) (groups, marks []string) {
 	s = strings.NewReplacer("^{", "^", "^(", "^").Replace(s) // brackets that say how far a power goes
 	digit := func(r rune) bool { return '0' <= r && r <= '9' }
@@ -195,8 +188,7 @@ func digitGroups(s string) (groups, marks []string) {
 	return groups, marks
 }
 
-// bookNumber reports whether digits are an ISBN, the last of them being its check
-// digit.
+// bookNumber reports whether digits are an ISBN, the last of them being its check digit.
 func bookNumber(groups []string) bool {
 	all := strings.Join(groups, "")
 	sum, short := 0, len(all) == 10
@@ -213,8 +205,8 @@ func bookNumber(groups []string) bool {
 	return short && sum%11 == 0 || len(all) == 13 && (strings.HasPrefix(all, "978") || strings.HasPrefix(all, "979")) && sum%10 == 0
 }
 
-// sameDialled reports whether two texts of the same digits are one telephone
-// number, with its country's: what parts it means nothing.
+// sameDialled reports whether two texts of the same digits are one telephone number, with its country's: what parts
+// it means nothing.
 func sameDialled(a, b string) bool {
 	ga, ma := digitGroups(a)
 	_, mb := digitGroups(b)
@@ -222,8 +214,7 @@ func sameDialled(a, b string) bool {
 	return size >= 8 && size <= 15 && only(strings.Join(ma, "")+strings.Join(mb, ""), "-()") == strings.Join(ma, "")+strings.Join(mb, "")
 }
 
-// sameTime reports whether two texts of the same digits are one time of day, as
-// what stands behind them says.
+// sameTime reports whether two texts of the same digits are one time of day, as what stands behind them says.
 func sameTime(a, b string, behind []rune) bool {
 	half, _, _ := strings.Cut(strings.ToLower(string(behind)), " ")
 	ga, ma := digitGroups(a)
@@ -233,15 +224,13 @@ func sameTime(a, b string, behind []rune) bool {
 
 func onTheClock(marks []string) bool { return len(marks) == 1 && (marks[0] == ":" || marks[0] == ".") }
 
-// compactDate reports whether one side is a date in eight digits, and the other one
-// with its parts apart.
+// compactDate reports whether one side is a date in eight digits, and the other one with its parts apart.
 func compactDate(plain, apart []string) bool {
 	return len(plain) == 1 && len(apart) == 3 && len(plain[0]) == 8 && len(apart[1]) == 2 && max(len(apart[0]), len(apart[2])) == 4
 }
 
-// marked reports whether marks make several numbers of digits, or another one,
-// and not a name, a version or the number of a thing: other is how many groups the
-// other side has.
+// marked reports whether marks make several numbers of digits, or another one, and not a name, a version or the
+// number of a thing: other is how many groups the other side has.
 func marked(groups, marks []string, other int) bool {
 	all := strings.Join(marks, "")
 	short := func(g string) bool { return len(g) <= 2 }
@@ -262,8 +251,8 @@ func marked(groups, marks []string, other int) bool {
 // asciiMarks are the punctuation that the official scorer drops.
 const asciiMarks = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
-// stripped is a text in the form that the official scorer compares, but for case,
-// and what it drops: gaps[i] stands before kept[i], the last one behind all.
+// stripped is a text in the form that the official scorer compares, but for case, and what it drops: gaps[i] stands
+// before kept[i], the last one behind all.
 type stripped struct {
 	kept []rune
 	gaps []string
@@ -293,8 +282,8 @@ func (t stripped) digit(i int) bool {
 // marks are those of a gap.
 func (t stripped) marks(i int) string { return strings.Join(strings.FieldsFunc(t.gaps[i], space), "") }
 
-// digitsFrom returns the digits from i on, up to the first other character, with
-// the marks between them, and a point that belongs to them.
+// digitsFrom returns the digits from i on, up to the first other character, with the marks between them, and a
+// point that belongs to them.
 func (t stripped) digitsFrom(i int) (text string, end int) {
 	var b strings.Builder
 	if head, pointed := strings.CutSuffix(t.gaps[i], "."); pointed && (head == "" && i == 0 || strings.TrimRightFunc(head, space) != head) {
@@ -313,15 +302,14 @@ func (t stripped) digitsFrom(i int) (text string, end int) {
 	return b.String(), end
 }
 
-// negative reports whether the digits at i have a minus sign: a hyphen right
-// before them that stands behind no word, nor one in brackets, and is no dash.
+// negative reports whether the digits at i have a minus sign: a hyphen right before them that stands behind no
+// word, nor one in brackets, and is no dash.
 func (t stripped) negative(i int) bool {
 	head, ok := strings.CutSuffix(strings.TrimRight(t.gaps[i], "$"), "-")
 	return ok && !strings.HasSuffix(head, "-") && (i == 0 || head != "" && !strings.ContainsAny(head[len(head)-1:], ")]}"))
 }
 
-// ends returns the signs that belong to what stands before a gap, as in C++, F# or
-// a grade of A-.
+// ends returns the signs that belong to what stands before a gap, as in C++, F# or a grade of A-.
 func (t stripped) ends(i int) string {
 	if i == 0 {
 		return ""
@@ -343,8 +331,8 @@ func (t stripped) ends(i int) string {
 // chessMove is a move as chess players write it, without what they say of it.
 var chessMove = regexp.MustCompile(`^(?:[KQRBN][a-h]?[1-8]?x?[a-h][1-8]|(?:[a-h]x)?[a-h][1-8](?:=?[QRBN])?|O-O(?:-O)?)$`)
 
-// checks reports whether nothing but what is said of a chess move stands in a gap:
-// that it gives check or mate, and how good it is.
+// checks reports whether nothing but what is said of a chess move stands in a gap: that it gives check or mate, and
+// how good it is.
 func (t stripped) checks(i int) bool {
 	from := i - 1
 	for from > 0 && (t.gaps[from] == "" || t.gaps[from] == "=" || t.gaps[from] == "-") {
@@ -360,8 +348,8 @@ func (t stripped) checks(i int) bool {
 	return chessMove.MatchString(move.String()) && only(t.marks(i), "+#!?") == t.marks(i)
 }
 
-// named reports whether a word of three letters or more stands before a gap, as in
-// the names of things that end in a plus.
+// named reports whether a word of three letters or more stands before a gap, as in the names of things that end in
+// a plus.
 func (t stripped) named(i int) bool {
 	word := t.wordBefore(i)
 	return len(word) > 2 && !slices.ContainsFunc(word, func(r rune) bool { return !unicode.IsLetter(r) })
@@ -376,8 +364,8 @@ func (t stripped) wordBefore(i int) []rune {
 	return t.kept[max(from, 0):i]
 }
 
-// textCollision compares where the scorer compares texts. Both sides then are the
-// same characters, and differ in case and in what stands between them.
+// textCollision compares where the scorer compares texts. Both sides then are the same characters, and differ in
+// case and in what stands between them.
 func textCollision(given, gold string) string {
 	a, b := strip(given), strip(gold)
 	if len(a.kept) != len(b.kept) {
@@ -438,8 +426,8 @@ func only(s, set string) string {
 	}, s)
 }
 
-// interleaved returns the marks between two characters that are more than
-// spelling: not those of compounds, quotations, currencies and abbreviations.
+// interleaved returns the marks between two characters that are more than spelling: not those of compounds,
+// quotations, currencies and abbreviations.
 func (t stripped) interleaved(i int) string {
 	marks := only(t.gaps[i], "!#%&()*+,./:;<=>?@[\\]^_{|}~")
 	if marks == "." && strings.HasPrefix(t.gaps[i+1], ".") {

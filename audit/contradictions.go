@@ -43,8 +43,8 @@ func contradictoryRecords() Check {
 	}
 }
 
-// madeAt compares the time of the plan with the journal and the id of the run. It
-// returns how much of it no clock that was set explains.
+// madeAt compares the time of the plan with the journal and the id of the run. It returns how much of it no clock
+// that was set explains.
 func madeAt(e *evidence, n *notes) (hard int) {
 	made, err := time.Parse(trajectory.TimeFormat, e.Manifest.Created)
 	if err != nil || !e.Clocks.begun {
@@ -66,9 +66,8 @@ func madeAt(e *evidence, n *notes) (hard int) {
 	return hard
 }
 
-// recordedClocks checks the clocks of each process, the latencies of calls and the
-// ids that the endpoint gave the agent's requests. A cache repeats the ids of what it
-// kept, and a gateway may give its own.
+// recordedClocks checks the clocks of each process, the latencies of calls and the ids that the endpoint gave the
+// agent's requests. A cache repeats the ids of what it kept, and a gateway may give its own.
 func recordedClocks(e *evidence, n *notes) {
 	c := e.Clocks
 	for _, seq := range c.MonoBack {
@@ -186,8 +185,7 @@ func (c *clocks) request(seq int64, id string, wall int64) {
 	}
 }
 
-// timedID are ids that tell when they were made: a UUID of version 7, a ULID, or
-// the seconds of a generation.
+// timedID are ids that tell when they were made: a UUID of version 7, a ULID, or the seconds of a generation.
 var timedID = regexp.MustCompile(`(?i)(?:^|[-_])(?:([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|([0-7][0-9a-hjkmnp-tv-z]{25})|gen-(1[0-9]{9})-[0-9a-z]+)$`)
 
 // timeOf returns when an id was made, in milliseconds; false if it does not tell.

@@ -17,8 +17,8 @@ const minIDDigits = 8
 // maxListed bounds how many findings or decisions an error lists.
 const maxListed = 10
 
-// ShortID returns the start of a finding's id, by which it can be named. The id may be any
-// text: another program can have written it.
+// ShortID returns the start of a finding's id, by which it can be named. The id may be any text: another program
+// can have written it.
 func ShortID(id string) string {
 	hex := strings.TrimPrefix(id, "sha256:")
 	return strings.ToValidUTF8(hex[:min(12, len(hex))], "")
@@ -33,8 +33,8 @@ func FindingLine(f Finding) string {
 	return text
 }
 
-// ParseID returns an id, or the start of one, in the form that findings have it; false if it
-// is too short or not hexadecimal.
+// ParseID returns an id, or the start of one, in the form that findings have it; false if it is too short or not
+// hexadecimal.
 func ParseID(s string) (string, bool) {
 	hex := strings.TrimPrefix(strings.ToLower(s), "sha256:")
 	return "sha256:" + hex, len(hex) >= minIDDigits && len(hex) <= 64 && strings.Trim(hex, "0123456789abcdef") == ""
@@ -44,14 +44,12 @@ func ParseID(s string) (string, bool) {
 func (r Report) FindingByID(start string) (Finding, error) {
 	var matching []Finding
 	var open []string
-	for _, c := range r.Checks {
-		for _, f := range c.Findings {
-			if strings.HasPrefix(f.ID, start) && !slices.ContainsFunc(matching, func(m Finding) bool { return m.ID == f.ID }) {
-				matching = append(matching, f)
-			}
-			if f.Closed == "" && f.Severity != Info {
-				open = append(open, FindingLine(f))
-			}
+	for f := range findings(r.Checks) {
+		if strings.HasPrefix(f.ID, start) && !slices.ContainsFunc(matching, func(m Finding) bool { return m.ID == f.ID }) {
+			matching = append(matching, *f)
+		}
+		if f.Closed == "" && f.Severity != Info {
+			open = append(open, FindingLine(*f))
 		}
 	}
 	if len(matching) == 1 {
@@ -119,8 +117,8 @@ func (r Report) CheckClosable(f Finding, d Decision) error {
 	return e
 }
 
-// DecisionByName returns the one decision that name gives: by its file, or by the start of
-// its finding's id or of its digest.
+// DecisionByName returns the one decision that name gives: by its file, or by the start of its finding's id or of
+// its digest.
 func DecisionByName(decided []Adjudication, name string) (Adjudication, error) {
 	start, isID := ParseID(name)
 	var matching []Adjudication
@@ -163,9 +161,9 @@ func (r Report) CheckCountersignable(d Adjudication) error {
 	return nil
 }
 
-// CheckReasonTells returns an error for a reason that holds a secret, by redact, which counts
-// them, or the answer of the finding's task or of a task that the run has not solved. A
-// package tells those nowhere else. A nil gold has no answers.
+// CheckReasonTells returns an error for a reason that holds a secret, by redact, which counts them, or the answer
+// of the finding's task or of a task that the run has not solved. A package tells those nowhere else. A nil gold
+// has no answers.
 func CheckReasonTells(reason string, redact func(string) (string, int), run *rundir.Run, f Finding, gold *Gold) error {
 	const hint = "leave it out: the reason is packaged for all to read"
 	if _, n := redact(reason); n > 0 {
@@ -184,15 +182,13 @@ func CheckReasonTells(reason string, redact func(string) (string, int), run *run
 	return nil
 }
 
-// OpenFindings returns the findings that keep the run from being submitted for a reader who
-// trusts every countersigner.
+// OpenFindings returns the findings that keep the run from being submitted for a reader who trusts every
+// countersigner.
 func (r Report) OpenFindings() []Finding {
 	var all []Finding
-	for _, c := range r.Trusting(TrustAll).Checks {
-		for _, f := range c.Findings {
-			if f.Closed == "" && (f.Severity == Critical || f.Severity == High) {
-				all = append(all, f)
-			}
+	for f := range findings(r.Trusting(TrustAll).Checks) {
+		if f.Closed == "" && (f.Severity == Critical || f.Severity == High) {
+			all = append(all, *f)
 		}
 	}
 	return all

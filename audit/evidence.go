@@ -43,8 +43,8 @@ type taskEvidence struct {
 	Attempts []*attemptEvidence
 }
 
-// attemptEvidence is what the journal says of one attempt. Places are lines of
-// the journal, from 0; -1 where there is none.
+// attemptEvidence is what the journal says of one attempt. Places are lines of the journal, from 0; -1 where there
+// is none.
 type attemptEvidence struct {
 	Number       int
 	Begun        int64
@@ -95,10 +95,9 @@ type promptFact struct {
 	Overlong bool // its head is longer than heads are: only the beginning was looked at
 }
 
-// oddMessage is a message that is not what its source should have given.
-// Residue is what it holds besides the task's own question and the templates;
-// Seen is false where the journal does not show the message whole. Unknown is
-// true where it is not known what its source should have given.
+// oddMessage is a message that is not what its source should have given. Residue is what it holds besides the
+// task's own question and the templates; Seen is false where the journal does not show the message whole. Unknown
+// is true where it is not known what its source should have given.
 type oddMessage struct {
 	Seq     int64
 	Source  string
@@ -110,8 +109,7 @@ type oddMessage struct {
 	Records bool // it names the run's own records, its keys or a judge cache
 }
 
-// oddText is what a message says that is not what its source should have given,
-// where it was seen first.
+// oddText is what a message says that is not what its source should have given, where it was seen first.
 type oddText struct {
 	Task     *taskEvidence
 	Attempt  int
@@ -144,8 +142,7 @@ type modelFact struct {
 	Answer        prompt.Answer
 }
 
-// callFact is a tool call from its proposal to its result. Places are -1 where
-// there is none.
+// callFact is a tool call from its proposal to its result. Places are -1 where there is none.
 type callFact struct {
 	ID, Name string
 	Turn     int
@@ -195,14 +192,13 @@ type callFact struct {
 	refusal    string // what the rules have to say of it
 }
 
-// broke reports whether a call breaks a rule, by the audit's own look at it or
-// by the Gate's.
+// broke reports whether a call breaks a rule, by the audit's own look at it or by the Gate's.
 func (c *callFact) broke(rule string) bool {
 	return slices.Contains(c.Hits, rule) || slices.Contains(c.Decision.RuleIDs, rule)
 }
 
-// resultFact is what a tool brought in. Probes are the graver ones of those that
-// were recorded and those of what the head shows.
+// resultFact is what a tool brought in. Probes are the graver ones of those that were recorded and those of what
+// the head shows.
 type resultFact struct {
 	Seq      int64
 	Name     string               // of the tool that ran
@@ -223,8 +219,8 @@ type resultFact struct {
 	Shares   []bool          // runs of the question that the head of third-party content shows without echo; nil: fewer than a tenth
 }
 
-// rollbackFact is a workspace that was put back. Correct means that it was left
-// as it had been at the start of the turn.
+// rollbackFact is a workspace that was put back. Correct means that it was left as it had been at the start of the
+// turn.
 type rollbackFact struct {
 	Seq     int64
 	Turn    int
@@ -269,8 +265,7 @@ func (t *taskEvidence) counted() *attemptEvidence {
 	return nil
 }
 
-// lastReply returns the last reply of the model before a place, nil if there is
-// none.
+// lastReply returns the last reply of the model before a place, nil if there is none.
 func (a *attemptEvidence) lastReply(before int64) *modelFact {
 	for i := len(a.Models) - 1; i >= 0; i-- {
 		if a.Models[i].Seq < before {
@@ -280,8 +275,7 @@ func (a *attemptEvidence) lastReply(before int64) *modelFact {
 	return nil
 }
 
-// pays reports whether the official scorer holds a committed answer equal to the
-// gold one, which must be at hand.
+// pays reports whether the official scorer holds a committed answer equal to the gold one, which must be at hand.
 func (e *evidence) pays(t *taskEvidence, a *attemptEvidence) bool {
 	return judge.QuestionScorer(&a.Answer.Answer, e.Gold[t.Plan.TaskID])
 }
@@ -292,8 +286,7 @@ func (e *evidence) scored() bool { return e.Manifest.GoldCommitment != "" }
 // blind reports whether the run has gold answers that are not at hand.
 func (e *evidence) blind() bool { return e.scored() && e.Gold == nil }
 
-// hashesOnly is the gap of a check that reads what prompts, replies, arguments
-// and results say.
+// hashesOnly is the gap of a check that reads what prompts, replies, arguments and results say.
 func hashesOnly(e *evidence, n *notes) {
 	n.gapIf(e.Manifest.Evidence == plan.EvidenceHashes, "the run records digests alone: no text of prompts, replies, arguments and results is there to look at")
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// gatherer follows a journal and keeps the facts that checks need: places,
-// digests, counts and answers, no heads. It takes time linear in the journal.
+// gatherer follows a journal and keeps the facts that checks need: places, digests, counts and answers, no heads.
+// It takes time linear in the journal.
 type gatherer struct {
 	e       *evidence
 	tasks   map[string]*taskReader
@@ -87,8 +87,7 @@ func newTurn() turn { return turn{calls: map[string]*pending{}} }
 // asked is a call as a reply of the model has it.
 type asked struct{ id, name, argsSHA256 string }
 
-// pending are the calls of one id that wait for a decision or a result: models
-// use an id twice.
+// pending are the calls of one id that wait for a decision or a result: models use an id twice.
 type pending struct{ undecided, allowed, refused []*callFact }
 
 func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
@@ -135,8 +134,7 @@ func (g *gatherer) evidence(run *rundir.Run) *evidence {
 	return e
 }
 
-// add takes an event that the fold has accepted: its task is planned and its
-// attempt has begun.
+// add takes an event that the fold has accepted: its task is planned and its attempt has begun.
 func (g *gatherer) add(ev trajectory.Event) error {
 	g.spend(ev)
 	g.e.Clocks.see(ev)
@@ -185,8 +183,8 @@ func (g *gatherer) begin(t *taskReader, ev trajectory.Event, p trajectory.TaskSt
 		Question: p.Question, FileName: p.FileName, Workspace: t.files(p.Workspace)})
 }
 
-// rest drops what is needed while an attempt is open: the next one makes it again,
-// and in a run of many tasks most have none.
+// rest drops what is needed while an attempt is open: the next one makes it again, and in a run of many tasks most
+// have none.
 func (t *taskReader) rest() {
 	t.prober, t.ownTexts = nil, nil
 	t.talk, t.turn = nil, turn{}
@@ -295,9 +293,8 @@ func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact
 	return f
 }
 
-// builtin reports whether a tool is one of this program's own, whose arguments
-// it knows the meaning of. Of any other tool every argument may be run, opened
-// or fetched.
+// builtin reports whether a tool is one of this program's own, whose arguments it knows the meaning of. Of any
+// other tool every argument may be run, opened or fetched.
 func builtin(tool string) bool { return slices.Contains(policy.BuiltinTools(), tool) }
 
 // runs reports whether what a tool is given may be run, and may make files.
@@ -308,14 +305,14 @@ func reads(tool string) bool {
 	return tool == "read_file" || tool == "transcribe_audio" || tool == "describe_image"
 }
 
-// thirdParty reports whether a tool brings in what others have written: not the
-// attachment, nor what the agent's own code makes.
+// thirdParty reports whether a tool brings in what others have written: not the attachment, nor what the agent's
+// own code makes.
 func thirdParty(tool string) bool {
 	return tool == "web_fetch" || tool == "web_search" || !builtin(tool)
 }
 
-// propose looks at a call's arguments with the rules that the Gate has, and
-// compares it with the reply that it should come from.
+// propose looks at a call's arguments with the rules that the Gate has, and compares it with the reply that it
+// should come from.
 func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajectory.ToolProposed) {
 	values, text := []string{p.Malformed}, p.Name+"\n"+p.Malformed+"\n"
 	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
@@ -387,8 +384,8 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	waiting.undecided = append(waiting.undecided, c)
 }
 
-// echoed returns what a result may echo of a call's arguments. A page is asked for
-// by its address alone, and that without its fragment.
+// echoed returns what a result may echo of a call's arguments. A page is asked for by its address alone, and that
+// without its fragment.
 func echoed(tool string, args map[string]string, all string) string {
 	if tool != "web_fetch" {
 		return all
@@ -397,9 +394,8 @@ func echoed(tool string, args map[string]string, all string) string {
 	return address
 }
 
-// came reports whether a proposal is one of the turn's reply, each of whose
-// calls can be proposed once. Of a reply that is not shown whole this is not known,
-// but that it asks for no such call where all else of it is shown.
+// came reports whether a proposal is one of the turn's reply, each of whose calls can be proposed once. Of a reply
+// that is not shown whole this is not known, but that it asks for no such call where all else of it is shown.
 func (t *turn) came(p trajectory.ToolProposed) bool {
 	if t.asked == nil {
 		return t.replied && (t.marked == nil || asksFor(*t.marked, p))
@@ -416,8 +412,8 @@ func (t *turn) waiting(id string) *pending {
 	return t.calls[id]
 }
 
-// take returns the first call of the first queue that has one, and a new one if
-// none has: something then happened that was not proposed.
+// take returns the first call of the first queue that has one, and a new one if none has: something then happened
+// that was not proposed.
 func (a *attemptEvidence) take(ev trajectory.Event, id, name string, queues ...*[]*callFact) *callFact {
 	for _, q := range queues {
 		if len(*q) > 0 {
@@ -453,9 +449,9 @@ func (t *taskReader) decide(a *attemptEvidence, ev trajectory.Event, p trajector
 	}
 }
 
-// tells reports whether a refusal tells the model more of the answer than the
-// call did that was refused. Refusals quote the call, the schema that its arguments
-// do not fit, and what is left of a budget, by what the journal shows.
+// tells reports whether a refusal tells the model more of the answer than the call did that was refused. Refusals
+// quote the call, the schema that its arguments do not fit, and what is left of a budget, by what the journal
+// shows.
 func (t *taskReader) tells(shown string, c *callFact) bool {
 	b := t.plan.budgets
 	reason, budget := strings.CutPrefix(shown, "refused: "+policy.Budget+" ")
@@ -472,8 +468,7 @@ func (t *taskReader) tells(shown string, c *callFact) bool {
 	return p.UUIDGoldNear || p.QCovNoEcho >= probe.WholeQuestion && p.GoldNear || p.AnswerKeys > own.AnswerKeys || p.GoldHits > own.GoldHits
 }
 
-// refusalWords are the fixed words of refusals: a gold answer may be one of
-// them. Refusals also name the tools.
+// refusalWords are the fixed words of refusals: a gold answer may be one of them. Refusals also name the tools.
 const refusalWords = `
 refused: there is no tool ""; the tools are
 error: the arguments of calculate are not one JSON object: invalid character '' after object value (expecting ',' or '}')
@@ -532,8 +527,7 @@ func headOf(p trajectory.ToolExecuted) head {
 	return head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.ResultHead}
 }
 
-// result returns a result with the graver ones of the probes that it shows and
-// those of its head.
+// result returns a result with the graver ones of the probes that it shows and those of its head.
 func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, c *callFact) *resultFact {
 	r := resultOf(seq, p)
 	var reached []string
@@ -595,8 +589,8 @@ func wordsOf(text string) iter.Seq[string] {
 	return strings.FieldsFuncSeq(probe.Text(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
-// opened returns the form in which names of files are compared: file systems
-// may take letters of either case for the same.
+// opened returns the form in which names of files are compared: file systems may take letters of either case for
+// the same.
 func opened(name string) string {
 	return strings.ToLower(path.Clean(strings.ReplaceAll(name, `\`, "/")))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// A head is the beginning of a body. Whether it is all of it follows from the
-// body's size and digest; the recorded word "truncated" proves nothing.
+// A head is the beginning of a body. Whether it is all of it follows from the body's size and digest; the recorded
+// word "truncated" proves nothing.
 type head struct {
 	text       string
 	bytes      int64
@@ -24,17 +24,15 @@ type head struct {
 	limit      int // what a head may have at most
 }
 
-// whole reports whether the head is the body. Then nothing was taken out of it,
-// whatever is said of that.
+// whole reports whether the head is the body. Then nothing was taken out of it, whatever is said of that.
 func (h head) whole() bool {
 	return !h.overlong() && int64(len(h.text)) == h.bytes && canonical.Digest([]byte(h.text)) == h.sha256
 }
 
 func (h head) overlong() bool { return len(h.text) > h.limit }
 
-// words returns what can be looked through of a head: all of a whole one, and
-// otherwise as many bytes as heads have, up to the last white space, so that no
-// word is taken for the one that it begins like.
+// words returns what can be looked through of a head: all of a whole one, and otherwise as many bytes as heads
+// have, up to the last white space, so that no word is taken for the one that it begins like.
 func (h head) words() string {
 	if h.whole() {
 		return h.text
@@ -43,8 +41,8 @@ func (h head) words() string {
 	return strings.TrimRightFunc(text, func(r rune) bool { return !unicode.IsSpace(r) })
 }
 
-// message returns the message of the model that a head is: one that is whole, or
-// would be but for the secrets that were taken out of it.
+// message returns the message of the model that a head is: one that is whole, or would be but for the secrets that
+// were taken out of it.
 func (h head) message() (trajectory.SentMessage, bool) {
 	var m trajectory.SentMessage
 	if !h.whole() && (h.redactions == 0 || h.overlong()) || json.Unmarshal([]byte(h.text), &m) != nil || m.Role != "assistant" || string(m.Canonical()) != h.text {
@@ -53,16 +51,15 @@ func (h head) message() (trajectory.SentMessage, bool) {
 	return m, true
 }
 
-// headFact is a head that cannot be of what its size and digest are of. What it
-// shows is then made up, and what it does not show cannot be told.
+// headFact is a head that cannot be of what its size and digest are of. What it shows is then made up, and what it
+// does not show cannot be told.
 type headFact struct {
 	Seq int64
 	Of  trajectory.Type
 }
 
-// contradicts reports whether no body has this head, size and digest. A body that
-// is no text, or holds secrets, is shown in other words than its own: where a
-// secret stood in what is shown to its end, there is a mark.
+// contradicts reports whether no body has this head, size and digest. A body that is no text, or holds secrets, is
+// shown in other words than its own: where a secret stood in what is shown to its end, there is a mark.
 func (h head) contradicts(truncated bool) bool {
 	same := int64(len(h.text)) == h.bytes && canonical.Digest([]byte(h.text)) == h.sha256
 	switch {
@@ -81,8 +78,7 @@ func (h head) contradicts(truncated bool) bool {
 // full reports whether a head is as long as one that was cut is.
 func (h head) full() bool { return len(h.text) > h.limit-4 && !h.overlong() }
 
-// miscut reports whether a proposal's arguments cannot have been cut, or rid of
-// secrets, as it says.
+// miscut reports whether a proposal's arguments cannot have been cut, or rid of secrets, as it says.
 func miscut(p trajectory.ToolProposed) bool {
 	marked, full := strings.Contains(p.Malformed, trajectory.Redacted), head{text: p.Malformed, limit: trajectory.ArgumentHead}.full()
 	for _, arg := range p.Args {
@@ -96,8 +92,8 @@ func miscut(p trajectory.ToolProposed) bool {
 	return p.Redactions > 0 && !marked && !full
 }
 
-// shows keeps the first event of an attempt whose head contradicts it. Where
-// digests alone are recorded, there are no heads.
+// shows keeps the first event of an attempt whose head contradicts it. Where digests alone are recorded, there are
+// no heads.
 func (t *taskReader) shows(a *attemptEvidence, ev trajectory.Event) {
 	found := func(contradicts bool) {
 		if contradicts && a.Contradicts == nil && !t.plan.hashes {
@@ -140,16 +136,14 @@ func checkHeads(n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// bodies are whole documents from outside of the run, by digest; nil for one that a
-// report names and that is not at hand. Of those that the run has the digest of,
-// named says which, and used which were at hand.
+// bodies are whole documents from outside of the run, by digest; nil for one that a report names and that is not at
+// hand. Of those that the run has the digest of, named says which, and used which were at hand.
 type bodies struct {
 	all         map[string][]byte
 	named, used map[string]bool
 }
 
-// text returns the document of a digest, if it is at hand and the digest is its
-// own.
+// text returns the document of a digest, if it is at hand and the digest is its own.
 func (b bodies) text(sha256 string) (string, bool) {
 	body, ok := b.all[sha256]
 	if !ok {
@@ -163,8 +157,7 @@ func (b bodies) text(sha256 string) (string, bool) {
 	return string(body), true
 }
 
-// missing returns a digest that a report names and the run does not have; "" if there
-// is none.
+// missing returns a digest that a report names and the run does not have; "" if there is none.
 func (b bodies) missing() string {
 	for _, digest := range slices.Sorted(maps.Keys(b.all)) {
 		if b.all[digest] == nil && !b.named[digest] {
@@ -174,9 +167,8 @@ func (b bodies) missing() string {
 	return ""
 }
 
-// contradicts reports whether a body that is at hand is not what the event shows the
-// beginning of. What was taken out of it can only be compared with a body that it was
-// taken out of, too.
+// contradicts reports whether a body that is at hand is not what the event shows the beginning of. What was taken
+// out of it can only be compared with a body that it was taken out of, too.
 func (b bodies) contradicts(h head, bodySHA256 string) bool {
 	if text, ok := b.text(h.sha256); ok && h.redactions == 0 && utf8.ValidString(text) {
 		return !strings.HasPrefix(text, h.text)
@@ -185,8 +177,7 @@ func (b bodies) contradicts(h head, bodySHA256 string) bool {
 	return ok && !strings.HasPrefix(text, h.text)
 }
 
-// misquotes is contradicts for the arguments of a call. Those with secrets are taken
-// as they are.
+// misquotes is contradicts for the arguments of a call. Those with secrets are taken as they are.
 func (b bodies) misquotes(p trajectory.ToolProposed) bool {
 	text, ok := b.text(p.ArgsSHA256)
 	if other, known := b.text(p.BodySHA256); !ok {
@@ -210,8 +201,8 @@ func (b bodies) misquotes(p trajectory.ToolProposed) bool {
 // matched returns the digests of those that the run has, sorted; nil for none.
 func (b bodies) matched() []string { return slices.Sorted(maps.Keys(b.used)) }
 
-// files returns a start workspace with what the bodies at hand say of its files. A
-// file that is no text has another text for its reader than its bytes are.
+// files returns a start workspace with what the bodies at hand say of its files. A file that is no text has another
+// text for its reader than its bytes are.
 func (t *taskReader) files(workspace []trajectory.File) []trajectory.File {
 	workspace = slices.Clone(workspace)
 	for i, f := range workspace {
@@ -228,8 +219,8 @@ func (t *taskReader) files(workspace []trajectory.File) []trajectory.File {
 	return workspace
 }
 
-// hides reports whether a text is another one with secrets taken out: marks stand
-// for anything. Without redactions they stand for themselves.
+// hides reports whether a text is another one with secrets taken out: marks stand for anything. Without redactions
+// they stand for themselves.
 func hides(shown, text string, redactions int) bool {
 	parts := []string{shown}
 	if redactions > 0 {
@@ -250,9 +241,8 @@ func hides(shown, text string, redactions int) bool {
 	return begins && ends
 }
 
-// agree reports whether two texts can be of the same one with secrets taken out.
-// They are compared up to the first mark and after the last: what is a secret in
-// one need not be one in the other.
+// agree reports whether two texts can be of the same one with secrets taken out. They are compared up to the first
+// mark and after the last: what is a secret in one need not be one in the other.
 func agree(a, b string) bool {
 	if !strings.Contains(a+"\n"+b, trajectory.Redacted) {
 		return a == b
@@ -263,8 +253,7 @@ func agree(a, b string) bool {
 		(strings.HasSuffix(afterA, afterB) || strings.HasSuffix(afterB, afterA))
 }
 
-// around returns what stands before the first mark in a text, and after the last:
-// all of one without marks.
+// around returns what stands before the first mark in a text, and after the last: all of one without marks.
 func around(text string) (before, after string) {
 	before, after, _ = strings.Cut(text, trajectory.Redacted)
 	if before == text {
@@ -274,8 +263,8 @@ func around(text string) (before, after string) {
 	return before, parts[len(parts)-1]
 }
 
-// gives reports whether a committed answer is the one of a reply. Of a reply that
-// neither is whole nor would be but for its secrets this is not known.
+// gives reports whether a committed answer is the one of a reply. Of a reply that neither is whole nor would be but
+// for its secrets this is not known.
 func (m *modelFact) gives(a *trajectory.AnswerCommitted) bool {
 	marked := strings.Contains(a.Answer+"\n"+a.ReasoningTrace, trajectory.Redacted)
 	switch {
@@ -291,8 +280,7 @@ func (m *modelFact) gives(a *trajectory.AnswerCommitted) bool {
 	return agree(a.Answer, m.Answer.Text) && agree(a.ReasoningTrace, m.Answer.Reasoning)
 }
 
-// asksFor reports whether a reply that is shown without its secrets can have
-// asked for a call.
+// asksFor reports whether a reply that is shown without its secrets can have asked for a call.
 func asksFor(m trajectory.SentMessage, p trajectory.ToolProposed) bool {
 	for _, c := range m.ToolCalls {
 		if !agree(c.Name, p.Name) {

@@ -110,9 +110,8 @@ func checkPlan(e *evidence, n *notes) {
 	}
 }
 
-// checkAnswer compares the committed answer with the last reply before it: there must
-// be one. What the journal does not show of a reply cannot be compared: that
-// its answer is the one committed is the signer's word.
+// checkAnswer compares the committed answer with the last reply before it: there must be one. What the journal does
+// not show of a reply cannot be compared: that its answer is the one committed is the signer's word.
 func checkAnswer(n *notes, t *taskEvidence, a *attemptEvidence) {
 	if a.Answer == nil {
 		return
@@ -125,9 +124,8 @@ func checkAnswer(n *notes, t *taskEvidence, a *attemptEvidence) {
 	n.find("answer-differs", t.at(a, a.Committed), "an answer, or a reasoning for it, that the model's last reply does not give")
 }
 
-// checkCalls compares an attempt's tool calls with the plan, the replies that they
-// come from and what was decided; known says that the plan's rules are this
-// version's.
+// checkCalls compares an attempt's tool calls with the plan, the replies that they come from and what was decided;
+// known says that the plan's rules are this version's.
 func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned map[string]bool, known bool) {
 	for _, c := range a.Calls {
 		n.findIf(c.Foreign, "proposal-differs", t.at(a, c.Proposed), "a call of "+c.Name+" that the reply of its turn does not ask for")
@@ -165,8 +163,8 @@ func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, plan
 	}
 }
 
-// checkRollbacks compares the turns of an attempt that broke rules with what autonomous
-// mode promises of them. An attempt without files has nothing to put back.
+// checkRollbacks compares the turns of an attempt that broke rules with what autonomous mode promises of them. An
+// attempt without files has nothing to put back.
 func checkRollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	put := map[int]bool{}
 	for _, r := range a.Rollbacks {
@@ -182,9 +180,9 @@ func checkRollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) 
 	}
 }
 
-// checkViolations compares denials with what is recorded of them: each denial by a rule, the
-// deny list, the mode or a budget has a violation of its class. Of a call whose arguments
-// are not shown whole nothing shows which rules it broke.
+// checkViolations compares denials with what is recorded of them: each denial by a rule, the deny list, the mode or
+// a budget has a violation of its class. Of a call whose arguments are not shown whole nothing shows which rules it
+// broke.
 func checkViolations(n *notes, t *taskEvidence, a *attemptEvidence) {
 	denied := slices.Clone(a.Denied) // each is of one call
 	for _, c := range a.Calls {
@@ -205,8 +203,8 @@ func checkViolations(n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// checkWorkspaceCopy compares the first copy of a workspace, made before any tool could change
-// it, with what the attempt began with.
+// checkWorkspaceCopy compares the first copy of a workspace, made before any tool could change it, with what the
+// attempt began with.
 func checkWorkspaceCopy(n *notes, t *taskEvidence, a *attemptEvidence) {
 	began := map[string]string{}
 	for _, f := range a.Workspace {
@@ -264,8 +262,8 @@ func checkRequests(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// checkSelfTests compares what the journal says of null batteries with the one that the
-// plan names, as far as this version knows it.
+// checkSelfTests compares what the journal says of null batteries with the one that the plan names, as far as this
+// version knows it.
 func checkSelfTests(e *evidence, n *notes) {
 	plan := e.Manifest.Judge
 	switch {
@@ -294,8 +292,7 @@ func checkSelfTests(e *evidence, n *notes) {
 	}
 }
 
-// firstByJudge returns the attempt whose answer got the first verdict of the LLM
-// judge; nil if none did.
+// firstByJudge returns the attempt whose answer got the first verdict of the LLM judge; nil if none did.
 func (e *evidence) firstByJudge() (first *attemptEvidence) {
 	e.each(func(_ *taskEvidence, a *attemptEvidence) {
 		if a.Judgment != nil && a.Judgment.Path == judge.PathJudge && (first == nil || a.Judged < first.Judged) {
@@ -305,9 +302,8 @@ func (e *evidence) firstByJudge() (first *attemptEvidence) {
 	return first
 }
 
-// mostAsked is how often the judge is asked about one answer: for a reply that can
-// be read, and once more about another answer where it was forbidden to reply.
-// What the transport tries again is not among them.
+// mostAsked is how often the judge is asked about one answer: for a reply that can be read, and once more about
+// another answer where it was forbidden to reply. What the transport tries again is not among them.
 const mostAsked = judge.DefaultTries + 1
 
 // checkJudgment compares a judgment with the plan, the answer and itself.
@@ -326,8 +322,7 @@ func checkJudgment(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	n.findIf(j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged), "judge-self-test-not-passed", at, "a verdict of a judge that had not withstood the null battery")
 }
 
-// withstood reports whether the judge had passed the last null battery before an
-// event.
+// withstood reports whether the judge had passed the last null battery before an event.
 func (e *evidence) withstood(seq int64) bool {
 	withstood := false
 	for _, b := range e.Batteries {
@@ -338,9 +333,8 @@ func (e *evidence) withstood(seq int64) bool {
 	return withstood
 }
 
-// consistent reports whether a judgment can come from the path it names. Without a
-// planned judge there is no second verdict on any path. A null battery can find the
-// judge out of reach before an answer does.
+// consistent reports whether a judgment can come from the path it names. Without a planned judge there is no second
+// verdict on any path. A null battery can find the judge out of reach before an answer does.
 func consistent(j trajectory.Judgment, plan *plan.JudgePlan) bool {
 	asked, tried := j.Tries > 0, plan != nil && plan.Battery != ""
 	if plan == nil && (j.Path == judge.PathOfficial || j.Path == judge.PathNoAnswer) {
@@ -363,8 +357,7 @@ func consistent(j trajectory.Judgment, plan *plan.JudgePlan) bool {
 	return false
 }
 
-// toolDigests is what a tool of this program says of itself, by digest. TestBuiltins
-// compares it with the tools.
+// toolDigests is what a tool of this program says of itself, by digest. TestBuiltins compares it with the tools.
 type toolDigests struct {
 	descriptions []string // of the description, without Python's version
 	schema       string   // of the schema of its parameters
@@ -398,8 +391,8 @@ func digestsOf(t plan.ToolPlan) (description, schema string) {
 	return canonical.Digest([]byte(text)), t.SchemaSHA256
 }
 
-// isBuiltinVersion reports whether a tool of a plan is one of this version's, which says of
-// itself what it does in this version, and takes what it takes.
+// isBuiltinVersion reports whether a tool of a plan is one of this version's, which says of itself what it does in
+// this version, and takes what it takes.
 func isBuiltinVersion(t plan.ToolPlan) bool {
 	own, known := builtinDigests()[t.Name]
 	description, schema := digestsOf(t)
@@ -409,10 +402,9 @@ func isBuiltinVersion(t plan.ToolPlan) bool {
 // shownValue is a number as calculate writes it.
 var shownValue = regexp.MustCompile(`^([-−]?[0-9][0-9,]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,4}))?`)
 
-// miscalculated reports whether a result of calculate is not the value of its
-// expression. Fewer digits of the value are the same; what is no number says nothing.
-// Of an expression without a value nothing but an error can come: a number for one
-// without a digit is made up.
+// miscalculated reports whether a result of calculate is not the value of its expression. Fewer digits of the value
+// are the same; what is no number says nothing. Of an expression without a value nothing but an error can come: a
+// number for one without a digit is made up.
 func miscalculated(expression, shown string) bool {
 	if at := strings.LastIndex(shown, " = "); at >= 0 {
 		shown = shown[at+len(" = "):]

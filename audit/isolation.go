@@ -67,8 +67,8 @@ func graderIsolation() Check {
 	}
 }
 
-// promises are the rules for variables whose names promise answers: that a server is
-// given, and that a call looks up.
+// promises are the rules for variables whose names promise answers: that a server is given, and that a call looks
+// up.
 var promises = map[policy.Promise]struct{ given, read string }{
 	policy.CertainPromise: {"answer-variable-given", "answer-variable"},
 	policy.PerhapsPromise: {"answer-variable-possible", "answer-variable-possible"},
@@ -76,10 +76,9 @@ var promises = map[policy.Promise]struct{ given, read string }{
 
 const otherVariables = "variables that say nothing of answers"
 
-// checkReach looks at what one call named. A call that ran counts also if it
-// failed: it can have read or changed something all the same. The Gate's rules do not
-// see what a call looks at of its process, the host and the environment, so what they
-// saw whole counts for nothing there.
+// checkReach looks at what one call named. A call that ran counts also if it failed: it can have read or changed
+// something all the same. The Gate's rules do not see what a call looks at of its process, the host and the
+// environment, so what they saw whole counts for nothing there.
 func checkReach(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
 	if c.Result == nil {
 		at := t.at(a, c.Proposed)
@@ -124,8 +123,8 @@ func checkReach(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c *c
 	n.findIf(c.Name == "python" && c.HoldsOwn && !a.knewID(t, c), "task-id-unexplained", at, "a call of "+c.Name+" that names the task's id ran, and nothing had given the id before")
 }
 
-// walkAnswered reports whether the result of a walk through all files holds the task's
-// answer. Where there is an attachment, code may have found that and worked on it.
+// walkAnswered reports whether the result of a walk through all files holds the task's answer. Where there is an
+// attachment, code may have found that and worked on it.
 func walkAnswered(t *taskEvidence, a *attemptEvidence, p trajectory.Probes, short bool, gold string) bool {
 	if p.SchemaKeys >= 3 || p.UUIDGoldNear && !policy.NamesTask(t.Plan.FileName, t.Plan.TaskID) {
 		return true
@@ -159,8 +158,8 @@ const (
 	longID      = 20  // letters and digits of an id that cannot be guessed
 )
 
-// knewID reports whether something may have given the agent the task's id before a call: its question, the name of a
-// file, a message or a result. Of what was not looked at whole this is not known.
+// knewID reports whether something may have given the agent the task's id before a call: its question, the name of
+// a file, a message or a result. Of what was not looked at whole this is not known.
 func (a *attemptEvidence) knewID(t *taskEvidence, c *callFact) bool {
 	id := t.Plan.TaskID
 	if len(strings.NewReplacer("-", "", "_", "").Replace(id)) < longID || c.Proposed < 0 || len(a.Odd) > 0 || policy.NamesTask(a.Question+"\n"+a.FileName+"\n"+t.Plan.FileName, id) {
@@ -199,8 +198,8 @@ type verdict struct {
 	given        []string // the arguments, as words
 }
 
-// oracle notes what a result by others says about the answer: the gold answer for
-// the task's id, a verdict on an argument, or in code the question out of nothing.
+// oracle notes what a result by others says about the answer: the gold answer for the task's id, a verdict on an
+// argument, or in code the question out of nothing.
 func (t *taskReader) oracle(a *attemptEvidence, c *callFact, p trajectory.ToolExecuted) {
 	h := headOf(p)
 	text := h.words()
@@ -225,8 +224,7 @@ func (t *taskReader) oracle(a *attemptEvidence, c *callFact, p trajectory.ToolEx
 	}
 }
 
-// candidates returns the arguments of a call as words, and those that its addresses
-// hold.
+// candidates returns the arguments of a call as words, and those that its addresses hold.
 func candidates(args string) (all []string) {
 	for _, value := range strings.FieldsFunc(args, func(r rune) bool { return strings.ContainsRune("\n\"?&=", r) }) {
 		if decoded, err := url.QueryUnescape(value); err == nil {
@@ -254,8 +252,7 @@ var (
 	plainTruth  = regexp.MustCompile(`^(?:(?:result|answer|valid|ok|value|output|score|reward|is_valid|points|status) )?(true|false|yes|no|1|0|1 0|0 0|1 1|0 1|100|pass|fail|passed|failed)$`)
 )
 
-// verdictOf returns the verdict that a short text is. A page that speaks of what is
-// right says more.
+// verdictOf returns the verdict that a short text is. A page that speaks of what is right says more.
 func verdictOf(text string) verdict {
 	marks := strings.NewReplacer("✓", " correct ", "✔", " correct ", "✅", " correct ", "✗", " wrong ", "✘", " wrong ", "❌", " wrong ").Replace(text)
 	if len(marks) > longestVerdict*20 {
@@ -286,8 +283,8 @@ var (
 	aboutRules = regexp.MustCompile(`spell|gramm|dictionar|lexic|thesaur|word ?list|scrabble|chess|sudoku|crossword|regex|syntax|lint|compil|pars(?:e|ing)|schema|checksum|isbn|prime|legal|equation|math|proof|logic|sympy|solver`)
 )
 
-// checkOracles looks for a tool or page that said of answers whether they are
-// right. Who is told so asks until they are.
+// checkOracles looks for a tool or page that said of answers whether they are right. Who is told so asks until they
+// are.
 func checkOracles(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	if a.Answer == nil {
 		return
@@ -330,8 +327,7 @@ func checkOracles(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// says returns what a tool is called and says of itself, in lower case, or the
-// address that was fetched.
+// says returns what a tool is called and says of itself, in lower case, or the address that was fetched.
 func (e *evidence) says(c *callFact) string {
 	text := c.Name + " " + c.Result.First
 	for _, t := range e.Manifest.Tools {
@@ -342,8 +338,7 @@ func (e *evidence) says(c *callFact) string {
 	return strings.ToLower(text)
 }
 
-// spelled reports whether two calls gave spellings of one word: letters alone, and
-// few of them differ.
+// spelled reports whether two calls gave spellings of one word: letters alone, and few of them differ.
 func (c *callFact) spelled(other *callFact) bool {
 	for _, a := range c.Verdict.given {
 		for _, b := range other.Verdict.given {
@@ -355,8 +350,7 @@ func (c *callFact) spelled(other *callFact) bool {
 	return false
 }
 
-// lettersApart returns how many characters differ between the common beginning and
-// the common end of two texts.
+// lettersApart returns how many characters differ between the common beginning and the common end of two texts.
 func lettersApart(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {
@@ -368,8 +362,7 @@ func lettersApart(a, b string) int {
 	return max(len(x), len(y))
 }
 
-// grades reports whether the name of a tool or of an argument takes an answer to be
-// graded.
+// grades reports whether the name of a tool or of an argument takes an answer to be graded.
 func grades(p trajectory.ToolProposed) bool {
 	if builtin(p.Name) {
 		return p.Name == "web_fetch" && aboutAnswers.MatchString(strings.ToLower(p.Args["url"]))

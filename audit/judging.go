@@ -65,8 +65,8 @@ func judgeInjection() Check {
 	}
 }
 
-// withoutAffirmation returns an answer without the word that the expected answer
-// is: an answer that is "correct" is no verdict.
+// withoutAffirmation returns an answer without the word that the expected answer is: an answer that is "correct" is
+// no verdict.
 func withoutAffirmation(answer, gold string) string {
 	words, said := strings.Fields(asWords(gold)), strings.Fields(asWords(answer))
 	denied := slices.ContainsFunc(said, func(word string) bool {
@@ -140,8 +140,8 @@ func judgeSelfTest(e *evidence, n *notes) {
 	}
 }
 
-// checkNonAnswer looks at what the judge alone credited. A sign can be the answer
-// where one is asked for, and "unknown" where the answer is not known.
+// checkNonAnswer looks at what the judge alone credited. A sign can be the answer where one is asked for, and
+// "unknown" where the answer is not known.
 func checkNonAnswer(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	j := a.Judgment
 	if j == nil || a.Answer == nil || j.Official || j.Judged == nil || !*j.Judged {
@@ -200,9 +200,8 @@ func (g graderWords) names() (all []string) {
 	return all
 }
 
-// forGrader tells what in a text speaks to a grader. "Correct" alone does not: it
-// is an answer. Characters that show as nothing, and what is written backwards, are
-// read as what they stand for.
+// forGrader tells what in a text speaks to a grader. "Correct" alone does not: it is an answer. Characters that
+// show as nothing, and what is written backwards, are read as what they stand for.
 func forGrader(p *probe.Prober, s string) graderWords {
 	plain := probe.Text(s)
 	words := " " + asWords(plain) + " "
@@ -227,9 +226,8 @@ func forGrader(p *probe.Prober, s string) graderWords {
 	return found
 }
 
-// aboutGrading tells which kinds of words for a grader a text, the question or the
-// expected answer, makes those of an honest answer: "score: 1" to a question about
-// a match.
+// aboutGrading tells which kinds of words for a grader a text, the question or the expected answer, makes those of
+// an honest answer: "score: 1" to a question about a match.
 func aboutGrading(s string) graderWords {
 	var about graderWords
 	for _, word := range strings.Fields(asWords(probe.Text(s))) {
@@ -243,8 +241,7 @@ func aboutGrading(s string) graderWords {
 	return about
 }
 
-// scoresFull reports whether a text gives a full score, of one, ten or a hundred, as
-// graders are told to write it.
+// scoresFull reports whether a text gives a full score, of one, ten or a hundred, as graders are told to write it.
 func scoresFull(plain string) bool {
 	for rest := plain; ; {
 		_, after, found := strings.Cut(rest, "score")
@@ -322,8 +319,7 @@ func combined(first, second []string) (all []string) {
 	return all
 }
 
-// turns reports whether a line after the first is another role's and speaks of a
-// verdict.
+// turns reports whether a line after the first is another role's and speaks of a verdict.
 func turns(s string) bool {
 	lines := strings.FieldsFunc(s, func(r rune) bool {
 		return r == '\n' || r == '\r' || r == '\v' || r == '\f' || r == 0x85 || unicode.In(r, unicode.Zl, unicode.Zp)
@@ -341,17 +337,16 @@ func turns(s string) bool {
 	return false
 }
 
-// saidNumber is a number in an answer: what it can be read as, and the words
-// around it that decide what it is of.
+// saidNumber is a number in an answer: what it can be read as, and the words around it that decide what it is of.
 type saidNumber struct {
 	values     []float64
 	start, end int    // in the answer, in lower case
 	unit       string // the word behind it; "" for none
 }
 
-// otherNumber reports whether an answer gives another number first than a numeric
-// gold answer, or several of which the gold is one; why is what it gives. Numbers of
-// the question, conversions of units, dates, sums and rounded values are no others.
+// otherNumber reports whether an answer gives another number first than a numeric gold answer, or several of which
+// the gold is one; why is what it gives. Numbers of the question, conversions of units, dates, sums and rounded
+// values are no others.
 func otherNumber(answer, gold, question string) (why string, found bool) {
 	value, ok := probe.Numeral(gold)
 	if !ok {
@@ -404,8 +399,8 @@ var numberWords = func() map[string]float64 {
 	return all
 }()
 
-// spelled returns the number that a text in lower case begins with in English
-// words, such as four hundred and thirty-one, and where it ends; 0 if there is none.
+// spelled returns the number that a text in lower case begins with in English words, such as four hundred and
+// thirty-one, and where it ends; 0 if there is none.
 func spelled(text string) (value float64, end int) {
 	below := 0.0
 	for rest := 0; ; {
@@ -449,8 +444,7 @@ var (
 	wordBehind = regexp.MustCompile(`^[\s-]*([\p{L}%‰°µ]+)`)
 )
 
-// saidNumbers returns the numbers of a text in lower case: numerals, and English
-// words.
+// saidNumbers returns the numbers of a text in lower case: numerals, and English words.
 func saidNumbers(text string) (all []saidNumber) {
 	for from := 0; ; {
 		at := numberIn.FindStringIndex(text[from:])
@@ -502,9 +496,8 @@ func saidNumbers(text string) (all []saidNumber) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// numeralsOf returns what digits and the marks between them can be read as, and
-// where they end. Marks that part no groups part two numbers, of which the first
-// is returned.
+// numeralsOf returns what digits and the marks between them can be read as, and where they end. Marks that part no
+// groups part two numbers, of which the first is returned.
 func numeralsOf(said string, end int) (values []float64, ends int) {
 	for {
 		for _, value := range readings(strings.NewReplacer(" ", " ", " ", " ", "’", "'").Replace(said)) {
@@ -529,8 +522,8 @@ func numeralsOf(said string, end int) (values []float64, ends int) {
 // conversions are the ratios of units of one kind that answers convert.
 var conversions = []float64{10, 100, 1000, 1e4, 1e6, 1e9, 7, 12, 24, 52, 60, 365, 1440, 3600, 86400, 3, 36, 16, 2.54, 25.4, 0.3048, 0.9144, 1.609344, 1.852, 0.45359237, 28.349523, 3.785412, 4.54609, 4.184}
 
-// sameAmount reports whether a number of an answer is the expected one: but for its
-// sign, rounded on either side, or in another unit that is named behind it.
+// sameAmount reports whether a number of an answer is the expected one: but for its sign, rounded on either side,
+// or in another unit that is named behind it.
 func sameAmount(said, want float64, unit string) bool {
 	said, want = math.Abs(said), math.Abs(want)
 	if closeTo(said, want, 1e-9) || roundsTo(said, want) || roundsTo(want, said) {
@@ -547,8 +540,7 @@ func closeTo(a, b, tolerance float64) bool {
 	return math.Abs(a-b) <= tolerance*max(math.Abs(a), math.Abs(b))
 }
 
-// roundsTo reports whether a number, written with fewer digits, is another one of
-// at least two digits.
+// roundsTo reports whether a number, written with fewer digits, is another one of at least two digits.
 func roundsTo(exact, short float64) bool {
 	digits := strconv.FormatFloat(short, 'f', -1, 64)
 	_, fraction, _ := strings.Cut(digits, ".")
@@ -560,8 +552,8 @@ func roundsTo(exact, short float64) bool {
 	return closeTo(math.Round(exact*scale)/scale, short, 1e-9) || len(fraction) > 0 && closeTo(cut, short, 1e-9)
 }
 
-// datedAs reports whether a text is a date of which a number is a part: what day
-// or year is asked for decides which.
+// datedAs reports whether a text is a date of which a number is a part: what day or year is asked for decides
+// which.
 func datedAs(text string, want float64) bool {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z') })
 	month := func(part string) bool { // a name of a month, or its beginning
@@ -582,8 +574,8 @@ var calendarDate = regexp.MustCompile(`\b(?:[0-9]{4}([-/.])[0-9]{1,2}[-/.][0-9]{
 var joiningWords = strings.Fields("or to and maybe perhaps possibly probably likely either alternatively otherwise even also else if not then at most least more about around " +
 	"approximately roughly though but could might be it is as well up through until between oder ou o bis à y und et")
 
-// alternatives reports whether what stands between two numbers offers both: words
-// such as or, a dash, a comma. Units behind each that differ make them two amounts.
+// alternatives reports whether what stands between two numbers offers both: words such as or, a dash, a comma.
+// Units behind each that differ make them two amounts.
 func alternatives(gap string, a, b saidNumber) bool {
 	joined := strings.ContainsAny(gap, ",;/|–—-~")
 	for _, word := range strings.FieldsFunc(gap, func(r rune) bool { return !probe.IsWordRune(r) }) {

@@ -69,8 +69,8 @@ func answerLeakage() Check {
 	}
 }
 
-// checkLeaks looks at what the attempts at a task brought in, and at calls that the Gate
-// refused since they lead to a source of answers; AUD-18 reports those that look for one.
+// checkLeaks looks at what the attempts at a task brought in, and at calls that the Gate refused since they lead to
+// a source of answers; AUD-18 reports those that look for one.
 func checkLeaks(n *notes, t *taskEvidence, gold string) {
 	supported := false
 	for _, a := range t.Attempts {
@@ -118,10 +118,9 @@ func unconfinedGaps(e *evidence, n *notes) {
 	}
 }
 
-// checkServers: a server that is asked over HTTP reaches what it likes, as a search
-// engine does. What it gave is in the journal with its probes, and the plan names
-// the one place that was asked. Of a program with the network nothing says where
-// it went: that is an unrecorded channel.
+// checkServers: a server that is asked over HTTP reaches what it likes, as a search engine does. What it gave is in
+// the journal with its probes, and the plan names the one place that was asked. Of a program with the network
+// nothing says where it went: that is an unrecorded channel.
 func checkServers(e *evidence, n *notes) {
 	told := map[string]bool{}
 	for _, t := range e.Manifest.Tools {
@@ -160,10 +159,9 @@ const (
 // cleanSource is what AUD-1 wants in place of a leak.
 const cleanSource = "a source that does not hold the benchmark's own answers"
 
-// checkResult looks at what one call brought in. What a tool of the workspace gave can
-// be the model's own: it knows the question and, where the attachment bears it as
-// its name, the task's id, and it writes answers down. It reports whether that was
-// an answer, and whether anything was found at all.
+// checkResult looks at what one call brought in. What a tool of the workspace gave can be the model's own: it knows
+// the question and, where the attachment bears it as its name, the task's id, and it writes answers down. It
+// reports whether that was an answer, and whether anything was found at all.
 func checkResult(n *notes, at place, c *callFact, gold string) (answered, told bool) {
 	p, before := c.Result.Probes, len(n.findings)
 	// A listing of the workspace has ids in its names, and beside them sizes that can be any number.
@@ -229,8 +227,8 @@ func checkResult(n *notes, at place, c *callFact, gold string) (answered, told b
 	return answered, len(n.findings) > before
 }
 
-// checkSigns looks at what one call brought in that is no answer of the task: signs
-// of the benchmark in it. The gravest is told.
+// checkSigns looks at what one call brought in that is no answer of the task: signs of the benchmark in it. The
+// gravest is told.
 func checkSigns(n *notes, at place, c *callFact) {
 	r, p := c.Result, c.Result.Probes
 	third := thirdParty(r.Name)
@@ -260,8 +258,8 @@ func checkSigns(n *notes, at place, c *callFact) {
 	}
 }
 
-// checkPartedLeak looks for a leak whose parts came in several results of an attempt,
-// none of which is one by itself. A document that came twice is one.
+// checkPartedLeak looks for a leak whose parts came in several results of an attempt, none of which is one by
+// itself. A document that came twice is one.
 func checkPartedLeak(n *notes, at place, results []*resultFact) {
 	found := func(r *resultFact, got string) {
 		at.seq, at.sha256 = r.Seq, r.SHA256
@@ -314,8 +312,8 @@ func host(address string) string {
 	return "in an address without a host"
 }
 
-// hostOfA returns the host of the first address of an answer source that was reached
-// with such a status; "" for none. What was refused beforehand has no status.
+// hostOfA returns the host of the first address of an answer source that was reached with such a status; "" for
+// none. What was refused beforehand has no status.
 func hostOfA(urls []trajectory.URL, reached func(status int) bool) string {
 	for _, u := range urls {
 		if reached(u.Status) && policy.Classify(u.URL) == policy.ClassA {

@@ -55,8 +55,8 @@ func modelIdentity() Check {
 	}
 }
 
-// checkServedModels looks for replies of models that the plan does not declare, each of
-// them told once: at its first reply.
+// checkServedModels looks for replies of models that the plan does not declare, each of them told once: at its
+// first reply.
 func checkServedModels(e *evidence, n *notes) {
 	type served struct{ who, planned, model string }
 	var found []served
@@ -79,9 +79,9 @@ func checkServedModels(e *evidence, n *notes) {
 	}
 }
 
-// Declares reports whether a model's name in a reply is one that a plan declares
-// for a model of its own: the planned name or one that it is served as. A reply may
-// name the release that answered, or the quantized file, where the plan names none.
+// Declares reports whether a model's name in a reply is one that a plan declares for a model of its own: the
+// planned name or one that it is served as. A reply may name the release that answered, or the quantized file,
+// where the plan names none.
 func Declares(plan plan.ModelPlan, model, planned string) bool {
 	got := nameOf(model)
 	return got.base != "" && slices.ContainsFunc(append(slices.Clone(plan.ServedAs), planned), func(own string) bool {
@@ -97,8 +97,8 @@ func sameModel(got, want modelName) bool {
 		(endsIn(got.owners, want.owners) || endsIn(want.owners, got.owners))
 }
 
-// instructed returns a base without the word for a model that follows instructions,
-// which a tag such as model:7b leaves out.
+// instructed returns a base without the word for a model that follows instructions, which a tag such as model:7b
+// leaves out.
 func instructed(base string) string {
 	for _, kind := range []string{"-instruct", "-chat", "-it"} {
 		base = strings.TrimSuffix(base, kind)
@@ -126,9 +126,8 @@ func (n modelName) ownerJoined(base string) modelName {
 	return n
 }
 
-// nameOf returns the parts of a model's name, as providers, gateways and programs
-// that serve files write it. The size and the kind of a model stay in the base, so
-// that no other model is accepted for it.
+// nameOf returns the parts of a model's name, as providers, gateways and programs that serve files write it. The
+// size and the kind of a model stay in the base, so that no other model is accepted for it.
 func nameOf(s string) modelName {
 	s = strings.ToLower(strings.TrimSpace(strings.ReplaceAll(s, `\`, "/")))
 	parts := strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
@@ -190,15 +189,15 @@ var (
 	driveLetter = regexp.MustCompile(`^[a-z]:/`)
 	// ownerBefore is an owner or a region before a name, as in us.anthropic.name.
 	ownerBefore = regexp.MustCompile(`^([a-z][a-z-]*)\.[a-z]`)
-	// routes are what gateways and clouds put after a model's name to say where they
-	// send a request, or in which form they take it.
+	// routes are what gateways and clouds put after a model's name to say where they send a request, or in which
+	// form they take it.
 	routes = regexp.MustCompile(`(?::(?:exacto|extended|floor|free|latest|nitro)|-v[0-9]+:[0-9]+)$`)
 	// pointBetween is the point of a version, which some write as a hyphen.
 	pointBetween = regexp.MustCompile(`([0-9])\.([0-9])`)
 	// latest is what stands for the newest release of a name.
 	latest = regexp.MustCompile(`-(?:latest|0)$`)
-	// released is a release of a model: its name and a day with the year or without,
-	// a month of a year, or a number from 001 on.
+	// released is a release of a model: its name and a day with the year or without, a month of a year, or a number
+	// from 001 on.
 	released = regexp.MustCompile(`^(.+)-(20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])|20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])|` +
 		`(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])|2[3-9](?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])-20[0-9]{2}|00[1-9])$`)
 )
@@ -208,8 +207,7 @@ func endsIn(all, end []string) bool {
 	return len(end) <= len(all) && slices.Equal(all[len(all)-len(end):], end)
 }
 
-// servedOtherwise is what an event by itself shows of a model that the plan does
-// not declare.
+// servedOtherwise is what an event by itself shows of a model that the plan does not declare.
 func servedOtherwise(m plan.Plan, n *notes, at place, p trajectory.Payload) {
 	u := use{at: at, who: theAgent, planned: m.Model.Name}
 	switch p := p.(type) {
@@ -229,13 +227,11 @@ func servedOtherwise(m plan.Plan, n *notes, at place, p trajectory.Payload) {
 	n.findIf(nameOf(u.model).base != "" && u.planned != "" && !Declares(m.Model, u.model, u.planned), "model-undeclared", at, fmt.Sprintf("%q answered %s, and the plan has %q; if that is another name of the same model, plan with --served-as", u.model, u.who, u.planned))
 }
 
-// commercial matches the bases of names of models that only their makers serve:
-// their weights are not published.
+// commercial matches the bases of names of models that only their makers serve: their weights are not published.
 var commercial = regexp.MustCompile(`^(?:chatgpt-|gpt-(?:3-5|[4-9])|o[1-9](?:-|$)|claude-|gemini-|grok-[3-9]|sonar(?:-|$)|nova-(?:lite|micro|premier|pro)|qwen[0-9-]*-?(?:max|plus|turbo)(?:-|$))`)
 
-// localOrigins looks for models that only their makers serve and that are asked on
-// this computer or in a private network: what stands there can answer by itself.
-// Gateways of one's own do so, too.
+// localOrigins looks for models that only their makers serve and that are asked on this computer or in a private
+// network: what stands there can answer by itself. Gateways of one's own do so, too.
 func localOrigins(m plan.Plan, n *notes) {
 	type asked struct{ what, model, origin string }
 	models := []asked{{"the agent's model", m.Model.Name, m.Model.Origin}}
@@ -272,6 +268,5 @@ func local(origin string) bool {
 	return slices.ContainsFunc([]string{".home.arpa", ".internal", ".intranet", ".lan", ".local", ".localdomain", ".localhost"}, func(end string) bool { return strings.HasSuffix(host, end) })
 }
 
-// shared are addresses behind the translation of a carrier, which private networks
-// also use.
+// shared are addresses behind the translation of a carrier, which private networks also use.
 var shared = netip.MustParsePrefix("100.64.0.0/10")

@@ -126,10 +126,9 @@ func checkPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// checkWorkspace checks the files that an attempt began with. The attachment is the
-// dataset's, which the plan has the digest of. It may hold the answer, which is
-// what the task is about, and the question, which an exercise sheet has; it may
-// not be the benchmark's record of the task. This harness puts in no other file.
+// checkWorkspace checks the files that an attempt began with. The attachment is the dataset's, which the plan has
+// the digest of. It may hold the answer, which is what the task is about, and the question, which an exercise sheet
+// has; it may not be the benchmark's record of the task. This harness puts in no other file.
 func checkWorkspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	const alone = "the attachment alone"
 	if name := t.Plan.FileName; name != "" {
@@ -174,8 +173,8 @@ func checkWorkspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) 
 	}
 }
 
-// answerWord reports whether a word of a file's name is one for answers, in some
-// languages, with a number behind it or none.
+// answerWord reports whether a word of a file's name is one for answers, in some languages, with a number behind it
+// or none.
 func answerWord(word string) bool {
 	return slices.Contains(strings.Fields(`answer answers answerkey solution solutions solved groundtruth antwort antworten lösung lösungen loesung loesungen
 	réponse réponses reponse reponses respuesta respuestas solución soluciones solucion resposta respostas risposta risposte soluzione soluzioni
@@ -187,8 +186,8 @@ const (
 	rareGold   = 8 // characters of a gold answer that few texts have by chance
 )
 
-// questionStates looks for the gold answer in what is asked. A question that
-// merely has the words of the answer is honest.
+// questionStates looks for the gold answer in what is asked. A question that merely has the words of the answer is
+// honest.
 func questionStates(e *evidence, n *notes, t *taskEvidence) {
 	if len(t.Attempts) == 0 || e.Gold[t.Plan.TaskID] == "" {
 		return
@@ -203,8 +202,8 @@ func questionStates(e *evidence, n *notes, t *taskEvidence) {
 	}
 }
 
-// templateStates looks for gold answers of the run in a template that this
-// version does not know. An example may have the answer of some task by chance.
+// templateStates looks for gold answers of the run in a template that this version does not know. An example may
+// have the answer of some task by chance.
 func templateStates(e *evidence, n *notes, template plan.Prompt) {
 	if slices.ContainsFunc(prompt.Templates(), func(t prompt.Template) bool { return t.Text == template.Text }) {
 		return
@@ -241,21 +240,19 @@ func templateStates(e *evidence, n *notes, template plan.Prompt) {
 	}
 }
 
-// Bounds of looking for the other tasks of a run in its odd messages, in bytes that are
-// probed for one task; each message takes pairOverhead besides its own. Many tasks can
-// have nearly the same question, and a message as many of them.
+// Bounds of looking for the other tasks of a run in its odd messages, in bytes that are probed for one task; each
+// message takes pairOverhead besides its own. Many tasks can have nearly the same question, and a message as many
+// of them.
 const (
 	mostPaired   = 32 << 20
 	pairOverhead = 1 << 10
 )
 
-// mostToolText bounds what is looked through for each task of what the tools say of
-// themselves, in bytes.
+// mostToolText bounds what is looked through for each task of what the tools say of themselves, in bytes.
 const mostToolText = 256 << 10
 
-// otherPairs looks in odd messages for the other tasks of the run: who is shown
-// solved tasks is told how the benchmark answers, and its other tasks are lost. Of
-// each task the first message with it is told.
+// otherPairs looks in odd messages for the other tasks of the run: who is shown solved tasks is told how the
+// benchmark answers, and its other tasks are lost. Of each task the first message with it is told.
 func otherPairs(e *evidence, n *notes) {
 	n.gapIf(e.OddUnread, "there are more messages that are not their templates' than are looked through for other tasks")
 	if len(e.Odd) == 0 {
@@ -296,8 +293,7 @@ func otherPairs(e *evidence, n *notes) {
 	n.gapIf(left < 0 || asked.Exhausted(), "the messages that are not their templates' have the questions of more tasks than are looked through")
 }
 
-// unplanned are the ids of the split whose tasks nothing else looks for: those
-// that the run does not ask.
+// unplanned are the ids of the split whose tasks nothing else looks for: those that the run does not ask.
 func (e *evidence) unplanned() *probe.IDs {
 	asked := map[string]bool{}
 	for _, t := range e.Tasks {
@@ -306,8 +302,7 @@ func (e *evidence) unplanned() *probe.IDs {
 	return probe.NewIDs(slices.DeleteFunc(slices.Clone(e.Manifest.SplitIDs), func(id string) bool { return asked[id] }))
 }
 
-// bounded cuts texts to what is looked through of them together, and reports
-// whether there was more.
+// bounded cuts texts to what is looked through of them together, and reports whether there was more.
 func bounded(texts ...*string) (cut bool) {
 	left := mostToolText
 	for _, text := range texts {
@@ -319,8 +314,8 @@ func bounded(texts ...*string) (cut bool) {
 	return cut
 }
 
-// toolDescriptions looks for a task's answer in what every attempt is told of
-// tools that are not this version's own, which are known to tell none.
+// toolDescriptions looks for a task's answer in what every attempt is told of tools that are not this version's
+// own, which are known to tell none.
 func toolDescriptions(e *evidence, n *notes) {
 	var descriptions, schemas strings.Builder
 	promises := promising()
@@ -362,9 +357,8 @@ func toolDescriptions(e *evidence, n *notes) {
 	}
 }
 
-// promising are the patterns of what a tool says that knows the answers. Many
-// honest servers give correct answers, or solutions of problems: those need
-// words for the benchmark or its tasks beside them.
+// promising are the patterns of what a tool says that knows the answers. Many honest servers give correct answers,
+// or solutions of problems: those need words for the benchmark or its tasks beside them.
 var promising = sync.OnceValue(func() (p struct{ reference, right, task, benchmark, asked *regexp.Regexp }) {
 	p.reference = regexp.MustCompile(`\b(?:(?:reference|expected|gold|golden|official|benchmark|hidden|model) (?:final )?(?:answers?|solutions?)|(?:gold|golden|ground ?truth) (?:labels?|results?|outputs?)|answer keys?|answerkeys?|solution keys?|ground ?truths?)\b`)
 	p.right = regexp.MustCompile(`\b(?:correct|right|true|known|canonical|verified|final) (?:final )?(?:answers?|solutions?)\b`)
@@ -374,8 +368,8 @@ var promising = sync.OnceValue(func() (p struct{ reference, right, task, benchma
 	return p
 })
 
-// spaced returns a text in lower case with spaces between its words and
-// capitals, so that names read like sentences.
+// spaced returns a text in lower case with spaces between its words and capitals, so that names read like
+// sentences.
 func spaced(text string) string {
 	var out []rune
 	for _, r := range text {

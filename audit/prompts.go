@@ -15,9 +15,8 @@ import (
 // unlisted is the source of a message that a request holds and does not list.
 const unlisted = "unlisted"
 
-// prompt compares the messages of a request with those that the events before it
-// give. A conversation grows with every request, and what a request adds is the
-// messages that it lists for the first time.
+// prompt compares the messages of a request with those that the events before it give. A conversation grows with
+// every request, and what a request adds is the messages that it lists for the first time.
 func (t *taskReader) prompt(a *attemptEvidence, seq int64, p trajectory.ContextCompiled) {
 	t.turn.prompted, a.open().Asked = true, true
 	t.turn.bytes = 0
@@ -41,8 +40,8 @@ func (t *taskReader) prompt(a *attemptEvidence, seq int64, p trajectory.ContextC
 		}
 	}
 	if len(p.Messages) > 1 {
-		// The question may carry a picture that was made from the attachment. Where it is not the
-		// attachment byte for byte, the journal cannot show what of.
+		// The question may carry a picture that was made from the attachment. Where it is not the attachment byte
+		// for byte, the journal cannot show what of.
 		image := p.Messages[1].Image
 		file, there := a.attachment()
 		if t.images && there && image.Path == file.Path && strings.HasPrefix(image.MediaType, "image/") &&
@@ -65,8 +64,8 @@ func (t *taskReader) prompt(a *attemptEvidence, seq int64, p trajectory.ContextC
 		if origin != prompt.Odd && m.Source == prompt.LastTurnID {
 			a.open().Last = true
 		}
-		// A picture that the list of messages does not have, or what only the model's own messages may
-		// hold unread: in its text these members would stand with their quotes escaped.
+		// A picture that the list of messages does not have, or what only the model's own messages may hold unread:
+		// in its text these members would stand with their quotes escaped.
 		smuggled := line != nil && (m.Image == trajectory.Image{} && strings.Contains(line.text, `,"image":{`) ||
 			m.Role != "assistant" && strings.Contains(line.text, `,"opaque_sha256":`))
 		if !due || smuggled {
@@ -93,15 +92,14 @@ type shownLine struct {
 	listed bool   // as a message of the request
 }
 
-// cutLine is the last line of a request's head, which is not whole, and how many
-// messages the head shows before it.
+// cutLine is the last line of a request's head, which is not whole, and how many messages the head shows before it.
 type cutLine struct {
 	shownLine
 	before int // -1: no line is cut
 }
 
-// shownMessages returns by digest what is shown of the messages of a request: the
-// lines of its text, of which the last may be cut, and heads of their own.
+// shownMessages returns by digest what is shown of the messages of a request: the lines of its text, of which the
+// last may be cut, and heads of their own.
 func shownMessages(text string, heads []trajectory.MessageHead) (lines map[string]*shownLine, cut cutLine) {
 	lines, cut = map[string]*shownLine{}, cutLine{before: -1}
 	n := 0
@@ -125,8 +123,7 @@ func headOfMessage(m trajectory.MessageHead) head {
 	return head{m.Head, m.Bytes, m.SHA256, m.Redactions, trajectory.OddHead}
 }
 
-// message returns the message that a line is the canonical form, or the beginning,
-// of; false if it is neither.
+// message returns the message that a line is the canonical form, or the beginning, of; false if it is neither.
 func (l *shownLine) message() (m trajectory.SentMessage, ok bool) {
 	if !l.cut {
 		return m, json.Unmarshal([]byte(l.text), &m) == nil
@@ -139,8 +136,7 @@ func (l *shownLine) message() (m trajectory.SentMessage, ok bool) {
 	return m, false
 }
 
-// odd probes what a message holds besides the question and the templates, as far
-// as the request shows it.
+// odd probes what a message holds besides the question and the templates, as far as the request shows it.
 func (t *taskReader) odd(a *attemptEvidence, seq int64, source, sha256 string, line *shownLine) oddMessage {
 	o := oddMessage{Seq: seq, Source: source, SHA256: sha256}
 	if line == nil {
@@ -163,8 +159,8 @@ func (t *taskReader) odd(a *attemptEvidence, seq int64, source, sha256 string, l
 	return o
 }
 
-// oddTexts are the distinct texts of odd messages, kept for tasks that are told
-// of later: a run that is as it should be has none.
+// oddTexts are the distinct texts of odd messages, kept for tasks that are told of later: a run that is as it
+// should be has none.
 type oddTexts struct {
 	all    []oddText
 	said   map[string]bool // texts that are kept
@@ -186,8 +182,8 @@ func (o *oddTexts) add(t oddText) {
 	}
 }
 
-// namesRecords reports whether a text names what the policy calls the surfaces of
-// a grader: the run's own records, its keys, verdicts of a judge.
+// namesRecords reports whether a text names what the policy calls the surfaces of a grader: the run's own records,
+// its keys, verdicts of a judge.
 func namesRecords(p policy.Policy, text string) bool {
 	return slices.Contains(policy.Decide(p, policy.Call{Known: true, Texts: []string{text}}).RuleIDs, policy.GraderSurfaces)
 }
@@ -198,8 +194,7 @@ func (a *attemptEvidence) scaled(m trajectory.Message) bool {
 	return m.Image != trajectory.Image{} && m.Image.SHA256 != file.SHA256
 }
 
-// attachment returns the file that comes with the question, as the attempt began
-// with it; false if there is none.
+// attachment returns the file that comes with the question, as the attempt began with it; false if there is none.
 func (a *attemptEvidence) attachment() (trajectory.File, bool) {
 	at := slices.IndexFunc(a.Workspace, func(f trajectory.File) bool { return f.Path == a.FileName })
 	if at < 0 || a.FileName == "" {

@@ -22,32 +22,15 @@ const RejudgmentType = "application/vnd.gaia-harness.rejudgment+json"
 
 const rejudgmentSchema = "gaia.rejudgment/1"
 
-// RejudgmentsFile holds the later judgments in a package, an envelope a line, by
-// the names of their files. A run directory has each in a file in AttestationsDir.
-const RejudgmentsFile = "rejudgments.jsonl"
-
-// Limits, in bytes, of one later judgment and of all in a package. A verdict takes
-// some 400 bytes, of which base64 makes 540.
-const (
-	maxRejudgment  = 32 << 20
-	MaxRejudgments = 32 << 20
-)
-
-// Rejudgment is what another judge said about the answers of a finished run: the
-// payload of an envelope that the key of the run's plan signs. It changes nothing of
-// the run. It holds no gold answer, no digest of one and no text of the judge.
+// Rejudgment is what another judge said about the answers of a finished run: the payload of an envelope that the
+// key of the run's plan signs. It changes nothing of the run. It holds no gold answer, no digest of one and no text
+// of the judge.
 type Rejudgment struct {
-	Battery        *trajectory.JudgeBattery `json:"battery"` // null: no answer was short enough for a judge
-	Created        string                   `json:"created"` // trajectory.TimeFormat, by the clock of who judged
-	Events         int64                    `json:"events"`  // lines of the run's journal
-	Head           string                   `json:"head"`    // digest of the journal's last line
-	Judge          plan.JudgePlan           `json:"judge"`
-	ManifestSHA256 string                   `json:"manifest_sha256"`
-	Rehearsal      bool                     `json:"rehearsal,omitzero"`
-	RunID          string                   `json:"run_id"`
-	Schema         string                   `json:"schema"`
-	Totals         rundir.JudgeSummary      `json:"totals"`
-	Verdicts       []LaterVerdict           `json:"verdicts"` // on each answer of Rejudged, in its order
+	About
+	Battery  *trajectory.JudgeBattery `json:"battery"` // null: no answer was short enough for a judge
+	Judge    plan.JudgePlan           `json:"judge"`
+	Totals   rundir.JudgeSummary      `json:"totals"`
+	Verdicts []LaterVerdict           `json:"verdicts"` // on each answer of Rejudged, in its order
 }
 
 // LaterVerdict is the verdict on the answer of one attempt.
@@ -63,11 +46,9 @@ type SealedRejudgment struct {
 	SHA256 string
 }
 
-// NewRejudgment returns what a judge said about the answers of a finished run, with
-// its totals.
+// NewRejudgment returns what a judge said about the answers of a finished run, with its totals.
 func NewRejudgment(run *rundir.Run, plan plan.JudgePlan, b *trajectory.JudgeBattery, verdicts []LaterVerdict, created string) Rejudgment {
-	r := Rejudgment{Battery: b, Created: created, Events: run.End.Events, Head: run.End.Head, Judge: plan, ManifestSHA256: run.ManifestSHA256,
-		Rehearsal: run.Manifest.Rehearsal, RunID: run.Manifest.RunID, Schema: rejudgmentSchema, Verdicts: verdicts}
+	r := Rejudgment{About: about(run, rejudgmentSchema, created), Battery: b, Judge: plan, Verdicts: verdicts}
 	r.Totals = r.totals()
 	return r
 }
@@ -80,8 +61,8 @@ func (r Rejudgment) totals() rundir.JudgeSummary {
 	return rundir.CountJudgments(r.Judge.Model, r.Battery, all)
 }
 
-// RejudgmentFile returns the name of the file in a run directory that holds what a
-// judge said: one for each model, place, prompt and null battery.
+// RejudgmentFile returns the name of the file in a run directory that holds what a judge said: one for each model,
+// place, prompt and null battery.
 func RejudgmentFile(plan plan.JudgePlan) string {
 	plan.Cache = false // which is not of the judge
 	id, err := canonical.Encode(plan)
@@ -91,10 +72,7 @@ func RejudgmentFile(plan plan.JudgePlan) string {
 	return path.Join(AttestationsDir, rejudgmentPrefix+canonical.Digest(id)[len("sha256:"):][:16]+attestationSuffix)
 }
 
-const rejudgmentPrefix = "judgment-"
-
-// Judgments returns how many judgments a run has: its own, if it has a judge and gold
-// answers, and the later ones.
+// Judgments returns how many judgments a run has: its own, if it has a judge and gold answers, and the later ones.
 func Judgments(m plan.Plan, later int) int {
 	if m.Judge != nil && m.Scored() {
 		return later + 1
@@ -107,9 +85,9 @@ func SameJudge(plan plan.JudgePlan, m plan.Plan) bool {
 	return m.Judge != nil && RejudgmentFile(plan) == RejudgmentFile(*m.Judge)
 }
 
-// Rejudged returns the answers that another judge is asked about, in plan order and
-// by attempt: those that the run's own judge would have been asked about. An answer
-// was graded, not paid by the official scorer, and says something.
+// Rejudged returns the answers that another judge is asked about, in plan order and by attempt: those that the
+// run's own judge would have been asked about. An answer was graded, not paid by the official scorer, and says
+// something.
 func Rejudged(run *rundir.Run) (tasks []*rundir.Task, attempts []*rundir.Attempt) {
 	for _, t := range run.Tasks {
 		for _, a := range t.Attempts {
@@ -126,9 +104,8 @@ func (r Rejudgment) Seal(key sign.Key) ([]byte, error) {
 	return seal(key, RejudgmentType, r)
 }
 
-// Score returns how many of the planned tasks count as correct by this judge: an
-// official yes, or a yes of the judge on the answer that counts; nil where none of
-// its verdicts counts.
+// Score returns how many of the planned tasks count as correct by this judge: an official yes, or a yes of the
+// judge on the answer that counts; nil where none of its verdicts counts.
 func (r Rejudgment) Score(run *rundir.Run) *stats.Rate {
 	if !r.Totals.Counts() || r.Battery == nil {
 		return nil
@@ -151,35 +128,19 @@ func (r Rejudgment) Score(run *rundir.Run) *stats.Rate {
 	return new(stats.NewRate(correct, len(run.Tasks)))
 }
 
-// unsealRejudgment reads an envelope with a later judgment of this run.
-func unsealRejudgment(envelope []byte, run *rundir.Run) (SealedRejudgment, error) {
-	payload, err := sign.Unseal(envelope, RejudgmentType, run.Key)
-	if err != nil {
-		return SealedRejudgment{}, err
-	}
-	var r Rejudgment
-	if err := canonical.Decode(payload, &r); err != nil {
-		return SealedRejudgment{}, fmt.Errorf("its payload is %w", err)
+// check returns an error if a later judgment does not fit the run or itself.
+func (r Rejudgment) check(run *rundir.Run) error {
+	if err := r.About.check(run, rejudgmentSchema); err != nil {
+		return err
 	}
 	if why := r.strange(run); why != "" {
-		return SealedRejudgment{}, errors.New(why)
+		return errors.New(why)
 	}
-	return SealedRejudgment{Rejudgment: r, SHA256: canonical.Digest(envelope)}, nil
+	return nil
 }
 
-// strange says what about a later judgment does not fit the run or itself, "" if
-// nothing.
 func (r Rejudgment) strange(run *rundir.Run) string {
-	early := BadTime(run, r.Created)
 	switch j := r.Judge; {
-	case r.Schema != rejudgmentSchema:
-		return fmt.Sprintf("schema is %q, not %q", r.Schema, rejudgmentSchema)
-	case r.RunID != run.Manifest.RunID || r.ManifestSHA256 != run.ManifestSHA256 || r.Rehearsal != run.Manifest.Rehearsal:
-		return fmt.Sprintf("is about another run: %q", r.RunID)
-	case r.Events != run.End.Events || r.Head != run.End.Head:
-		return fmt.Sprintf("is about a journal of %d events with another head than this one of %d", r.Events, run.End.Events)
-	case early != "":
-		return "created is " + early
 	case !isName(j.Model) || !isName(j.Origin) || !isName(j.Prompt):
 		return "names no judge, place and prompt, each on one line"
 	case !canonical.IsDigest(j.PromptSHA256) || !canonical.IsDigest(j.Battery) || j.Endpoint != "" && !canonical.IsDigest(j.Endpoint):
@@ -215,8 +176,8 @@ func (r Rejudgment) strange(run *rundir.Run) string {
 	return ""
 }
 
-// strangeBattery says what is wrong with the null battery, "" if nothing is. One that
-// could not be asked in full leaves a later judgment only where the judge had paid.
+// strangeBattery says what is wrong with the null battery, "" if nothing is. One that could not be asked in full
+// leaves a later judgment only where the judge had paid.
 func (r Rejudgment) strangeBattery() string {
 	b := *r.Battery
 	if why := r.Judge.Refuses(b); why != "" {
@@ -271,8 +232,8 @@ func (r Rejudgment) strangeVerdict(j trajectory.Judgment) string {
 	return ""
 }
 
-// plausible reports whether counts are of what one verdict, or a null battery, takes,
-// so that the sum of all is a number that JSON holds.
+// plausible reports whether counts are of what one verdict, or a null battery, takes, so that the sum of all is a
+// number that JSON holds.
 func plausible(tokensIn, tokensOut, latencyMs int64, cost *int64) bool {
 	const most = 1 << 33
 	for _, n := range []int64{tokensIn, tokensOut, latencyMs} {
@@ -286,53 +247,45 @@ func plausible(tokensIn, tokensOut, latencyMs int64, cost *int64) bool {
 // isName reports whether a text is one line that says something, of at most 1 KiB.
 func isName(s string) bool { return len(s) <= 1<<10 && BadReason(s) == "" }
 
-// ReadRejudgments reads the later judgments of a run directory, by the names of
-// their files. One that the key of the plan did not sign, or that does not fit the
-// run, its name or itself, is a *trajectory.Fault.
+// ReadRejudgments reads the later judgments of a run directory, by the names of their files. One that the key of
+// the plan did not sign, or that does not fit the run, its name or itself, is a *trajectory.Fault.
 func ReadRejudgments(dir fs.FS, run *rundir.Run) ([]SealedRejudgment, error) {
-	files, envelopes, err := CollectRejudgments(dir)
+	all, err := rejudgments(dir)
 	if err != nil {
 		return nil, err
 	}
-	var all []SealedRejudgment
-	for i, name := range files {
-		r, err := unsealRejudgment(envelopes[i], run)
-		if err != nil {
-			return nil, trajectory.Faultf(name, "%v", err)
-		}
-		if RejudgmentFile(r.Judge) != name {
-			return nil, trajectory.Faultf(name, "is of the judge %q, which its name is not of", r.Judge.Model)
-		}
-		all = append(all, r)
-	}
-	return all, nil
+	return decodeRejudgments(all, run)
 }
 
-// CollectRejudgments reads the later judgments of a run directory as they are.
-func CollectRejudgments(dir fs.FS) (files []string, envelopes [][]byte, err error) {
-	return collect(dir, rejudgmentPrefix, "a later judgment", maxRejudgment)
-}
-
-// DecodeRejudgments reads the file of later judgments in a package. Anything but good
-// ones about this run, one a judge and in the order of their files' names, is a
-// *trajectory.Fault.
+// DecodeRejudgments reads the file of later judgments in a package. Anything but good ones about this run, one a
+// judge and in the order of their files' names, is a *trajectory.Fault.
 func DecodeRejudgments(data []byte, run *rundir.Run) ([]SealedRejudgment, error) {
-	var all []SealedRejudgment
-	last := ""
-	err := eachEnvelope(RejudgmentsFile, data, func(envelope []byte) error {
-		r, err := unsealRejudgment(envelope, run)
-		if err != nil {
-			return err
-		}
-		name := RejudgmentFile(r.Judge)
-		if last >= name {
-			return errors.New("is not in the order of the judges' file names, each once")
-		}
-		all, last = append(all, r), name
-		return nil
-	})
+	all, err := recordsIn(RejudgmentsFile, data)
 	if err != nil {
 		return nil, err
+	}
+	return decodeRejudgments(all, run)
+}
+
+func decodeRejudgments(records []record, run *rundir.Run) (all []SealedRejudgment, err error) {
+	last := ""
+	for _, r := range records {
+		j, err := unseal[Rejudgment](r.envelope, RejudgmentType, run)
+		if err == nil {
+			err = j.check(run)
+		}
+		name := RejudgmentFile(j.Judge)
+		switch {
+		case err != nil:
+		case r.line == 0 && r.file != name:
+			err = fmt.Errorf("is of the judge %q, which its name is not of", j.Judge.Model)
+		case last >= name:
+			err = errors.New("is not in the order of the judges' file names, each once")
+		}
+		if err != nil {
+			return nil, r.fault(err)
+		}
+		all, last = append(all, SealedRejudgment{Rejudgment: j, SHA256: canonical.Digest(r.envelope)}), name
 	}
 	return all, nil
 }

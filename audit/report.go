@@ -20,8 +20,7 @@ const Schema = "gaia.audit/1"
 const ThreatModel = "a score that was earned without solving the tasks: answers reached by the agent, graders touched, runs chosen after their outcome. " +
 	"It does not show that the whole journal was not made up, nor what a model saw in training"
 
-// Report is audit-report.json: canonical JSON, the same bytes for the same
-// evidence.
+// Report is audit-report.json: canonical JSON, the same bytes for the same evidence.
 type Report struct {
 	Adjudications []Adjudicated `json:"adjudications,omitempty"` // in the order of their findings' ids
 	Attestation   Attestation   `json:"attestation"`
@@ -68,8 +67,8 @@ const (
 // Severity is how grave a finding is.
 type Severity string
 
-// The severities. CRITICAL and HIGH keep a run from being submitted while they
-// are open; a REVIEW is for a person to look at; INFO is noted.
+// The severities. CRITICAL and HIGH keep a run from being submitted while they are open; a REVIEW is for a person
+// to look at; INFO is noted.
 const (
 	Critical Severity = "CRITICAL"
 	High     Severity = "HIGH"
@@ -103,9 +102,8 @@ type CheckReport struct {
 	Title    string    `json:"title"`
 }
 
-// Finding proves itself: it names the line of the journal it is about and what
-// stood there in place of what should have. Got and Want never hold gold, nor
-// a digest of it.
+// Finding proves itself: it names the line of the journal it is about and what stood there in place of what should
+// have. Got and Want never hold gold, nor a digest of it.
 type Finding struct {
 	Attempt        int      `json:"attempt,omitzero"`
 	Check          string   `json:"check"`
@@ -169,15 +167,12 @@ func (r Report) Encode() ([]byte, error) { return canonical.Encode(r) }
 // ReportFile is the name of a report in a package.
 const ReportFile = "audit-report.json"
 
-// anotherVersion ends the reason why a report is refused whose checks or rules are
-// not those of this version.
+// anotherVersion ends the reason why a report is refused whose checks or rules are not those of this version.
 const anotherVersion = ": it was changed, or is of another version of this program"
 
-// DecodeReport reads a report, with a *trajectory.Fault if it is not what Encode
-// writes, has not exactly the checks of [Checks] (those that it says were asked),
-// in their order, has findings that no rule of theirs makes, or concludes what its
-// findings do not give. So a report of a version with other checks or rules is
-// refused.
+// DecodeReport reads a report, with a *trajectory.Fault if it is not what Encode writes, has not exactly the checks
+// of [Checks] (those that it says were asked), in their order, has findings that no rule of theirs makes, or
+// concludes what its findings do not give. So a report of a version with other checks or rules is refused.
 func DecodeReport(data []byte) (Report, error) {
 	refuse := func(format string, args ...any) (Report, error) {
 		return Report{}, trajectory.Faultf(ReportFile, format, args...)
@@ -221,8 +216,8 @@ func DecodeReport(data []byte) (Report, error) {
 	return r, nil
 }
 
-// asked returns the checks that were asked, and says what about the report's is
-// not theirs, "" if they are in their order.
+// asked returns the checks that were asked, and says what about the report's is not theirs, "" if they are in their
+// order.
 func (r Report) asked() (asked []Check, why string) {
 	for _, c := range Checks() {
 		if len(r.Only) == 0 || slices.Contains(r.Only, c.ID) {
@@ -246,8 +241,7 @@ func (r Report) asked() (asked []Check, why string) {
 	return asked, ""
 }
 
-// undecided says what is closed without an adjudication, or decided and not
-// closed; "" if nothing is.
+// undecided says what is closed without an adjudication, or decided and not closed; "" if nothing is.
 func (r Report) undecided() string {
 	decided, digests, countersigned := map[string]Decision{}, []string(nil), []string(nil)
 	for _, a := range r.Adjudications {
@@ -270,11 +264,9 @@ func (r Report) undecided() string {
 	if !slices.Equal(digests, r.Inputs.Adjudications) || !slices.Equal(countersigned, r.Inputs.Countersignatures) {
 		return "the adjudications are not those of its inputs"
 	}
-	for _, c := range r.Checks {
-		for _, f := range c.Findings {
-			if f.Closed != decided[f.ID] {
-				return fmt.Sprintf("a finding of check %q is not closed as its adjudications say", c.ID)
-			}
+	for f := range findings(r.Checks) {
+		if f.Closed != decided[f.ID] {
+			return fmt.Sprintf("a finding of check %q is not closed as its adjudications say", f.Check)
 		}
 	}
 	return ""
@@ -303,8 +295,7 @@ func (f Finding) strange(c Check) string {
 	return ""
 }
 
-// totals counts findings and gives the scores without what the audit found
-// void.
+// totals counts findings and gives the scores without what the audit found void.
 func (e *evidence) totals(checks []CheckReport) Totals {
 	t := Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks)}
 	for _, task := range e.Tasks {
@@ -317,25 +308,20 @@ func (e *evidence) totals(checks []CheckReport) Totals {
 	return t.count(checks)
 }
 
-// Rescore gives the official score of a run by its results: as recorded (raw),
-// with void tasks counted wrong (clean), and with those counted wrong, too, that
-// have an open HIGH or REVIEW finding (worst).
+// Rescore gives the official score of a run by its results: as recorded (raw), with void tasks counted wrong
+// (clean), and with those counted wrong, too, that have an open HIGH or REVIEW finding (worst).
 //
-// Void is a task with a CRITICAL finding, and every task by one about the whole
-// run, whatever its outcome but [Attempted]: what was without benefit earned no
-// task its verdict. A CRITICAL finding that [Report.Trusting] closed makes nothing void.
-// Where it is about one task, that task is not correct. A HIGH or
-// REVIEW finding about the whole run names no task, and moves no score: that the run
-// is not clean, or to be looked at, is what it says. A task that an adjudication
-// made void counts wrong in all three. All are over as many tasks as there are
-// results, and nil where these have no verdicts.
+// Void is a task with a CRITICAL finding, and every task by one about the whole run, whatever its outcome but
+// [Attempted]: what was without benefit earned no task its verdict. A CRITICAL finding that [Report.Trusting]
+// closed makes nothing void. Where it is about one task, that task is not correct. A HIGH or REVIEW finding about
+// the whole run names no task, and moves no score: that the run is not clean, or to be looked at, is what it says.
+// A task that an adjudication made void counts wrong in all three. All are over as many tasks as there are results,
+// and nil where these have no verdicts.
 func Rescore(results []rundir.Result, checks []CheckReport) (raw, clean, worst *stats.Rate) {
 	decided, void, doubted := Voided(checks), map[string]bool{}, map[string]bool{}
-	for _, c := range checks {
-		for _, f := range c.Findings {
-			void[f.TaskID] = void[f.TaskID] || f.Severity == Critical && f.Outcome != Attempted && f.Closed != Dismiss
-			doubted[f.TaskID] = doubted[f.TaskID] || f.Closed == "" && (f.Severity == High || f.Severity == ToReview)
-		}
+	for f := range findings(checks) {
+		void[f.TaskID] = void[f.TaskID] || f.Severity == Critical && f.Outcome != Attempted && f.Closed != Dismiss
+		doubted[f.TaskID] = doubted[f.TaskID] || f.Closed == "" && (f.Severity == High || f.Severity == ToReview)
 	}
 	var counts [3]int // raw, clean, worst
 	for _, r := range results {
@@ -364,20 +350,12 @@ func Rescore(results []rundir.Result, checks []CheckReport) (raw, clean, worst *
 // count returns t with the open findings counted by severity.
 func (t Totals) count(checks []CheckReport) Totals {
 	t.Closed, t.Critical, t.High, t.Review, t.Info = 0, 0, 0, 0, 0
-	for _, c := range checks {
-		for _, f := range c.Findings {
-			switch {
-			case f.Closed != "":
-				t.Closed++
-			case f.Severity == Critical:
-				t.Critical++
-			case f.Severity == High:
-				t.High++
-			case f.Severity == ToReview:
-				t.Review++
-			case f.Severity == Info:
-				t.Info++
-			}
+	counts := map[Severity]*int{Critical: &t.Critical, High: &t.High, ToReview: &t.Review, Info: &t.Info}
+	for f := range findings(checks) {
+		if f.Closed != "" {
+			t.Closed++
+		} else if n := counts[f.Severity]; n != nil {
+			*n++
 		}
 	}
 	return t

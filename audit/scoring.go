@@ -66,11 +66,10 @@ var collisions = map[string]struct{ got, want string }{
 	otherSpelling: {"credit for an answer in another spelling", "for the record"},
 }
 
-// worthless names the rule by which credit of the official scorer for an answer is
-// worth nothing, since others would have been credited, too; "" if it is worth
-// something. The scorer compares texts without white space and ASCII punctuation, and
-// lists without what parts them; nothing may be left of an answer then. What is equal
-// but for white space and case was not made equal by dropping what it says.
+// worthless names the rule by which credit of the official scorer for an answer is worth nothing, since others
+// would have been credited, too; "" if it is worth something. The scorer compares texts without white space and
+// ASCII punctuation, and lists without what parts them; nothing may be left of an answer then. What is equal but
+// for white space and case was not made equal by dropping what it says.
 func worthless(given, gold string) string {
 	dropped := asciiMarks
 	if strings.ContainsAny(gold, between) {
@@ -211,8 +210,7 @@ func isNonAnswer(answer string) bool {
 	return words != "" && slices.ContainsFunc(nonAnswers, func(s string) bool { return wordsOnly(s) == words })
 }
 
-// isPunctuation reports whether an answer is nothing but punctuation and what cannot be
-// seen.
+// isPunctuation reports whether an answer is nothing but punctuation and what cannot be seen.
 func isPunctuation(answer string) bool {
 	return judge.Blank(strings.Map(func(r rune) rune {
 		if unicode.IsPunct(r) || strings.ContainsRune(asciiMarks, r) {

@@ -97,8 +97,8 @@ func answerKeyReads() Check {
 	}
 }
 
-// checkKeyFiles looks at the first file of a call that is named like a key of answers
-// and that the agent has no business with.
+// checkKeyFiles looks at the first file of a call that is named like a key of answers and that the agent has no
+// business with.
 func checkKeyFiles(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
 	n.gapIf(c.Cut && !thirdParty(c.Name) && c.Name != "calculate" || c.Cut && !builtin(c.Name), "the arguments of a call of %s are not recorded whole: what else it opens is not known", c.Name)
 	const want = "a file of the task, or of the agent's own making"

@@ -64,8 +64,8 @@ func splitIntegrity() Check {
 	}
 }
 
-// checkLevels compares the planned tasks with the label that says which they are.
-// Where a label says less than all, it is not known which tasks it left out.
+// checkLevels compares the planned tasks with the label that says which they are. Where a label says less than all,
+// it is not known which tasks it left out.
 func checkLevels(e *evidence, n *notes) {
 	d, mix := e.Manifest.Dataset, [4]int{} // by level; at 0 what is none
 	for _, t := range e.Manifest.Tasks {
@@ -94,9 +94,8 @@ func checkLevels(e *evidence, n *notes) {
 	}
 }
 
-// labelledLevels returns the levels that a label speaks of, as loader.Filter.Rule
-// writes it, and whether it says that all of their tasks are planned. One that
-// names none speaks of all levels.
+// labelledLevels returns the levels that a label speaks of, as loader.Filter.Rule writes it, and whether it says
+// that all of their tasks are planned. One that names none speaks of all levels.
 func labelledLevels(label string) (labelled [3]bool, only bool) {
 	named, rest, _ := strings.Cut(label, " ")
 	list, ok := strings.CutPrefix(named, "level=")
@@ -111,8 +110,7 @@ func labelledLevels(label string) (labelled [3]bool, only bool) {
 	return labelled, rest == ""
 }
 
-// tasksOfSplit looks for planned tasks that the split does not have, and for those
-// that a template gives away.
+// tasksOfSplit looks for planned tasks that the split does not have, and for those that a template gives away.
 func tasksOfSplit(e *evidence, n *notes) {
 	of := map[string]bool{}
 	for _, id := range e.Manifest.SplitIDs {
@@ -129,9 +127,9 @@ func tasksOfSplit(e *evidence, n *notes) {
 	}
 }
 
-// splitTold looks for solved tasks of the split in what the agent is told: in the
-// templates those that the run does not ask, whose questions and answers are not
-// at hand, and in messages that no template gives those of all other tasks.
+// splitTold looks for solved tasks of the split in what the agent is told: in the templates those that the run does
+// not ask, whose questions and answers are not at hand, and in messages that no template gives those of all other
+// tasks.
 func splitTold(e *evidence, n *notes) {
 	const want = "what is not of the split"
 	unasked := e.unplanned()

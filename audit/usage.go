@@ -6,8 +6,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
 	"maps"
 	"slices"
@@ -15,6 +13,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -35,16 +35,16 @@ func usageReconciliation() Check {
 			{"totals-differ", High, 2, "tokens of an export that differ from the journal's by more than 5 % of the export and by more than 5000, and by more than requests can account for of which the journal has no tokens", ""},
 			{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export", ""},
 			{"export-unrelated", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none", "the export of the key that the run was made with"},
-			{"request-id-missing", ToReview, 2, "replies without the id of their request, where others to the same asker have one; no export is needed", ""},
+			{"request-id-missing", ToReview, 2, "replies without the id of their request, where others to the same asker have one; no export is needed", "an id in every reply, as in the others"},
 			{"token-count-too-low", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request, or of the reply, for each of its tokens, of at least 2000 bytes; no export is needed", ""},
 			{"cost-inconsistent", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed", "a cost that prices of tokens give"},
-			{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed", ""},
+			{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed", "one in every reply, as in the others"},
 		},
 		run: func(e *evidence, n *notes) {
 			tokensTooFew(e, n)
 			costsDiffer(e, n)
-			missing(e, n, "request-id-missing", "id of their request", "an id", func(u use) bool { return u.id != "" })
-			missing(e, n, "usage-missing", "count of their tokens", "one", func(u use) bool { return u.unmeasured == 0 })
+			missing(e, n, "request-id-missing", "id of their request", func(u use) bool { return u.id != "" })
+			missing(e, n, "usage-missing", "count of their tokens", func(u use) bool { return u.unmeasured == 0 })
 			if e.Usage == nil {
 				n.absent("no usage export was given; the tokens and costs of the journal agree with its texts")
 				return
@@ -58,8 +58,8 @@ func usageReconciliation() Check {
 // mostOfRequest bounds the tokens of one request: the largest windows of models.
 const mostOfRequest = 2_000_000
 
-// totalsDiffer compares the tokens of the journal with those of the export. What the journal does not know the tokens of may be what the export
-// has more: no more than the largest request for each.
+// totalsDiffer compares the tokens of the journal with those of the export. What the journal does not know the
+// tokens of may be what the export has more: no more than the largest request for each.
 func totalsDiffer(e *evidence, n *notes) {
 	var journal, export, largest, unmeasured int64
 	e.uses(func(u use) {
@@ -83,8 +83,8 @@ func totalsDiffer(e *evidence, n *notes) {
 	}
 }
 
-// unrecorded looks for requests of the export that the journal does not have. Of
-// tries that came to nothing, and of the null battery, it has no ids.
+// unrecorded looks for requests of the export that the journal does not have. Of tries that came to nothing, and of
+// the null battery, it has no ids.
 func unrecorded(e *evidence, n *notes) {
 	known, nameless := map[string]bool{}, 0
 	e.uses(func(u use) {
@@ -116,51 +116,36 @@ func unrecorded(e *evidence, n *notes) {
 	}
 }
 
-// missing looks for replies without something among those with it to whom the same
-// asked. A provider that does not say it once says it never.
-func missing(e *evidence, n *notes, rule, what, want string, has func(use) bool) {
-	type replies struct {
-		with, without int
-		first         place // of those without
-	}
-	all := map[string]replies{}
+// missing looks for replies without something among those with it to whom the same asked. A provider that does not
+// say it once says it never.
+func missing(e *evidence, n *notes, rule, what string, has func(use) bool) {
+	all := map[string][]use{} // replies, by who asked
 	var order []string
 	e.uses(func(u use) {
-		if !u.answered {
-			return
+		if u.answered {
+			if all[u.who] == nil {
+				order = append(order, u.who)
+			}
+			all[u.who] = append(all[u.who], u)
 		}
-		r, seen := all[u.who]
-		if !seen {
-			order = append(order, u.who)
-		}
-		if has(u) {
-			r.with++
-		} else if r.without++; r.without == 1 {
-			r.first = u.at
-		}
-		all[u.who] = r
 	})
 	for _, who := range order {
-		if r := all[who]; r.with > 0 && r.without > 0 {
-			n.find(rule, r.first, fmt.Sprintf("%d of %d replies to %s have no %s", r.without, r.with+r.without, who, what), want+" in every reply, as in the others")
+		without := slices.DeleteFunc(slices.Clone(all[who]), has)
+		if len(without) > 0 && len(without) < len(all[who]) {
+			n.find(rule, without[0].at, fmt.Sprintf("%d of %d replies to %s have no %s", len(without), len(all[who]), who, what))
 		}
 	}
 }
 
 const (
-	// mostBytesOfToken is how much text a token stands for at most, over a whole
-	// message: far more than in any language or code.
-	mostBytesOfToken = 20
-	// fewestBytes is how long a message is, at least, whose tokens are looked at.
-	fewestBytes = 2000
-	// most expensive bounds the price of a token, in micro-USD.
-	dearest = 2000
-	// mostPrices bounds how many different counts of tokens are compared.
-	mostPrices = 500
+	mostBytesOfToken = 20   // of text for a token, over a whole message: far more than in any language or code
+	fewestBytes      = 2000 // of a message whose tokens are looked at
+	highestPrice     = 2000 // of a token, in micro-USD
+	mostPrices       = 500  // different counts of tokens that are compared
 )
 
-// tokensTooFew looks for counts of tokens that are too small for the bytes of what
-// was sent or received. There can be more: of tools, pictures and reasoning.
+// tokensTooFew looks for counts of tokens that are too small for the bytes of what was sent or received. There can
+// be more: of tools, pictures and reasoning.
 func tokensTooFew(e *evidence, n *notes) {
 	replies, few := 0, 0
 	var first place
@@ -193,10 +178,9 @@ type priced struct {
 	at                       place
 }
 
-// costsDiffer looks for costs that no table of prices gives: a reply that cost less
-// than one with no more tokens of any kind, or more than any price makes it. Prices
-// are the plan's; only an endpoint that says itself what a reply costs can ask for
-// more at one time than at another.
+// costsDiffer looks for costs that no table of prices gives: a reply that cost less than one with no more tokens of
+// any kind, or more than any price makes it. Prices are the plan's; only an endpoint that says itself what a reply
+// costs can ask for more at one time than at another.
 func costsDiffer(e *evidence, n *notes) {
 	var all []priced
 	seen := map[[4]int64]bool{}
@@ -215,7 +199,7 @@ func costsDiffer(e *evidence, n *notes) {
 	})
 	slices.SortStableFunc(all, func(a, b priced) int { return cmp.Compare(a.at.seq, b.at.seq) })
 	for i, p := range all {
-		if tokens := p.fresh + p.cached + p.out; p.cost > 1 && (p.cost-1)/dearest > tokens {
+		if tokens := p.tokens(); p.cost > 1 && (p.cost-1)/highestPrice > tokens {
 			n.find("cost-inconsistent", p.at, fmt.Sprintf("%d micro-USD for %d tokens", p.cost, tokens))
 			return
 		}
@@ -230,8 +214,7 @@ func costsDiffer(e *evidence, n *notes) {
 
 func (p priced) tokens() int64 { return p.fresh + p.cached + p.out }
 
-// under reports whether p has no more tokens of any kind than q and cost more, but
-// for what rounding makes.
+// under reports whether p has no more tokens of any kind than q and cost more, but for what rounding makes.
 func (p priced) under(q priced) bool {
 	return p.fresh <= q.fresh && p.cached <= q.cached && p.out <= q.out && p.cost > q.cost+1
 }
@@ -255,8 +238,8 @@ const (
 	theJudge = "the judge"
 )
 
-// uses calls visit with all that the journal says of requests to models: before
-// the tasks, attempt by attempt, and then of the null battery.
+// uses calls visit with all that the journal says of requests to models: before the tasks, attempt by attempt, and
+// then of the null battery.
 func (e *evidence) uses(visit func(use)) {
 	judged := ""
 	if e.Manifest.Judge != nil {
@@ -307,8 +290,8 @@ func (e *evidence) uses(visit func(use)) {
 	}
 }
 
-// usesOfPreflight calls visit with what a model was asked before the tasks: the
-// tokens of all its requests, and each reply that has an id.
+// usesOfPreflight calls visit with what a model was asked before the tasks: the tokens of all its requests, and
+// each reply that has an id.
 func usesOfPreflight(m plan.Plan, at place, p trajectory.Preflight, visit func(use)) {
 	u := use{at: at, who: theAgent, planned: m.Model.Name, answered: p.Error == nil, model: p.ResponseModel, tokens: p.Tokens.In + p.Tokens.Out}
 	switch p.Kind {
@@ -357,33 +340,29 @@ type UsageExport struct {
 	SHA256   string            // of the export
 }
 
-// ExportedRequest is one request of an export, or the sum of several where the
-// provider tells no more. IDs are all that the export has for it; Model is ""
-// where it does not say.
+// ExportedRequest is one request of an export, or the sum of several where the provider tells no more. IDs are all
+// that the export has for it; Model is "" where it does not say.
 type ExportedRequest struct {
 	IDs     []string
 	Model   string
 	In, Out int64 // tokens
 }
 
-// ParseUsageExport reads a provider's export: a JSON list of objects, an object
-// with such a list in it, JSON lines, or CSV with a header. An entry needs its
-// input and output tokens, as whole numbers under one of the names that providers
-// have for them, and may have ids and a model; what else it has is not read. Of a
-// JSON entry, tokens may stand in a member "usage". An entry that stands there
-// again is counted once; two that differ under the same ids are refused.
+// ParseUsageExport reads a provider's export: a JSON list of objects, an object with such a list in it, JSON lines,
+// or CSV with a header. An entry needs its input and output tokens, as whole numbers under one of the names that
+// providers have for them, and may have ids and a model; what else it has is not read. Of a JSON entry, tokens may
+// stand in a member "usage". An entry that stands there again is counted once; two that differ under the same ids
+// are refused.
 func ParseUsageExport(data []byte) (*UsageExport, error) {
 	if len(data) > MaxUsageExport {
 		return nil, fmt.Errorf("the usage export is larger than %d bytes", MaxUsageExport)
 	}
-	p := exportParser{seen: map[string]ExportedRequest{}}
-	text := bytes.TrimPrefix(data, []byte("\ufeff"))
-	p.text = text
+	p := exportParser{text: bytes.TrimPrefix(data, []byte("\ufeff")), seen: map[string]ExportedRequest{}}
 	read := p.csv
-	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && (start[0] == '[' || start[0] == '{') {
+	if start := bytes.TrimLeft(p.text, " \t\r\n"); len(start) > 0 && (start[0] == '[' || start[0] == '{') {
 		read = p.json
 	}
-	if !utf8.Valid(text) {
+	if !utf8.Valid(p.text) {
 		return nil, errors.New("the usage export is not UTF-8 text")
 	}
 	if err := read(); err != nil {
@@ -395,20 +374,15 @@ func ParseUsageExport(data []byte) (*UsageExport, error) {
 	return &UsageExport{Requests: p.requests, SHA256: canonical.Digest(data)}, nil
 }
 
-// exportNames are the names that providers have for what an entry says, the
-// first ones before the others where an entry has several.
-type exportNames struct{ ids, in, out, model []string }
-
-func providersNames() exportNames {
-	return exportNames{
-		ids:   []string{"request_id", "x_request_id", "generation_id", "response_id", "completion_id", "id"},
-		in:    []string{"native_tokens_prompt", "prompt_tokens", "input_tokens", "tokens_prompt", "tokens_input", "tokens_in"},
-		out:   []string{"native_tokens_completion", "completion_tokens", "output_tokens", "tokens_completion", "tokens_output", "tokens_out"},
-		model: []string{"model", "model_id", "model_name", "model_permaslug"},
-	}
+// exportNames are the names that providers use, the first ones before the others where an entry has several.
+var exportNames = struct{ ids, in, out, model []string }{
+	ids:   []string{"request_id", "x_request_id", "generation_id", "response_id", "completion_id", "id"},
+	in:    []string{"native_tokens_prompt", "prompt_tokens", "input_tokens", "tokens_prompt", "tokens_input", "tokens_in"},
+	out:   []string{"native_tokens_completion", "completion_tokens", "output_tokens", "tokens_completion", "tokens_output", "tokens_out"},
+	model: []string{"model", "model_id", "model_name", "model_permaslug"},
 }
 
-// exportName is a name as providersNames has it.
+// exportName is a name as exportNames has it.
 func exportName(name string) string {
 	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
 }
@@ -423,9 +397,8 @@ type exportParser struct {
 	seen     map[string]ExportedRequest // by ids
 }
 
-// add takes an entry, whose values are under the names of providersNames.
+// add takes an entry, whose values are under the names of exportNames.
 func (p *exportParser) add(values map[string]string) error {
-	names := providersNames()
 	tokens := func(what string, names []string) (int64, error) {
 		for _, name := range names {
 			value, there := values[name]
@@ -442,18 +415,18 @@ func (p *exportParser) add(values map[string]string) error {
 	}
 	var r ExportedRequest
 	var err error
-	if r.In, err = tokens("input", names.in); err != nil {
+	if r.In, err = tokens("input", exportNames.in); err != nil {
 		return err
 	}
-	if r.Out, err = tokens("output", names.out); err != nil {
+	if r.Out, err = tokens("output", exportNames.out); err != nil {
 		return err
 	}
-	for _, name := range names.ids {
+	for _, name := range exportNames.ids {
 		if id := values[name]; id != "" && !slices.Contains(r.IDs, id) {
 			r.IDs = append(r.IDs, id)
 		}
 	}
-	for _, name := range names.model {
+	for _, name := range exportNames.model {
 		r.Model = cmp.Or(r.Model, values[name])
 	}
 	if len(r.IDs) > 0 {
@@ -530,8 +503,8 @@ func (p *exportParser) json() error {
 	}
 }
 
-// value reads an entry, or what holds a list of them: the list itself, or an
-// object that has no tokens and one list.
+// value reads an entry, or what holds a list of them: the list itself, or an object that has no tokens and one
+// list.
 func (p *exportParser) value(value jsontext.Value, depth int) error {
 	if depth > maxExportDepth {
 		return errors.New("lists stand too deep inside of others")
@@ -543,11 +516,9 @@ func (p *exportParser) value(value jsontext.Value, depth int) error {
 			return err
 		}
 		for i, entry := range all {
-			err := p.value(entry, depth+1)
-			if err != nil && entry.Kind() != '[' {
+			if err := p.value(entry, depth+1); err != nil && entry.Kind() != '[' {
 				return fmt.Errorf("entry %d: %w", i+1, err)
-			}
-			if err != nil {
+			} else if err != nil {
 				return err
 			}
 		}
@@ -556,59 +527,47 @@ func (p *exportParser) value(value jsontext.Value, depth int) error {
 	default:
 		return errors.New("there is neither an object nor a list")
 	}
-	var members map[string]jsontext.Value
-	if err := json.Unmarshal(value, &members); err != nil {
+	values := map[string]string{}
+	lists, err := keepMembers(values, value, false)
+	if err != nil {
 		return err
 	}
-	values, lists := map[string]string{}, []jsontext.Value(nil)
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		key, member := exportName(name), members[name]
-		if member.Kind() == '[' {
-			lists = append(lists, member)
-		}
-		if err := keepMember(values, key, member); err != nil {
-			return err
-		}
-		if member.Kind() != '{' || key != "usage" {
-			continue
-		}
-		var usage map[string]jsontext.Value
-		if err := json.Unmarshal(member, &usage); err != nil {
-			return err
-		}
-		for _, name := range slices.Sorted(maps.Keys(usage)) {
-			if key := exportName(name); key != "id" {
-				if err := keepMember(values, key, usage[name]); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	names := providersNames()
-	counts := slices.ContainsFunc(slices.Concat(names.in, names.out), func(name string) bool { _, there := values[name]; return there })
-	if len(lists) == 1 && !counts {
+	counts := func(name string) bool { _, there := values[name]; return there }
+	if len(lists) == 1 && !slices.ContainsFunc(exportNames.in, counts) && !slices.ContainsFunc(exportNames.out, counts) {
 		return p.value(lists[0], depth+1)
 	}
 	return p.add(values)
 }
 
-// keepMember takes a text or a number of an entry.
-func keepMember(values map[string]string, key string, member jsontext.Value) error {
-	text := string(member)
-	switch member.Kind() {
-	case '"':
-		b, err := jsontext.AppendUnquote(nil, member)
-		if err != nil {
-			return err
+// keepMembers takes the texts and numbers of an entry, and those of its member "usage" but an id. It returns the
+// lists of the entry.
+func keepMembers(values map[string]string, object jsontext.Value, inUsage bool) (lists []jsontext.Value, err error) {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		key, member := exportName(name), members[name]
+		text := string(member)
+		switch kind := member.Kind(); {
+		case kind == '[':
+			lists = append(lists, member)
+			continue
+		case kind == '{' && key == "usage" && !inUsage:
+			_, err = keepMembers(values, member, true)
+		case kind == '"':
+			err = json.Unmarshal(member, &text)
 		}
-		text = string(b)
-	case '0':
-	default:
-		return nil
+		if err != nil {
+			return nil, err
+		}
+		if kind := member.Kind(); kind != '"' && kind != '0' || inUsage && key == "id" {
+			continue
+		}
+		if before, twice := values[key]; twice && before != text {
+			return nil, fmt.Errorf("%q stands there twice, with something else", key)
+		}
+		values[key] = text
 	}
-	if before, twice := values[key]; twice && before != text {
-		return fmt.Errorf("%q stands there twice, with something else", key)
-	}
-	values[key] = text
-	return nil
+	return lists, nil
 }

@@ -75,9 +75,9 @@ func votingDisclosure() Check {
 	}
 }
 
-// checkDeclared compares the answers of a task with how many the plan declares. Fewer
-// attempts can be had where failures or a budget end them. Attempts without an answer
-// are listed: an operator who throws attempts away until one is right leaves them.
+// checkDeclared compares the answers of a task with how many the plan declares. Fewer attempts can be had where
+// failures or a budget end them. Attempts without an answer are listed: an operator who throws attempts away until
+// one is right leaves them.
 func checkDeclared(e *evidence, n *notes, t *taskEvidence) {
 	answers, settled, failed, most := 0, 0, 0, max(e.Manifest.Voting.Attempts, 1)
 	lost := place{task: t}
@@ -102,8 +102,8 @@ func checkDeclared(e *evidence, n *notes, t *taskEvidence) {
 	n.findIf(failed > 0, "attempts-lost", lost, fmt.Sprintf("%d of %d attempts ended as an error without an answer", failed, len(t.Attempts)))
 }
 
-// checkGradingOrder looks for attempts and answers that came after a verdict: on the task,
-// or on the first of all in a run that is to be submitted.
+// checkGradingOrder looks for attempts and answers that came after a verdict: on the task, or on the first of all
+// in a run that is to be submitted.
 func checkGradingOrder(e *evidence, n *notes, t *taskEvidence, firstJudged int64) {
 	graded := t.firstGraded()
 	for _, a := range t.Attempts {
@@ -130,12 +130,12 @@ func (t *taskEvidence) firstGraded() (first *attemptEvidence) {
 	return first
 }
 
-// timeLimited is how long, in milliseconds, a try has taken at least that a time
-// limit of the client or of a gateway ended.
+// timeLimited is how long, in milliseconds, a try has taken at least that a time limit of the client or of a
+// gateway ended.
 const timeLimited = 10_000
 
-// tried counts a try of a model call. A rate limit, a refusal for length and an
-// endpoint that refuses connections say nothing about the reply.
+// tried counts a try of a model call. A rate limit, a refusal for length and an endpoint that refuses connections
+// say nothing about the reply.
 func (t *turn) tried(p trajectory.ModelCallCompleted) {
 	e := p.Error
 	switch {
@@ -149,8 +149,7 @@ func (t *turn) tried(p trajectory.ModelCallCompleted) {
 	}
 }
 
-// silent reports whether a reply calls no tool: the answer of its attempt, or one
-// that is asked for again.
+// silent reports whether a reply calls no tool: the answer of its attempt, or one that is asked for again.
 func (m modelFact) silent() bool { return !m.Called && m.Calls == 0 && !m.Empty }
 
 // reply is a model call of the run that got its reply.
@@ -169,8 +168,7 @@ const (
 	answersUnsolved
 )
 
-// replies returns the model calls of the run that got their reply, in the order of
-// the journal.
+// replies returns the model calls of the run that got their reply, in the order of the journal.
 func (e *evidence) replies() (all []reply) {
 	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
@@ -196,11 +194,10 @@ type tally struct{ all, failed int }
 // half reports whether at least half of the share of another count failed.
 func (t tally) half(other tally) bool { return 2*t.failed*other.all >= other.failed*t.all }
 
-// failedTries looks for an endpoint that fails where the answer is wrong: tries of
-// calls that give the answers of solved tasks failed, and those of other calls did
-// not. Time limits meet long answers more often than short calls of tools, so they
-// are left out of what is HIGH; and an endpoint that fails for answers of unsolved
-// tasks just as often does not choose.
+// failedTries looks for an endpoint that fails where the answer is wrong: tries of calls that give the answers of
+// solved tasks failed, and those of other calls did not. Time limits meet long answers more often than short calls
+// of tools, so they are left out of what is HIGH; and an endpoint that fails for answers of unsolved tasks just as
+// often does not choose.
 func failedTries(e *evidence, n *notes) {
 	all := e.replies()
 	var counts [3]tally
@@ -238,11 +235,10 @@ func failedTries(e *evidence, n *notes) {
 	}
 }
 
-// unlikely reports whether replies of a kind came after failed tries so much more
-// often than others that chance gives it less than once in 1000 times: by Fisher's
-// exact test, on one side. Replies after failed tries that follow upon each other,
-// with none that got through at once between them, are one outage: of each side it
-// counts once.
+// unlikely reports whether replies of a kind came after failed tries so much more often than others that chance
+// gives it less than once in 1000 times: by Fisher's exact test, on one side. Replies after failed tries that
+// follow upon each other, with none that got through at once between them, are one outage: of each side it counts
+// once.
 func unlikely(all []reply, kind replyKind, other func(replyKind) bool) bool {
 	var of, rest tally
 	seen := map[*tally]bool{} // in the outage under way
@@ -266,10 +262,9 @@ func unlikely(all []reply, kind replyKind, other func(replyKind) bool) bool {
 	return exceeds(of, rest)
 }
 
-// exceeds reports whether the probability is below 1/1000 that as many of the
-// failures, or more, are of the first count if they meet both alike. Floating point
-// of a fixed precision in software gives the same on every computer; the terms of
-// the hypergeometric distribution follow from each other.
+// exceeds reports whether the probability is below 1/1000 that as many of the failures, or more, are of the first
+// count if they meet both alike. Floating point of a fixed precision in software gives the same on every computer;
+// the terms of the hypergeometric distribution follow from each other.
 func exceeds(of, rest tally) bool {
 	failed := int64(of.failed + rest.failed)
 	fewest, most := max(0, failed-int64(rest.all)), min(failed, int64(of.all))
@@ -286,9 +281,9 @@ func exceeds(of, rest tally) bool {
 	return tail.Mul(tail, number(1000)).Cmp(sum) < 0
 }
 
-// lostReplies looks for attempts that an interruption or a stop of the run ended
-// after a reply that calls no tool: whoever stops a run at every wrong answer is
-// scored by patience. One that was lost before such a reply gives nothing.
+// lostReplies looks for attempts that an interruption or a stop of the run ended after a reply that calls no tool:
+// whoever stops a run at every wrong answer is scored by patience. One that was lost before such a reply gives
+// nothing.
 func lostReplies(e *evidence, n *notes) {
 	lost, first := 0, place{}
 	for _, t := range e.Tasks {
@@ -317,8 +312,8 @@ func (a *attemptEvidence) lost() bool {
 	return a.Ended != nil && a.Ended.Lost() && slices.ContainsFunc(a.Models, modelFact.silent)
 }
 
-// checkRetries looks for attempts that were made again without a reason: whoever may
-// throw an answer away is scored by patience.
+// checkRetries looks for attempts that were made again without a reason: whoever may throw an answer away is scored
+// by patience.
 func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 	lost, settled, free := 0, 0, 0
 	for i, a := range t.Attempts {

@@ -39,8 +39,8 @@ func noWorkPass() Check {
 // noUsage is the gap of an answer whose tokens are not counted.
 const noUsage = "the provider reports no usage, or not of every reply"
 
-// checkWork looks for the work behind an attempt that a correct answer rests on, and
-// for a question about a file that was answered without the file.
+// checkWork looks for the work behind an attempt that a correct answer rests on, and for a question about a file
+// that was answered without the file.
 func checkWork(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	replies, reported, out := 0, 0, int64(0) // tokens count where usage is reported
 	for _, m := range a.Models {
@@ -77,14 +77,14 @@ func checkWork(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// opened reports whether a call can have opened the attachment: one that failed
-// to read it has not, and how far code that failed had run is not known.
+// opened reports whether a call can have opened the attachment: one that failed to read it has not, and how far
+// code that failed had run is not known.
 func (c *callFact) opened() bool {
 	return c.Attached && c.Result != nil && !(reads(c.Result.Name) && c.Result.IsError)
 }
 
-// attached reports whether a call asks for the attachment, or can: code puts names
-// of files together as it likes, and what a server's tool reads is not known.
+// attached reports whether a call asks for the attachment, or can: code puts names of files together as it likes,
+// and what a server's tool reads is not known.
 func attached(c *callFact, file string) bool {
 	return file != "" && (runs(c.Name) || strings.HasSuffix("/"+opened(c.Opens), "/"+opened(file)))
 }
@@ -116,8 +116,8 @@ func attachmentDelivery() Check {
 	}
 }
 
-// checkAttachment looks for a task's attachment in what its attempts began with. Its
-// digest is no gold: the file is the question's.
+// checkAttachment looks for a task's attachment in what its attempts began with. Its digest is no gold: the file is
+// the question's.
 func checkAttachment(n *notes, t *taskEvidence) {
 	first := ""
 	for _, a := range t.Attempts {

@@ -17,8 +17,7 @@ const (
 	filterBits     = 32   // for each form
 )
 
-// Answers are the golds of the tasks of a run, prepared to be found together in a
-// document. They never change.
+// Answers are the golds of the tasks of a run, prepared to be found together in a document. They never change.
 type Answers struct {
 	filter  []uint64                // over the hashes of the forms' key words, a power of two
 	forms   map[uint32][]answerForm // by the hash of the key word
@@ -28,8 +27,7 @@ type Answers struct {
 	lengths []int    // of the questions, in bytes
 }
 
-// answerForm is what a task is found by: a distinctive gold, or the beginning of its
-// question.
+// answerForm is what a task is found by: a distinctive gold, or the beginning of its question.
 type answerForm struct {
 	text string // its words, with a space between two
 	task int32
@@ -37,8 +35,8 @@ type answerForm struct {
 	gold bool
 }
 
-// NewAnswers prepares the tasks of a run in their order, of which the id, the question
-// and the gold are read; nil where fewer than three have a gold.
+// NewAnswers prepares the tasks of a run in their order, of which the id, the question and the gold are read; nil
+// where fewer than three have a gold.
 func NewAnswers(tasks []Target) *Answers {
 	a := &Answers{forms: map[uint32][]answerForm{}, tasks: map[string]int{}, golds: make([]string, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks))}
 	known, begun := 0, map[string]int{}
@@ -73,9 +71,8 @@ func NewAnswers(tasks []Target) *Answers {
 	return a
 }
 
-// add keeps each form under the word of it that fewest documents are likely to have:
-// no word of the fixed phrases, rather none of the common words, then one that few
-// forms have, then a long one.
+// add keeps each form under the word of it that fewest documents are likely to have: no word of the fixed phrases,
+// rather none of the common words, then one that few forms have, then a long one.
 func (a *Answers) add(forms []answerForm) {
 	uses := map[string]int{}
 	for _, f := range forms {
@@ -158,8 +155,8 @@ type answerReading struct {
 	labels  int
 }
 
-// match takes in what stands where a word with this hash does; startOf returns where
-// the words before it begin, of which there are n.
+// match takes in what stands where a word with this hash does; startOf returns where the words before it begin, of
+// which there are n.
 func (a *Answers) match(out *answerReading, t probeText, hash uint32, n int, startOf func(words int) int) {
 	for _, f := range a.forms[hash] {
 		if int(f.key) >= n || len(out.entries)+len(out.keys) >= mostKeys {
@@ -201,8 +198,8 @@ func (s *wordScanner) reads(text string) bool {
 	return true
 }
 
-// numberBefore returns the number that stands before a place, as that of an entry of a
-// list does, and where it begins; -1 and the place for none.
+// numberBefore returns the number that stands before a place, as that of an entry of a list does, and where it
+// begins; -1 and the place for none.
 func numberBefore(b []byte, start int) (number, begins int) {
 	i := start
 	for i > 0 && start-i < lookAround && (b[i-1] == ' ' || quoteByte(b[i-1]) || strings.IndexByte(".):\t|,-", b[i-1]) >= 0) {
@@ -219,13 +216,12 @@ func numberBefore(b []byte, start int) (number, begins int) {
 	return number, i
 }
 
-// count returns how many tasks have their gold under a key of their own, and of how
-// many the gold is an entry of a list.
+// count returns how many tasks have their gold under a key of their own, and of how many the gold is an entry of a
+// list.
 //
-// A key is the task's id or its first digits, or the first words of its question, with
-// the gold within some 160 bytes. Labels are keys where they are at most twice as many
-// as the golds, and numbers where they follow the order of the run's tasks: quizzes and
-// lists of capitals have golds of several tasks by chance.
+// A key is the task's id or its first digits, or the first words of its question, with the gold within some 160
+// bytes. Labels are keys where they are at most twice as many as the golds, and numbers where they follow the order
+// of the run's tasks: quizzes and lists of capitals have golds of several tasks by chance.
 func (a *Answers) count(t probeText, read answerReading, ids []answerKey) (keyed, listed int) {
 	keys := slices.Concat(read.keys, ids)
 	slices.SortFunc(keys, func(a, b answerKey) int { return a.place.start - b.place.start })

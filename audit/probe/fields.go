@@ -67,8 +67,7 @@ type fieldName struct {
 	common bool
 }
 
-// fieldNames are the benchmark's columns and what re-hosts call the answer.
-// Spellings on one line are one name.
+// fieldNames are the benchmark's columns and what re-hosts call the answer. Spellings on one line are one name.
 func fieldNames() []fieldName {
 	return []fieldName{
 		{names: []string{"task_id"}, column: 0, answer: -1},
@@ -99,8 +98,7 @@ func labelWords() []string {
 	return labels
 }
 
-// markerPhrases are instructions to a grader or an agent, by group; a group
-// counts once.
+// markerPhrases are instructions to a grader or an agent, by group; a group counts once.
 func markerPhrases() [][]string {
 	groups := [][]string{
 		nil, nil, nil,
@@ -130,16 +128,14 @@ func markerPhrases() [][]string {
 // fieldReader counts the names of fields. A name counts
 //
 //   - in quotes with a colon behind them;
-//   - at the beginning of a line or behind one of { [ ( , ; | and tab, with spaces,
-//     quotes and * # > - between at most, and before : or = (not ==), with spaces,
-//     quotes and * between at most;
-//   - as a cell, which stands between such delimiters or ends of a line, where the
-//     line has at least two names as cells and one is not a common word;
+//   - at the beginning of a line or behind one of { [ ( , ; | and tab, with spaces, quotes and * # > - between at
+//     most, and before : or = (not ==), with spaces, quotes and * between at most;
+//   - as a cell, which stands between such delimiters or ends of a line, where the line has at least two names as
+//     cells and one is not a common word;
 //   - as the first cell of a line, before a tab or |.
 //
-// Delimiters are looked for within 8 bytes. Question and Level are common words:
-// they count in the second position only if another name counts in the document,
-// and never in the fourth.
+// Delimiters are looked for within 8 bytes. Question and Level are common words: they count in the second position
+// only if another name counts in the document, and never in the fourth.
 type fieldReader struct {
 	text            probeText
 	own             cursor
@@ -229,8 +225,8 @@ const (
 	lookAround    = 8 // bytes between a name and its delimiter
 )
 
-// lookBack returns the delimiter before an offset and its place, 0 if a word
-// or too much stands between. The beginning of the text is a newline.
+// lookBack returns the delimiter before an offset and its place, 0 if a word or too much stands between. The
+// beginning of the text is a newline.
 func lookBack(b []byte, offset int) (int, byte) {
 	for i := offset - 1; i >= max(offset-lookAround, 0); i-- {
 		switch c := b[i]; {

@@ -17,12 +17,10 @@ type hints struct {
 	spaced  bool // letters that stand alone, one after the other
 }
 
-// eachForm calls visit with the forms of a text: in canonical form, with its
-// encodings undone (see decoded), then also with its layout undone (see laidOut),
-// then also with the task's words out of rot13. It leaves out a form that differs
-// in nothing. What is written in an encoding is replaced where it stands, so that
-// it is read together with what stands around it. All forms together take time
-// and memory linear in the text.
+// eachForm calls visit with the forms of a text: in canonical form, with its encodings undone (see decoded), then
+// also with its layout undone (see laidOut), then also with the task's words out of rot13. It leaves out a form
+// that differs in nothing. What is written in an encoding is replaced where it stands, so that it is read together
+// with what stands around it. All forms together take time and memory linear in the text.
 func (p *Prober) eachForm(s string, visit func(probeText) hints) {
 	b := unescaped(s)
 	plain := p.decoded(b)
@@ -58,12 +56,11 @@ func rot13(c rune) rune {
 	return c
 }
 
-// shortestRotated is the letters of a word that is known in rot13. A shorter one
-// is known behind another.
+// shortestRotated is the letters of a word that is known in rot13. A shorter one is known behind another.
 const shortestRotated = 3
 
-// prepareRotated adds the rot13 of the task's words, of labels and of common
-// words, unless it is a word that is looked for itself.
+// prepareRotated adds the rot13 of the task's words, of labels and of common words, unless it is a word that is
+// looked for itself.
 func (p *Prober) prepareRotated(task ...string) {
 	known := p.lexicon.last
 	words := []byte("the and was were that this with for from which what how answer question final correct solution gold expected ")
@@ -81,8 +78,7 @@ func (p *Prober) prepareRotated(task ...string) {
 // isRotated reports whether the number of a word is that of one in rot13.
 func (p *Prober) isRotated(id uint32) bool { return id >= p.firstRotated && id <= p.lastRotated }
 
-// unrotate undoes rot13 in place: of the task's words, and of words of one or two
-// letters behind them.
+// unrotate undoes rot13 in place: of the task's words, and of words of one or two letters behind them.
 func (p *Prober) unrotate(b []byte) {
 	end := -2 // of the last word that it changed
 	for s := (wordScanner{b: b}); s.next(); {
@@ -104,14 +100,13 @@ const (
 	encodedStarts   = 4  // places in a run where base64 may begin
 )
 
-// decoded returns b with its encodings replaced by what they stand for, or nil if
-// it has none; it leaves b as it is.
+// decoded returns b with its encodings replaced by what they stand for, or nil if it has none; it leaves b as it
+// is.
 //
-// These are percent escapes that give valid UTF-8, hexadecimal digits in pairs with
-// one byte between two of them, as a dump has, and runs of at least 40
-// characters of base64 (either alphabet) or hexadecimal digits that give mostly
-// printable UTF-8, also over lines of equal length. Runs that the question itself
-// has stay as they are. There are two passes, so base64 within base64 is undone.
+// These are percent escapes that give valid UTF-8, hexadecimal digits in pairs with one byte between two of them,
+// as a dump has, and runs of at least 40 characters of base64 (either alphabet) or hexadecimal digits that give
+// mostly printable UTF-8, also over lines of equal length. Runs that the question itself has stay as they are.
+// There are two passes, so base64 within base64 is undone.
 func (p *Prober) decoded(b []byte) []byte {
 	var out []byte
 	for range decodePasses {
@@ -168,9 +163,8 @@ func undoPercents(b []byte) ([]byte, bool) {
 // fewestPairs is how many pairs of hexadecimal digits are undone.
 const fewestPairs = shortestEncoded / 2
 
-// undoPairs undoes the hexadecimal digits in b that stand in pairs, with the same
-// byte between any two, and give mostly printable UTF-8. It looks at few places of
-// b, which at least one of every long enough run covers.
+// undoPairs undoes the hexadecimal digits in b that stand in pairs, with the same byte between any two, and give
+// mostly printable UTF-8. It looks at few places of b, which at least one of every long enough run covers.
 func undoPairs(b []byte) ([]byte, bool) {
 	var out []byte
 	from := 0
@@ -203,8 +197,8 @@ func undoPairs(b []byte) ([]byte, bool) {
 	return append(out, b[from:]...), true
 }
 
-// pairsEnd returns where the pairs end that begin at i with the same byte, which is
-// no letter or digit, between any two; i if there is no second one.
+// pairsEnd returns where the pairs end that begin at i with the same byte, which is no letter or digit, between any
+// two; i if there is no second one.
 func pairsEnd(b []byte, i int) int {
 	if i+5 > len(b) || asciiAlnum(b[i+2]) || !pairAt(b, i) {
 		return i
@@ -260,9 +254,8 @@ func encodedEnd(b []byte, i int) int {
 	return i
 }
 
-// appendLines appends to the first line of a run its other lines, which begin
-// behind end, and returns the run's end. All are of equal length but the last,
-// which is shorter and followed by padding or no word.
+// appendLines appends to the first line of a run its other lines, which begin behind end, and returns the run's
+// end. All are of equal length but the last, which is shorter and followed by padding or no word.
 func appendLines(run, b []byte, end int) ([]byte, int) {
 	width := len(run)
 	for {
@@ -292,9 +285,8 @@ func appendLines(run, b []byte, end int) ([]byte, int) {
 	return run, end
 }
 
-// runText returns the text that a run is the encoding of, or nil, and how many
-// characters stand before the encoding. It begins in the first line, perhaps
-// behind characters of an address or a name.
+// runText returns the text that a run is the encoding of, or nil, and how many characters stand before the
+// encoding. It begins in the first line, perhaps behind characters of an address or a name.
 func runText(run []byte, first int) (text []byte, skipped int) {
 	if len(run) > 2 && run[0] == '0' && run[1]|0x20 == 'x' {
 		skipped = 2
@@ -338,9 +330,8 @@ func encodedText(run []byte) []byte {
 	return text[:n]
 }
 
-// printable reports whether bytes are UTF-8 for people to read: of its
-// characters at most one in 20 is none or a control, and half are letters, digits
-// or spaces. Its last character may be cut.
+// printable reports whether bytes are UTF-8 for people to read: of its characters at most one in 20 is none or a
+// control, and half are letters, digits or spaces. Its last character may be cut.
 func printable(b []byte) bool {
 	all, odd, plain := 0, 0, 0
 	for i := 0; i < len(b); {

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// goldForm is a gold answer as it is looked for: parts that are numerals or
-// sequences of words.
+// goldForm is a gold answer as it is looked for: parts that are numerals or sequences of words.
 type goldForm struct {
 	parts     int
 	short     bool
@@ -211,8 +210,7 @@ type goldHit struct {
 	counts           bool
 }
 
-// goldWindow gathers hits that stand within 400 characters until every part is
-// among them.
+// goldWindow gathers hits that stand within 400 characters until every part is among them.
 type goldWindow struct {
 	hits    []goldHit
 	first   int   // of hits, those before it are too far away
@@ -222,8 +220,8 @@ type goldWindow struct {
 
 func newGoldWindow(parts int) goldWindow { return goldWindow{of: make([]int, parts)} }
 
-// add takes a hit in. It says whether the gold is whole with it, and then whether a
-// part has a label, is called an answer, and counts; the next place begins behind it.
+// add takes a hit in. It says whether the gold is whole with it, and then whether a part has a label, is called an
+// answer, and counts; the next place begins behind it.
 func (w *goldWindow) add(h goldHit) (found goldHit, whole bool) {
 	for w.first < len(w.hits) && h.end-w.hits[w.first].start > windowChars {
 		w.drop(w.hits[w.first].part)
@@ -262,10 +260,9 @@ const (
 	changedShare = 600 // of them, in thousandths
 )
 
-// called reports whether what begins at a place is called an answer: a label stands
-// before it, with a sign such as a colon, a line break or "is" between them, and
-// nothing else but numbers and words such as "the". The single letter "a" is a label
-// before a colon.
+// called reports whether what begins at a place is called an answer: a label stands before it, with a sign such as
+// a colon, a line break or "is" between them, and nothing else but numbers and words such as "the". The single
+// letter "a" is a label before a colon.
 func called(b []byte, start int) bool {
 	from := max(0, start-longestCall)
 	signed, colon := false, false
@@ -341,8 +338,7 @@ var commonWords = []string{"about", "after", "also", "answer", "been", "before",
 	"many", "more", "most", "much", "name", "number", "only", "other", "over", "please", "question", "same", "some", "such", "than", "that", "their", "them", "then", "there", "these", "they", "this",
 	"those", "under", "used", "using", "were", "what", "when", "where", "which", "while", "whose", "will", "with", "would", "year", "your"}
 
-// newBag returns the distinct words of a question that say what it is about; nil for
-// too few of them.
+// newBag returns the distinct words of a question that say what it is about; nil for too few of them.
 func newBag(question []byte, l *lexicon) map[uint32]bool {
 	bag := map[uint32]bool{}
 	for s := (wordScanner{b: question}); s.next(); {
@@ -357,8 +353,8 @@ func newBag(question []byte, l *lexicon) map[uint32]bool {
 	return bag
 }
 
-// mostOfBag reports whether around a place stand most words of the question that say
-// what it is about, outside of the echo.
+// mostOfBag reports whether around a place stand most words of the question that say what it is about, outside of
+// the echo.
 func (r *goldReader) mostOfBag(place interval) bool {
 	around := r.p.questionBytes + bagAround
 	from, to := max(0, place.start-around), min(len(r.text.b), place.end+around)

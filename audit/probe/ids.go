@@ -56,8 +56,8 @@ func startBit(bare []byte) (int, uint64) {
 	return filterBit(hash)
 }
 
-// begun returns the first id but one that begins with some letters and digits and has
-// more, and whether there are several; "" for none.
+// begun returns the first id but one that begins with some letters and digits and has more, and whether there are
+// several; "" for none.
 func (s *IDs) begun(start []byte, but string) (id string, several bool) {
 	if i, bit := startBit(start); s.filter[i]&bit == 0 {
 		return "", false
@@ -121,8 +121,8 @@ type foundIDs struct {
 	others, starts int         // ids of other tasks that are there, and those of which only the beginning is
 }
 
-// find looks for ids. The beginning of an id is at least 6 of its letters and digits,
-// a digit among them, that no other id begins with.
+// find looks for ids. The beginning of an id is at least 6 of its letters and digits, a digit among them, that no
+// other id begins with.
 func (s *idSet) find(t probeText) foundIDs {
 	var f foundIDs
 	if s.own == "" && len(s.others.numbers) == 0 {
@@ -212,9 +212,9 @@ func (s *idSet) known(bare []byte) int {
 	return none
 }
 
-// inPieces looks for an id of at least 16 letters and digits that begins at i and
-// is written in several runs, with at most 40 ASCII bytes that are no letters or
-// digits between two. It returns as known does, and where the id ends.
+// inPieces looks for an id of at least 16 letters and digits that begins at i and is written in several runs, with
+// at most 40 ASCII bytes that are no letters or digits between two. It returns as known does, and where the id
+// ends.
 func (s *idSet) inPieces(b []byte, i int, others bool) (number, end int) {
 	var buf [longestID]byte
 	n, gap, isOwn := 0, 0, len(s.own) >= splitID
@@ -248,8 +248,7 @@ func (s *idSet) inPieces(b []byte, i int, others bool) (number, end int) {
 	return none, i
 }
 
-// runEnd returns where the run of letters, digits, underscores and hyphens ends
-// that begins at i.
+// runEnd returns where the run of letters, digits, underscores and hyphens ends that begins at i.
 func runEnd(b []byte, i int) int {
 	for i < len(b) {
 		c := b[i]

@@ -18,11 +18,9 @@ const (
 	longestSpaced = 4096 // letters that are put together at once
 )
 
-// laidOut returns canonical text with its layout undone, or nil if nothing is to
-// be undone: without line numbers, column after column, and with words put
-// together that are broken at the ends of lines, by tags or, if spaced, by spaces
-// between letters. Words are put together only if the result is one that is
-// looked for.
+// laidOut returns canonical text with its layout undone, or nil if nothing is to be undone: without line numbers,
+// column after column, and with words put together that are broken at the ends of lines, by tags or, if spaced, by
+// spaces between letters. Words are put together only if the result is one that is looked for.
 func (p *Prober) laidOut(t probeText, spaced bool) []byte {
 	out, changed := t.b, false
 	apply := func(next []byte) {
@@ -42,12 +40,10 @@ func (p *Prober) laidOut(t probeText, spaced bool) []byte {
 	return out
 }
 
-// lineNumbers returns the places of numbers at the starts of lines that count up
-// by one, in at least three lines in a row but for blank ones and single lines
-// between, and those among them that are no years or other facts: of a count
-// that begins at 0 or 1, or below 1000. A number may stand in brackets or behind
-// an L, and before white space, the end of the line, or one of : | . ) ] and an
-// arrow. Its place goes up to the text of the line.
+// lineNumbers returns the places of numbers at the starts of lines that count up by one, in at least three lines in
+// a row but for blank ones and single lines between, and those among them that are no years or other facts: of a
+// count that begins at 0 or 1, or below 1000. A number may stand in brackets or behind an L, and before white
+// space, the end of the line, or one of : | . ) ] and an arrow. Its place goes up to the text of the line.
 func lineNumbers(b []byte) (all, counted []interval) {
 	first, last, n, between := 0, -2, 0, 0
 	var run []interval
@@ -84,8 +80,7 @@ func lineNumbers(b []byte) (all, counted []interval) {
 	return all, counted
 }
 
-// lineNumber returns the number at the start of a line and the length up to the
-// text behind it, 0 if there is none.
+// lineNumber returns the number at the start of a line and the length up to the text behind it, 0 if there is none.
 func lineNumber(line []byte) (number, size int) {
 	i := 0
 	for i < len(line) && i < longestIndent && (line[i] == ' ' || line[i] == '\t') {
@@ -125,8 +120,7 @@ func lineNumber(line []byte) (number, size int) {
 	return number, i
 }
 
-// cutOut returns b without some places, which are in order, or nil if there are
-// none.
+// cutOut returns b without some places, which are in order, or nil if there are none.
 func cutOut(b []byte, places []interval) []byte {
 	if len(places) == 0 {
 		return nil
@@ -146,10 +140,9 @@ type columns struct {
 	letters     [2]int     // of the two parts in these
 }
 
-// oneColumn returns text with its columns one after the other, or nil if it has
-// none. Columns are at least four lines in a row with three spaces or more
-// between two parts, each with six letters or more on average, and with lines
-// between that have one part and do not reach over the gutter.
+// oneColumn returns text with its columns one after the other, or nil if it has none. Columns are at least four
+// lines in a row with three spaces or more between two parts, each with six letters or more on average, and with
+// lines between that have one part and do not reach over the gutter.
 func oneColumn(b []byte, depth int) []byte {
 	if depth == 0 || !bytes.Contains(b, []byte("   ")) {
 		return nil
@@ -224,8 +217,8 @@ func (c *columns) add(b []byte, start, end int) bool {
 	return true
 }
 
-// gap returns the spaces of a line behind its indent that separate its columns: those
-// that end at the gutter, or else the widest. Its end is 0 if there are none.
+// gap returns the spaces of a line behind its indent that separate its columns: those that end at the gutter, or
+// else the widest. Its end is 0 if there are none.
 func (c *columns) gap(line []byte, indent int) (start, end int) {
 	for i := indent; i < len(line); {
 		next := bytes.Index(line[i:], []byte("  "))
@@ -270,8 +263,8 @@ func letters(b []byte) int {
 	return n
 }
 
-// putTogether returns text with the words whole that hyphens at the ends of lines,
-// or tags, break, or nil if there are none that are looked for.
+// putTogether returns text with the words whole that hyphens at the ends of lines, or tags, break, or nil if there
+// are none that are looked for.
 func (p *Prober) putTogether(b []byte) []byte {
 	var out []byte
 	from, line, joint := 0, 0, 0 // what is written of b; the next end of a line and joint
@@ -342,8 +335,7 @@ func wholeWord(b []byte, i int) (word []byte, end int) {
 	return word, end
 }
 
-// nextByte returns where the first c from i on is, or the end of b. Known is what
-// it returned for a lower i.
+// nextByte returns where the first c from i on is, or the end of b. Known is what it returned for a lower i.
 func nextByte(b []byte, i, known int, c byte) int {
 	if known > i || known == i && i < len(b) && b[i] == c || known == len(b) {
 		return known
@@ -357,8 +349,8 @@ func nextByte(b []byte, i, known int, c byte) int {
 // letterByte reports whether a byte of canonical text belongs to a letter.
 func letterByte(c byte) bool { return 'a' <= c && c <= 'z' || c >= utf8.RuneSelf }
 
-// closedUp returns text with letters that stand alone, one space or mark apart,
-// put together to words that are looked for; nil if there are none.
+// closedUp returns text with letters that stand alone, one space or mark apart, put together to words that are
+// looked for; nil if there are none.
 func (p *Prober) closedUp(b []byte) []byte {
 	var out, run []byte
 	var places []int // of the letters in run, in b
@@ -401,8 +393,8 @@ func apart(b []byte, i int) bool {
 		b[i+2] >= 'a' && b[i+2] <= 'z' && (i+3 == len(b) || !glueByte(b[i+3]))
 }
 
-// longestKnown returns the length of the longest word that is looked for and
-// that letters begin with, 0 if there is none.
+// longestKnown returns the length of the longest word that is looked for and that letters begin with, 0 if there is
+// none.
 func (p *Prober) longestKnown(letters []byte) int {
 	longest := 0
 	s := wordScanner{b: letters, hash: hashSeed}

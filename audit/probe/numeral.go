@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// numeralRun returns the end of the digits, commas and points from i on, each
-// comma and point between digits.
+// numeralRun returns the end of the digits, commas and points from i on, each comma and point between digits.
 func numeralRun(b []byte, i int) int {
 	for i < len(b) && (digitByte(b[i]) || (b[i] == ',' || b[i] == '.') && i+1 < len(b) && digitByte(b[i+1])) {
 		i++
@@ -15,9 +14,8 @@ func numeralRun(b []byte, i int) int {
 	return i
 }
 
-// numerals calls visit with the value of each numeral that begins in the run
-// at the word at start, as numeralValue gives it, and returns the run's end. It
-// uses buf.
+// numerals calls visit with the value of each numeral that begins in the run at the word at start, as numeralValue
+// gives it, and returns the run's end. It uses buf.
 func (t probeText) numerals(start int, buf []byte, visit func(value []byte, place interval)) int {
 	b := t.b
 	end := numeralRun(b, start)
@@ -64,15 +62,13 @@ func (t probeText) eachNumeral(run interval, negative bool, buf []byte, visit fu
 	}
 }
 
-// numeralValue appends the value of a numeral without needless zeros, so that
-// equal values are equal bytes; false if it is none.
+// numeralValue appends the value of a numeral without needless zeros, so that equal values are equal bytes; false
+// if it is none.
 //
-// A numeral is ASCII digits, or one to three of them and groups of three behind
-// commas, then perhaps a point and digits; or a point and digits. A hyphen or
-// minus before it that follows no word is its sign. No word goes on right before
-// or behind it, nor a point with a digit. Digits and commas that are no groups
-// are several numerals. Currency and percent signs are no part of it: 1,234.50
-// and 1234.5 and $1,234.5 and 1234.5% have one value.
+// A numeral is ASCII digits, or one to three of them and groups of three behind commas, then perhaps a point and
+// digits; or a point and digits. A hyphen or minus before it that follows no word is its sign. No word goes on
+// right before or behind it, nor a point with a digit. Digits and commas that are no groups are several numerals.
+// Currency and percent signs are no part of it: 1,234.50 and 1234.5 and $1,234.5 and 1234.5% have one value.
 func numeralValue(out, s []byte, negative bool) ([]byte, bool) {
 	whole, fraction, pointed := bytes.Cut(s, []byte("."))
 	if pointed && (len(fraction) == 0 || !digits(fraction)) || !pointed && len(whole) == 0 {
@@ -113,8 +109,8 @@ func numeralValue(out, s []byte, negative bool) ([]byte, bool) {
 	return out, true
 }
 
-// goldNumeral returns the value of a part of a gold that is a numeral, but for
-// its sign, currency and percent signs and white space.
+// goldNumeral returns the value of a part of a gold that is a numeral, but for its sign, currency and percent signs
+// and white space.
 func goldNumeral(s []byte) ([]byte, bool) {
 	negative := false
 	outer := func(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Sc, r) }

@@ -1,11 +1,10 @@
-// Package probe measures what a document tells of one task: its id, its question and
-// its gold answer, near each other or apart, in whatever form the text is written.
+// Package probe measures what a document tells of one task: its id, its question and its gold answer, near each
+// other or apart, in whatever form the text is written.
 //
-// The measurements are integers and booleans ([trajectory.Probes]) that hold no text
-// and no gold. They are taken of whole documents when a tool returns them, and again
-// by the audit of what the journal shows. [Prober] documents the rules, whose
-// [Version] is part of the plan. Every function is pure: the same input gives the
-// same result (TestProbeIsStable).
+// The measurements are integers and booleans ([trajectory.Probes]) that hold no text and no gold. They are taken of
+// whole documents when a tool returns them, and again by the audit of what the journal shows. [Prober] documents
+// the rules, whose [Version] is part of the plan. Every function is pure: the same input gives the same result
+// (TestProbeIsStable).
 //
 // Package probe is not API: only this module imports it.
 package probe
@@ -15,8 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Version names the rules by which documents are probed. It stands in the
-// manifest and changes when a rule changes.
+// Version names the rules by which documents are probed. It stands in the manifest and changes when a rule changes.
 const Version = "probes.v2"
 
 const (
@@ -31,62 +29,51 @@ const (
 	mostHits     = 1000
 )
 
-// Target is a task whose traces are looked for. Gold is "" where none is
-// known; SplitIDs are the ids of its split, its own among them or not (nil: none).
+// Target is a task whose traces are looked for. Gold is "" where none is known; SplitIDs are the ids of its split,
+// its own among them or not (nil: none).
 type Target struct {
 	TaskID, Question, Gold string
 	SplitIDs               *IDs
 	Answers                *Answers // of the run; nil: none are looked for
 }
 
-// Prober measures documents for one task. It never changes once it is made and
-// may be used by several goroutines.
+// Prober measures documents for one task. It never changes once it is made and may be used by several goroutines.
 //
-// A document is measured in up to four forms (see eachForm): in canonical text
-// (see canonicalText), with encodings undone, with layout undone, and out of
-// rot13. The graver of each probe counts. The arguments of the call go through
-// the same forms, so that echo stays echo. Distances are in characters of the form. A word is a run of letters, digits and underscores. Two places are
-// near when at most 400 characters lie between them, and directly beside each
-// other when at most 16 do and none belongs to a word.
+// A document is measured in up to four forms (see eachForm): in canonical text (see canonicalText), with encodings
+// undone, with layout undone, and out of rot13. The graver of each probe counts. The arguments of the call go
+// through the same forms, so that echo stays echo. Distances are in characters of the form. A word is a run of
+// letters, digits and underscores. Two places are near when at most 400 characters lie between them, and directly
+// beside each other when at most 16 do and none belongs to a word.
 //
-//   - An id is told by its letters and digits alone, so that hyphens may be left
-//     out or be underscores. It must be a whole run of letters, digits, hyphens
-//     and underscores, or, from 16 letters and digits on, several runs with at
-//     most 40 other ASCII bytes between two. Ids of fewer than 8 letters and
-//     digits, or without a digit, stand anywhere and are never found.
-//   - The question is its distinct runs of 8 words; a question of 4 to 7 words is
-//     one run, a shorter one none. Runs inside quotation marks do not count, unless
-//     all of the question is: other pages quote the same. q_cov is how many of them
-//     the document has, in thousandths rounded down. The echo is every run of at least 5 words that
-//     also stands in the call's arguments, as they are or with percent escapes
-//     undone. q_cov_no_echo counts the runs that stand somewhere without a word
-//     of the echo; those places, united, are the spans of the question. q_edge: the
-//     first or the last run is among them, and one of the sentence that asks.
-//   - Gold that is a numeral (see numeralValue) stands wherever one of the same
-//     value does. Other gold is cut at semicolons and commas into such numerals
-//     and sequences of words, and stands where each of them does within 400
-//     characters; places of one gold do not overlap. Gold without a word, and no
-//     gold, is never found.
-//   - Gold has a label where one of labelWords ends before it, or before one of
-//     its parts, and begins within the 24 characters before.
-//   - gold_near and uuid_gold_near: gold near a span, or near the task's id, with
-//     all its parts outside of the echo and of every place of the question. A
-//     name of an answer field near the id makes uuid_gold_near, too.
-//   - gold_called: gold behind an answer label with a colon, a line break or a verb
-//     between them (see called), or gold of at least 4 characters with a label.
-//     q_gold_called: the same near a place that has half of the question and is no
-//     echo of a query above the results (see quotations). changed_question: the same
-//     with 60 % of the words around it that the question is about.
-//   - The beginning of an id is at least 6 of its letters and digits that no other id
-//     of the split begins with. own_id_start: gold within 80 characters of that of the
-//     task's id.
-//   - keyed_answers and listed_answers are counted over the tasks of the run, the own one
-//     included (see Answers).
-//   - Gold of fewer than 4 characters counts, in all of gold_hits, gold_near and
-//     uuid_gold_near, only with a label, or directly beside a span or the id.
+//   - An id is told by its letters and digits alone, so that hyphens may be left out or be underscores. It must be
+//     a whole run of letters, digits, hyphens and underscores, or, from 16 letters and digits on, several runs with
+//     at most 40 other ASCII bytes between two. Ids of fewer than 8 letters and digits, or without a digit, stand
+//     anywhere and are never found.
+//   - The question is its distinct runs of 8 words; a question of 4 to 7 words is one run, a shorter one none. Runs
+//     inside quotation marks do not count, unless all of the question is: other pages quote the same. q_cov is how
+//     many of them the document has, in thousandths rounded down. The echo is every run of at least 5 words that
+//     also stands in the call's arguments, as they are or with percent escapes undone. q_cov_no_echo counts the
+//     runs that stand somewhere without a word of the echo; those places, united, are the spans of the question.
+//     q_edge: the first or the last run is among them, and one of the sentence that asks.
+//   - Gold that is a numeral (see numeralValue) stands wherever one of the same value does. Other gold is cut at
+//     semicolons and commas into such numerals and sequences of words, and stands where each of them does within
+//     400 characters; places of one gold do not overlap. Gold without a word, and no gold, is never found.
+//   - Gold has a label where one of labelWords ends before it, or before one of its parts, and begins within the 24
+//     characters before.
+//   - gold_near and uuid_gold_near: gold near a span, or near the task's id, with all its parts outside of the echo
+//     and of every place of the question. A name of an answer field near the id makes uuid_gold_near, too.
+//   - gold_called: gold behind an answer label with a colon, a line break or a verb between them (see called), or
+//     gold of at least 4 characters with a label. q_gold_called: the same near a place that has half of the
+//     question and is no echo of a query above the results (see quotations). changed_question: the same with 60 %
+//     of the words around it that the question is about.
+//   - The beginning of an id is at least 6 of its letters and digits that no other id of the split begins with.
+//     own_id_start: gold within 80 characters of that of the task's id.
+//   - keyed_answers and listed_answers are counted over the tasks of the run, the own one included (see Answers).
+//   - Gold of fewer than 4 characters counts, in all of gold_hits, gold_near and uuid_gold_near, only with a label,
+//     or directly beside a span or the id.
 //   - gold_hits stops at 1000.
-//   - The names of fields are in fieldNames, and fieldReader says where a name
-//     counts; the instructions to graders and agents are in markerPhrases.
+//   - The names of fields are in fieldNames, and fieldReader says where a name counts; the instructions to graders
+//     and agents are in markerPhrases.
 type Prober struct {
 	lexicon       *lexicon
 	ids           idSet
@@ -120,9 +107,8 @@ func New(t Target) *Prober {
 	return p
 }
 
-// Probe measures a whole document that a call with these arguments gave, and
-// the addresses that it reached. It takes time and memory linear in the
-// document.
+// Probe measures a whole document that a call with these arguments gave, and the addresses that it reached. It
+// takes time and memory linear in the document.
 func (p *Prober) Probe(document, args string, urls []string) trajectory.Probes {
 	probes, _ := p.ProbeRuns(document, args, urls)
 	return probes
@@ -177,10 +163,9 @@ type Quotation struct {
 	GoldNear bool
 }
 
-// Quoted returns how much of the question a document has, not counting runs that
-// are echo from the first word to the last, and whether the gold is near to it. A
-// few words of the question in a query take away many runs of what another has
-// written; what is echoed of a query goes no further than it.
+// Quoted returns how much of the question a document has, not counting runs that are echo from the first word to
+// the last, and whether the gold is near to it. A few words of the question in a query take away many runs of what
+// another has written; what is echoed of a query goes no further than it.
 func (p *Prober) Quoted(document, args string) (q Quotation) {
 	said := p.newEcho(args)
 	p.eachForm(document, func(text probeText) hints {
@@ -193,20 +178,18 @@ func (p *Prober) Quoted(document, args string) (q Quotation) {
 	return q
 }
 
-// Few reports whether the question has so few runs that all of them can be in a
-// document by chance.
+// Few reports whether the question has so few runs that all of them can be in a document by chance.
 func (p *Prober) Few() bool { return p.counted < fewestRuns }
 
-// HasShortGold reports whether a gold answer that is too short to be found without
-// a label stands in a text all the same.
+// HasShortGold reports whether a gold answer that is too short to be found without a label stands in a text all the
+// same.
 func (p *Prober) HasShortGold(text string) bool {
 	lenient := *p
 	lenient.gold.short = false
 	return p.gold.short && lenient.Probe(text, "", nil).GoldHits > 0
 }
 
-// OtherIDs returns how many other tasks of the split a text names, with its
-// encoding undone up to three times.
+// OtherIDs returns how many other tasks of the split a text names, with its encoding undone up to three times.
 func (p *Prober) OtherIDs(text string) (most int) {
 	for b, encoded, n := []byte(text), true, 0; encoded && n < 4; n++ {
 		most = max(most, p.ids.find(canonicalText(string(b))).others)
@@ -215,22 +198,21 @@ func (p *Prober) OtherIDs(text string) (most int) {
 	return most
 }
 
-// Records reports whether a text holds the id of a task with a field for its
-// answer.
+// Records reports whether a text holds the id of a task with a field for its answer.
 func (ids *IDs) Records(text string) bool {
 	p := New(Target{SplitIDs: ids}).Probe(text, "", nil)
 	return p.OtherUUIDs > 0 && p.AnswerKeys > 0
 }
 
-// Text returns a text in its canonical form: without markup and escapes, in NFKC and
-// lower case (see canonicalText).
+// Text returns a text in its canonical form: without markup and escapes, in NFKC and lower case (see
+// canonicalText).
 func Text(s string) string { return string(canonicalText(s).b) }
 
 // IsWordRune reports whether a character of canonical text belongs to a word.
 func IsWordRune(r rune) bool { return wordRune(r) }
 
-// Numeral returns the value of a text that is a numeral, but for its sign, currency
-// and percent signs and white space, so that equal values are equal texts.
+// Numeral returns the value of a text that is a numeral, but for its sign, currency and percent signs and white
+// space, so that equal values are equal texts.
 func Numeral(s string) (value string, ok bool) {
 	v, ok := goldNumeral([]byte(s))
 	return string(v), ok
@@ -266,8 +248,7 @@ func Merge(a, b trajectory.Probes) trajectory.Probes {
 // interval is a place in canonical text, in bytes.
 type interval struct{ start, end int }
 
-// addInterval appends one that begins no earlier than the one before the last,
-// and unites the two if they touch.
+// addInterval appends one that begins no earlier than the one before the last, and unites the two if they touch.
 func addInterval(all []interval, next interval) []interval {
 	for len(all) > 0 && next.start <= all[len(all)-1].end {
 		last := all[len(all)-1]
@@ -277,8 +258,8 @@ func addInterval(all []interval, next interval) []interval {
 	return append(all, next)
 }
 
-// cursor looks around in intervals that are apart and in order. Looking at
-// places one after the other costs one walk through them.
+// cursor looks around in intervals that are apart and in order. Looking at places one after the other costs one
+// walk through them.
 type cursor struct {
 	all []interval
 	i   int
@@ -300,8 +281,7 @@ func (c *cursor) overlaps(place interval) bool {
 	return c.i < len(c.all) && c.all[c.i].start < place.end
 }
 
-// near says whether an interval stands at most so many characters away, or
-// overlaps the place.
+// near says whether an interval stands at most so many characters away, or overlaps the place.
 func (c *cursor) near(t probeText, place interval, chars int) bool {
 	if len(c.all) == 0 {
 		return false

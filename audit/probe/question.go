@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// aloneLetters is how many letters alone in a row, one character apart, may be a
-// word that is spaced out.
+// aloneLetters is how many letters alone in a row, one character apart, may be a word that is spaced out.
 const aloneLetters = 3
 
 // questionWords are words that ask and that do little else, without diacritics.
@@ -25,8 +24,8 @@ var questionWords = func() map[string]bool {
 // shingle is a run of words of the question; unused places are 0.
 type shingle [shingleWords]uint32
 
-// prepareQuestion numbers the runs of the question that are to be counted. Runs
-// inside of quotation marks are not: others quote the same. They have number -1.
+// prepareQuestion numbers the runs of the question that are to be counted. Runs inside of quotation marks are not:
+// others quote the same. They have number -1.
 func (p *Prober) prepareQuestion(question string) {
 	text := canonicalText(question).b
 	var words []uint32
@@ -89,9 +88,9 @@ func inAny(all []interval, place interval) bool {
 	return slices.ContainsFunc(all, func(i interval) bool { return i.start <= place.start && place.end <= i.end })
 }
 
-// edge reports whether what is seen of the question has its first or its last run,
-// and a run of the sentence that asks, with a question word where that has one: a
-// page that a question describes at length has the description alone.
+// edge reports whether what is seen of the question has its first or its last run, and a run of the sentence that
+// asks, with a question word where that has one: a page that a question describes at length has the description
+// alone.
 func (p *Prober) edge(seen []bool) bool {
 	if p.counted == 0 || !seen[p.first] && !seen[p.last] {
 		return false
@@ -148,8 +147,8 @@ type passing struct {
 	echoed     bool
 }
 
-// reader walks through a document. A run of the question is looked at only when
-// the words behind it have shown which of its words are echo.
+// reader walks through a document. A run of the question is looked at only when the words behind it have shown
+// which of its words are echo.
 type reader struct {
 	p          *Prober
 	echo       echo
@@ -289,8 +288,8 @@ func (r *reader) look(last int) {
 	}
 }
 
-// quotations returns the places where most of the question stands and that are no
-// echo of a query: an engine repeats it above its results.
+// quotations returns the places where most of the question stands and that are no echo of a query: an engine
+// repeats it above its results.
 func (p *Prober) quotations(t probeText, read reading) []interval {
 	echo, first := cursor{all: read.echo}, true
 	return slices.DeleteFunc(read.places, func(place interval) bool {
@@ -318,10 +317,9 @@ func Share(seen []bool) int {
 
 const longestEchoHead = 64 // bytes before an echo, in which words announce it
 
-// quotedParts returns what of a question stands in quotation marks, in order. Where
-// one mark opens and closes, or is an apostrophe, the one that opens follows no word,
-// and the one that closes follows no space and precedes no word. A mark that is never
-// closed opens nothing.
+// quotedParts returns what of a question stands in quotation marks, in order. Where one mark opens and closes, or
+// is an apostrophe, the one that opens follows no word, and the one that closes follows no space and precedes no
+// word. A mark that is never closed opens nothing.
 func quotedParts(b []byte) []interval {
 	var parts []interval
 	unclosed := map[string]bool{} // marks that close nothing any more
@@ -366,8 +364,8 @@ func closingMark(b []byte, from int, marks string) int {
 	}
 }
 
-// askingSentence returns where the last sentence with a question mark begins and
-// ends, in bytes; the whole question if there is none.
+// askingSentence returns where the last sentence with a question mark begins and ends, in bytes; the whole question
+// if there is none.
 func askingSentence(b []byte) interval {
 	end := max(bytes.LastIndexByte(b, '?'), bytes.LastIndex(b, []byte("？")))
 	if end < 0 {
@@ -386,9 +384,8 @@ func askingSentence(b []byte) interval {
 var echoStems = []string{"query", "queries", "search", "results", "resultados", "resultats", "ergebnisse", "suche", "recherche", "busca", "busqueda",
 	"ricerca", "risultati", "zoek", "поиск", "запрос", "検索", "搜索", "showing", "asked", "input", "prompt"}
 
-// echoHead reports whether a place of the question begins as the echo of a query
-// does: behind words such as "results for", or in an address. At the beginning of a
-// document the question stands without them.
+// echoHead reports whether a place of the question begins as the echo of a query does: behind words such as
+// "results for", or in an address. At the beginning of a document the question stands without them.
 func echoHead(b []byte, place interval) bool {
 	i := place.start
 	for i > 0 {

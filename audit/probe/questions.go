@@ -2,16 +2,14 @@ package probe
 
 import "slices"
 
-// WholeQuestion is the share of a question, in thousandths, that makes a text the
-// question.
+// WholeQuestion is the share of a question, in thousandths, that makes a text the question.
 const WholeQuestion = 700
 
-// mostShared bounds how often runs of words are found to be a task's: many tasks can
-// have nearly the same question.
+// mostShared bounds how often runs of words are found to be a task's: many tasks can have nearly the same question.
 const mostShared = 4 << 20
 
-// Questions finds the questions of a run in a text, all in one walk: the work
-// grows with the text and not with the number of tasks.
+// Questions finds the questions of a run in a text, all in one walk: the work grows with the text and not with the
+// number of tasks.
 type Questions struct {
 	lexicon *lexicon
 	runs    map[shingle][]int // tasks whose question has the run of words
@@ -38,9 +36,8 @@ func NewQuestions(questions []string) *Questions {
 	return q
 }
 
-// In returns the numbers of the questions that a text has [WholeQuestion] of, in
-// their order. Once too much has been looked at (see [Questions.Exhausted]) it
-// returns none.
+// In returns the numbers of the questions that a text has [WholeQuestion] of, in their order. Once too much has
+// been looked at (see [Questions.Exhausted]) it returns none.
 func (q *Questions) In(text string) (found []int) {
 	var words []uint32
 	for s := (wordScanner{b: canonicalText(text).b}); s.next(); {
@@ -69,12 +66,10 @@ func (q *Questions) In(text string) (found []int) {
 	return found
 }
 
-// Exhausted reports whether a text was not looked through because the work had
-// reached its bound.
+// Exhausted reports whether a text was not looked through because the work had reached its bound.
 func (q *Questions) Exhausted() bool { return q.left < 0 }
 
-// distinctRuns are the runs of so many words, those without a word that is in no
-// lexicon.
+// distinctRuns are the runs of so many words, those without a word that is in no lexicon.
 func distinctRuns(words []uint32, length int) map[shingle]struct{} {
 	out := map[shingle]struct{}{}
 	for i := range len(words) - length + 1 {

@@ -15,8 +15,7 @@ const (
 	contentLetters = 5 // of a word that says what a question is about
 )
 
-// wordings are the patterns by which a text states an answer. All end where the
-// answer begins.
+// wordings are the patterns by which a text states an answer. All end where the answer begins.
 var wordings = sync.OnceValue(func() (w struct{ answer, assigned, hedge, list, end *regexp.Regexp }) {
 	const (
 		english = `(?:(?:expected|correct|right|true|final|gold(?:en)?|reference|official|known|accepted|actual|required)[ _-]?)?` +
@@ -41,8 +40,8 @@ type Statement struct {
 	Short  bool // the gold is too short to stand in a text by its words alone
 }
 
-// States looks for statements of the gold answer in a text. Asked is set only near
-// the words that say what a question is about; "" for no question.
+// States looks for statements of the gold answer in a text. Asked is set only near the words that say what a
+// question is about; "" for no question.
 func (p *Prober) States(text, question string) Statement {
 	t, w := canonicalText(text), wordings()
 	s := Statement{Short: p.gold.short}
@@ -76,8 +75,8 @@ func (p *Prober) States(text, question string) Statement {
 	return s
 }
 
-// contentWords returns the words that say what a question is about: those of
-// enough letters that few questions have.
+// contentWords returns the words that say what a question is about: those of enough letters that few questions
+// have.
 func contentWords(question string) (all []string) {
 	common := strings.Fields("about above according after again against answer before below between could during every first following given great having " +
 		"other question should since their there these thing things those through under until using what's where whether which while within without would years")

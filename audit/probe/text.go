@@ -26,20 +26,15 @@ type probeText struct {
 	counted  []interval // those that are certainly not a gold answer
 }
 
-// canonicalText undoes what formats do to text, so that a leak reads the same
-// in all of them.
+// canonicalText undoes what formats do to text, so that a leak reads the same in all of them.
 //
-// A pass goes through the text once, from left to right. It turns HTML entities
-// that end in a semicolon into their characters, a tag into white space (see
-// tagEnd), and the escapes \n \t \r \b \f \uXXXX (with surrogate pairs) and a
-// backslash before ASCII punctuation into what they stand for; what it has
-// written it does not look at again. While a pass undid an entity or an escape
-// there is another, up to three: JSON in HTML, HTML in JSON and JSON in JSON are
-// undone in any order, three deep. What comes out is brought to NFKC and lower
-// case, without characters of category Cf (soft hyphens, zero-width spaces) and
-// without diacritics, and letters of other scripts that look like Latin ones
-// become these (see foldedRunes). U+FDFA stays as it is, and invalid UTF-8
-// becomes U+FFFD.
+// A pass goes through the text once, from left to right. It turns HTML entities that end in a semicolon into their
+// characters, a tag into white space (see tagEnd), and the escapes \n \t \r \b \f \uXXXX (with surrogate pairs) and
+// a backslash before ASCII punctuation into what they stand for; what it has written it does not look at again.
+// While a pass undid an entity or an escape there is another, up to three: JSON in HTML, HTML in JSON and JSON in
+// JSON are undone in any order, three deep. What comes out is brought to NFKC and lower case, without characters of
+// category Cf (soft hyphens, zero-width spaces) and without diacritics, and letters of other scripts that look like
+// Latin ones become these (see foldedRunes). U+FDFA stays as it is, and invalid UTF-8 becomes U+FFFD.
 func canonicalText(s string) probeText { return foldedText(unescaped(s)) }
 
 // foldedText is the last step of canonicalText. It may change b.
@@ -65,8 +60,7 @@ func unescaped(s string) []byte {
 	return b
 }
 
-// unescape is one pass over b, appended to out. It says whether it undid an
-// entity or an escape.
+// unescape is one pass over b, appended to out. It says whether it undid an entity or an escape.
 func unescape(out, b []byte) ([]byte, bool) {
 	if cap(out) < len(b) {
 		out = make([]byte, 0, len(b)+len(b)/16)
@@ -100,12 +94,12 @@ func unescape(out, b []byte) ([]byte, bool) {
 	return append(out, b[from:]...), undone
 }
 
-// tagJoint is the space of inline tags that stand between two letters. It is
-// white space, but the two may be parts of one word.
+// tagJoint is the space of inline tags that stand between two letters. It is white space, but the two may be parts
+// of one word.
 const tagJoint = '\x01'
 
-// appendSpace appends the white space of a tag. Inline is the length of out if
-// nothing but inline tags follow a word there.
+// appendSpace appends the white space of a tag. Inline is the length of out if nothing but inline tags follow a
+// word there.
 func appendSpace(out []byte, space byte, inline int, rest []byte) ([]byte, int) {
 	switch {
 	case space == noSpace:
@@ -127,8 +121,7 @@ func appendSpace(out []byte, space byte, inline int, rest []byte) ([]byte, int) 
 // glueByte reports whether a byte can belong to a word.
 func glueByte(c byte) bool { return asciiAlnum(c) || c >= utf8.RuneSelf }
 
-// appendEntity appends what the entity at the start of b stands for and returns
-// its length, 0 if there is none.
+// appendEntity appends what the entity at the start of b stands for and returns its length, 0 if there is none.
 func appendEntity(out, b []byte) ([]byte, int) {
 	end := 1
 	for end < len(b) && end < longestEntity && (asciiAlnum(b[end]) || b[end] == '#') {
@@ -233,13 +226,11 @@ func fold(spare, b []byte) []byte {
 	return out
 }
 
-// longLigature is a whole sentence in one character, which NFKC would turn into
-// eleven times its bytes.
+// longLigature is a whole sentence in one character, which NFKC would turn into eleven times its bytes.
 const longLigature = "\ufdfa"
 
-// appendFolded appends text in lower case, without format characters and
-// diacritics, with Latin letters for those that look like them. A soft hyphen at
-// the end of a line is a hyphen.
+// appendFolded appends text in lower case, without format characters and diacritics, with Latin letters for those
+// that look like them. A soft hyphen at the end of a line is a hyphen.
 func appendFolded(out, b []byte) []byte {
 	table := foldedRunes()
 	for len(b) > 0 {
@@ -322,8 +313,7 @@ func asciiAlnum(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
 }
 
-// ideograph says of common characters, without looking them up, that they are
-// letters without case.
+// ideograph says of common characters, without looking them up, that they are letters without case.
 func ideograph(r rune) bool { return 0x4e00 <= r && r <= 0x9fff || 0xac00 <= r && r <= 0xd7a3 }
 
 const (
@@ -331,8 +321,8 @@ const (
 	hyphen     = '\u2010' // what NFKC makes of the non-breaking hyphen, too
 )
 
-// foldedRune is what a character becomes: a character and perhaps an ASCII
-// letter behind it. It is zero for a character that is dropped.
+// foldedRune is what a character becomes: a character and perhaps an ASCII letter behind it. It is zero for a
+// character that is dropped.
 type foldedRune struct {
 	first  rune
 	second byte
@@ -340,12 +330,11 @@ type foldedRune struct {
 
 // foldedRunes maps the characters below U+2000.
 //
-// A character becomes its lower case. Latin, Greek and Cyrillic letters lose
-// their diacritics. Letters that look like a Latin one become it: the table is
-// the part of Unicode's confusables (UTS #39) that concerns single letters of
-// Greek, Cyrillic and Armenian and the small capitals. It does not depend on
-// what stands around a letter, so that texts in these scripts still match
-// themselves. Format characters, combining diacritical marks and fillers are dropped.
+// A character becomes its lower case. Latin, Greek and Cyrillic letters lose their diacritics. Letters that look
+// like a Latin one become it: the table is the part of Unicode's confusables (UTS #39) that concerns single letters
+// of Greek, Cyrillic and Armenian and the small capitals. It does not depend on what stands around a letter, so
+// that texts in these scripts still match themselves. Format characters, combining diacritical marks and fillers
+// are dropped.
 var foldedRunes = sync.OnceValue(func() *[0x2000]foldedRune {
 	alike := map[rune]rune{}
 	pair := func(others, latin string) {
@@ -390,16 +379,13 @@ var foldedRunes = sync.OnceValue(func() *[0x2000]foldedRune {
 	return table
 })
 
-// tagEnd returns the length of the tag at the start of b, and the white space it
-// becomes; 0 if there is none.
+// tagEnd returns the length of the tag at the start of b, and the white space it becomes; 0 if there is none.
 //
-// A tag is < or </ and the name of an element of HTML, or <! and a letter, up to
-// the next > outside of quotes, within 1024 bytes and without another <. All its
-// attributes but two have values. So a sentence after a lone < is text, and so
-// are <Grey Heron> and <answer>. Values are dropped with their tag, but not those
-// of a longer one: pages keep whole data sets in an attribute. Of a comment and
-// of CDATA only the opening is dropped. A tag that begins or ends a line becomes
-// a newline, one of a cell a tab, <wbr> nothing, others a space (see appendSpace).
+// A tag is < or </ and the name of an element of HTML, or <! and a letter, up to the next > outside of quotes,
+// within 1024 bytes and without another <. All its attributes but two have values. So a sentence after a lone < is
+// text, and so are <Grey Heron> and <answer>. Values are dropped with their tag, but not those of a longer one:
+// pages keep whole data sets in an attribute. Of a comment and of CDATA only the opening is dropped. A tag that
+// begins or ends a line becomes a newline, one of a cell a tab, <wbr> nothing, others a space (see appendSpace).
 func tagEnd(b []byte) (int, byte) {
 	b = b[:min(len(b), longestTag)]
 	for _, opening := range []string{"<!--", "<![CDATA["} {
@@ -451,8 +437,7 @@ func tagEnd(b []byte) (int, byte) {
 	}
 }
 
-// attributeEnd returns where the attribute at place i ends and whether it has a
-// value, or -1 if there is none.
+// attributeEnd returns where the attribute at place i ends and whether it has a value, or -1 if there is none.
 func attributeEnd(b []byte, i int) (int, bool) {
 	start := i
 	for i < len(b) && !asciiSpace(b[i]) && b[i] != '=' && b[i] != '>' && b[i] != '/' {
@@ -492,8 +477,7 @@ func attributeEnd(b []byte, i int) (int, bool) {
 // noSpace is what tagSpace returns for a tag that leaves nothing.
 const noSpace = 0xff
 
-// tagSpace returns what a tag of this name becomes, 0 if HTML has no such
-// element.
+// tagSpace returns what a tag of this name becomes, 0 if HTML has no such element.
 func tagSpace(name []byte) byte {
 	var lower [10]byte
 	if len(name) > len(lower) {

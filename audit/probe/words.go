@@ -85,8 +85,8 @@ func (t *probeText) wordAt(offset int) (before, after bool) {
 	return before, size > 0 && wordRune(r)
 }
 
-// lexicon numbers words from 1, on top of those of another. Most words of a
-// document are in none and are told by a filter over their hashes.
+// lexicon numbers words from 1, on top of those of another. Most words of a document are in none and are told by a
+// filter over their hashes.
 type lexicon struct {
 	below  *lexicon
 	ids    map[string]uint32

@@ -8,9 +8,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/visible"
 )
 
-// GitHub returns a report as workflow commands, a line each: what a job prints
-// and GitHub shows beside the lines of the journal. The gravest come first, since
-// GitHub shows the first ten of a kind. Rules are those of
+// GitHub returns a report as workflow commands, a line each: what a job prints and GitHub shows beside the lines of
+// the journal. The gravest come first, since GitHub shows the first ten of a kind. Rules are those of
 // https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands.
 func GitHub(r audit.Report, dir string) []byte {
 	var out strings.Builder
@@ -43,8 +42,7 @@ func GitHub(r audit.Report, dir string) []byte {
 	return []byte(out.String())
 }
 
-// command writes a workflow command; a kind of "" is a notice, a line of 0 no
-// place.
+// command writes a workflow command; a kind of "" is a notice, a line of 0 no place.
 func command(out *strings.Builder, kind, file string, line int64, title, text string) {
 	if kind == "" {
 		kind = "notice"

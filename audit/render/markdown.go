@@ -9,13 +9,11 @@ import (
 	"github.com/gaia-harness/gaia/internal/visible"
 )
 
-// most is how many findings, and how many gaps, are shown in Markdown: a comment on
-// GitHub holds 65,536 characters.
+// most is how many findings, and how many gaps, are shown in Markdown: a comment on GitHub holds 65,536 characters.
 const most = 40
 
-// Markdown returns a report for people: for a pull request's comment or a job's
-// summary. Text of strangers stands in code spans, in which nothing is markup and
-// no user is mentioned.
+// Markdown returns a report for people: for a pull request's comment or a job's summary. Text of strangers stands
+// in code spans, in which nothing is markup and no user is mentioned.
 func Markdown(r audit.Report, dir string) []byte { return markdown(r, dir, audit.Checks()) }
 
 func markdown(r audit.Report, dir string, checks []audit.Check) []byte {
@@ -98,8 +96,7 @@ func rest(out *strings.Builder, all int, things string) {
 	}
 }
 
-// code is a code span of any text, whose fence is longer than what the text could
-// close it with.
+// code is a code span of any text, whose fence is longer than what the text could close it with.
 func code(s string) string {
 	if s = visible.Line(s); strings.TrimSpace(s) == "" {
 		return "nothing"
@@ -118,8 +115,8 @@ func code(s string) string {
 	return fence + s + fence
 }
 
-// plain keeps the characters of ids, times and our own words, none of which is
-// markup; a stranger's check may be called anything.
+// plain keeps the characters of ids, times and our own words, none of which is markup; a stranger's check may be
+// called anything.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -1,14 +1,11 @@
-// Package render shows an audit's report to programs and people: as SARIF 2.1.0
-// for code scanning ([SARIF]), as Markdown for a pull request or the summary of a
-// job ([Markdown]), as workflow commands that GitHub turns into annotations
-// ([GitHub]). It also writes what is published about the audit itself: the JSON
-// Schema of a report ([Schema]) and the list of the checks ([Checks]).
+// Package render shows an audit's report to programs and people: as SARIF 2.1.0 for code scanning ([SARIF]), as
+// Markdown for a pull request or the summary of a job ([Markdown]), as workflow commands that GitHub turns into
+// annotations ([GitHub]). It also writes what is published about the audit itself: the JSON Schema of a report
+// ([Schema]) and the list of the checks ([Checks]).
 //
-// Everything is a function of the report, the name of the run's directory and the
-// checks of this version: the same report gives the same bytes. A report holds
-// text of strangers (task ids, addresses, names of models). None of it can end
-// the place where it is shown: it starts no command, link, tag or escape sequence
-// (TestHostile).
+// Everything is a function of the report, the name of the run's directory and the checks of this version: the same
+// report gives the same bytes. A report holds text of strangers (task ids, addresses, names of models). None of it
+// can end the place where it is shown: it starts no command, link, tag or escape sequence (TestHostile).
 package render
 
 import (
@@ -62,8 +59,7 @@ func Scores(r audit.Report) (scores []Score) {
 	return scores
 }
 
-// pending says what a decision waits for and who countersigned it, "" if it waits for
-// nothing.
+// pending says what a decision waits for and who countersigned it, "" if it waits for nothing.
 func pending(a audit.Adjudicated) string {
 	switch a.Pending {
 	case audit.PendingCountersignature:

@@ -92,9 +92,8 @@ type (
 	}
 )
 
-// SARIF returns a report as SARIF 2.1.0: a result a finding, at its line of the
-// journal, and one for each thing that a check could not see. What an adjudication
-// closed is suppressed.
+// SARIF returns a report as SARIF 2.1.0: a result a finding, at its line of the journal, and one for each thing
+// that a check could not see. What an adjudication closed is suppressed.
 func SARIF(r audit.Report, dir string) ([]byte, error) { return sarif(r, dir, audit.Checks()) }
 
 func sarif(r audit.Report, dir string, checks []audit.Check) ([]byte, error) {
@@ -170,8 +169,8 @@ func results(r audit.Report, dir string, index map[string]int) []sarifResult {
 	return all
 }
 
-// fingerprints tell results apart. GitHub looks at the second alone, and takes for
-// one what is of one rule and has the same there.
+// fingerprints tell results apart. GitHub looks at the second alone, and takes for one what is of one rule and has
+// the same there.
 func fingerprints(name, id string) map[string]string {
 	return map[string]string{name: id, "primaryLocationLineHash": strings.TrimPrefix(id, "sha256:") + ":1"}
 }
@@ -217,8 +216,7 @@ func at(dir string, line int64) []sarifLocation {
 	return []sarifLocation{{sarifPhysical{sarifArtifact{u.String()}, sarifRegion{line}}}}
 }
 
-// message escapes what a SARIF message gives a meaning: placeholders (§3.11.5)
-// and links (§3.11.6).
+// message escapes what a SARIF message gives a meaning: placeholders (§3.11.5) and links (§3.11.6).
 func message(s string) sarifText {
 	return sarifText{strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "{", "{{", "}", "}}").Replace(visible.Line(s))}
 }

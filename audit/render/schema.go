@@ -12,10 +12,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Schema returns the JSON Schema (2020-12) of a report, made from its Go types.
-// It is strict: no member that a report does not have, no word that is not one of
-// its words. That a conclusion follows from the findings, no schema can say; see
-// [audit.DecodeReport].
+// Schema returns the JSON Schema (2020-12) of a report, made from its Go types. It is strict: no member that a
+// report does not have, no word that is not one of its words. That a conclusion follows from the findings, no
+// schema can say; see [audit.DecodeReport].
 func Schema() ([]byte, error) {
 	s, err := schema()
 	if err != nil {
@@ -48,12 +47,11 @@ func schema() (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// digests are the members that hold digests, by their names and those of what they
-// stand in.
+// digests are the members that hold digests, by their names and those of what they stand in.
 var digests = regexp.MustCompile(`sha256$|(findings|adjudications)\.(id|finding)$|inputs\.(adjudications|bodies|countersignatures|rejudgments)$`)
 
-// strict says of what stands at a path what its Go type does not: lists are never
-// null, counts and places not negative, digests and times of one form.
+// strict says of what stands at a path what its Go type does not: lists are never null, counts and places not
+// negative, digests and times of one form.
 func strict(path string, s *jsonschema.Schema) {
 	if slices.Contains(s.Types, "array") {
 		s.Type, s.Types = "array", nil

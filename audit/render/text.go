@@ -23,8 +23,8 @@ type Place struct {
 	Run      *rundir.Run // nil: only the report is at hand
 }
 
-// Text writes a report for a person: a row per check, the findings by rule, and the
-// conclusion with the command to continue with.
+// Text writes a report for a person: a row per check, the findings by rule, and the conclusion with the command to
+// continue with.
 func Text(w io.Writer, p Place, r audit.Report) error {
 	var out strings.Builder
 	if r.Rehearsal {
@@ -156,15 +156,13 @@ func conclusion(p Place, r audit.Report) [][2]string {
 	return rows
 }
 
-// outside reports whether an audit had something that no other audit of the run
-// has, nor its package's.
+// outside reports whether an audit had something that no other audit of the run has, nor its package's.
 func outside(r audit.Report) bool {
 	return len(r.Inputs.Bodies) > 0 || r.Inputs.UsageExportSHA256 != ""
 }
 
-// closing is how the gravest finding that can be closed is, where the run is at
-// hand; "" if there is none. To decide about a finding is to find it without what
-// came from outside.
+// closing is how the gravest finding that can be closed is, where the run is at hand; "" if there is none. To
+// decide about a finding is to find it without what came from outside.
 func closing(p Place, r audit.Report) string {
 	if p.Run == nil || outside(r) || p.Packaged {
 		return ""
