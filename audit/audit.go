@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -86,8 +87,10 @@ func Run(dir fs.FS, o Options) (Report, *rundir.Run, error) {
 	if run.ManifestSHA256 != digest {
 		return Report{}, nil, trajectory.Faultf(plan.ManifestFile, "changed while it was read")
 	}
-	if digest := g.bodies.missing(); digest != "" {
-		return Report{}, nil, trajectory.Faultf(ReportFile, "names a body %s among its inputs, which nothing in the run has", digest)
+	for _, digest := range slices.Sorted(maps.Keys(o.Bodies)) {
+		if o.Bodies[digest] == nil && !g.bodies.named[digest] {
+			return Report{}, nil, trajectory.Faultf(ReportFile, "names a body %s among its inputs, which nothing in the run has", digest)
+		}
 	}
 	decided, later, err := o.held(dir, run)
 	if err != nil {
@@ -109,7 +112,7 @@ func Run(dir fs.FS, o Options) (Report, *rundir.Run, error) {
 	if summary == "" {
 		summary = rundir.SummaryFile
 	}
-	r.Inputs.Bodies = g.bodies.matched()
+	r.Inputs.Bodies = slices.Sorted(maps.Keys(g.bodies.used)) // nil for none
 	for _, l := range later {
 		r.Inputs.Rejudgments = append(r.Inputs.Rejudgments, l.SHA256)
 	}

@@ -67,7 +67,7 @@ func TestPending(t *testing.T) {
 		"closed":            func(r *audit.Report) { *r = trusting },
 		"nothing pending":   func(r *audit.Report) { r.Adjudications[0].Pending = "" },
 		"pending otherwise": func(r *audit.Report) { r.Adjudications[0].Pending = audit.PendingCountersignature },
-		"by nobody":         func(r *audit.Report) { r.Adjudications[0].Countersigned = nil },
+		"no countersigner":  func(r *audit.Report) { r.Adjudications[0].Countersigned = nil },
 		"by another's id": func(r *audit.Report) {
 			r.Adjudications[0].Countersigned = &audit.Countersigner{KeyID: run.Key.ID(), PublicKey: want.PublicKey, SHA256: want.SHA256}
 		},

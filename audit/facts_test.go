@@ -99,7 +99,7 @@ func TestLevelsOfTheLabel(t *testing.T) {
 }
 
 // TestAttemptsLost: they are listed once for a task, at the first of them, and
-// what ended of its own accord is none.
+// what ended by itself is none.
 func TestAttemptsLost(t *testing.T) {
 	tests := []struct {
 		ended []string

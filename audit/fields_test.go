@@ -37,7 +37,7 @@ func TestFields(t *testing.T) {
 	unheeded := unheeded()
 	for _, field := range slices.Sorted(maps.Keys(w.passed)) {
 		if got, want := strings.Join(slices.Sorted(maps.Keys(w.passed[field])), ", "), unheeded[field]; got != want {
-			t.Errorf("of %s nobody sees that it is %q, want %q: %v", field, got, want, w.passed[field])
+			t.Errorf("no check sees that %s is %q, want %q: %v", field, got, want, w.passed[field])
 		}
 	}
 	for _, field := range slices.Sorted(maps.Keys(unheeded)) {

@@ -183,13 +183,6 @@ func (g *gatherer) begin(t *taskReader, ev trajectory.Event, p trajectory.TaskSt
 		Question: p.Question, FileName: p.FileName, Workspace: t.files(p.Workspace)})
 }
 
-// rest drops what is needed while an attempt is open: the next one makes it again, and in a run of many tasks most
-// have none.
-func (t *taskReader) rest() {
-	t.prober, t.ownTexts = nil, nil
-	t.talk, t.turn = nil, turn{}
-}
-
 func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 	t.shows(a, ev)
 	switch p := ev.Payload.(type) {
@@ -253,7 +246,7 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 		if p.Outcome != trajectory.Errored {
 			t.spent = spending{}
 		}
-		t.rest()
+		t.prober, t.ownTexts, t.talk, t.turn = nil, nil, nil, turn{} // the next attempt makes them again, and most tasks have none
 	case trajectory.Judgment:
 		a.Judged, a.Judgment = ev.Seq, &p
 	}
@@ -324,13 +317,16 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	if t.turn.replied && len(a.Models) > 0 {
 		a.Models[len(a.Models)-1].Called = true
 	}
-	c.echo = echoed(p.Name, p.Args, c.args)
 	shown := p.Args // the most that the journal shows
+	c.echo = c.args
 	if text, whole := t.turn.texts[asked{p.CallID, p.Name, p.ArgsSHA256}]; whole && t.turn.asked != nil && c.Cut {
 		c.told = true
 		if args, err := policy.Arguments([]byte(text)); err == nil {
-			c.echo, shown = echoed(p.Name, args, text), args
+			c.echo, shown = text, args
 		}
+	}
+	if p.Name == "web_fetch" { // a page is asked for by its address alone, and that without its fragment
+		c.echo, _, _ = strings.Cut(shown["url"], "#")
 	}
 	if reads(p.Name) {
 		c.Opens = p.Args["path"]
@@ -382,16 +378,6 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	a.Calls = append(a.Calls, c)
 	waiting := t.turn.waiting(p.CallID)
 	waiting.undecided = append(waiting.undecided, c)
-}
-
-// echoed returns what a result may echo of a call's arguments. A page is asked for by its address alone, and that
-// without its fragment.
-func echoed(tool string, args map[string]string, all string) string {
-	if tool != "web_fetch" {
-		return all
-	}
-	address, _, _ := strings.Cut(args["url"], "#")
-	return address
 }
 
 // came reports whether a proposal is one of the turn's reply, each of whose calls can be proposed once. Of a reply

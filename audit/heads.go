@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -129,13 +128,6 @@ func (t *taskReader) shows(a *attemptEvidence, ev trajectory.Event) {
 	found(t.bodies.contradicts(h, body) || h.contradicts(truncated))
 }
 
-// checkHeads looks for what is shown of a body and cannot be of it.
-func checkHeads(n *notes, t *taskEvidence, a *attemptEvidence) {
-	if h := a.Contradicts; h != nil {
-		n.find("head-differs", t.at(a, h.Seq), "the head of a "+string(h.Of)+" is not that of a body of its size and digest")
-	}
-}
-
 // bodies are whole documents from outside of the run, by digest; nil for one that a report names and that is not at
 // hand. Of those that the run has the digest of, named says which, and used which were at hand.
 type bodies struct {
@@ -155,16 +147,6 @@ func (b bodies) text(sha256 string) (string, bool) {
 	}
 	b.used[sha256] = true
 	return string(body), true
-}
-
-// missing returns a digest that a report names and the run does not have; "" if there is none.
-func (b bodies) missing() string {
-	for _, digest := range slices.Sorted(maps.Keys(b.all)) {
-		if b.all[digest] == nil && !b.named[digest] {
-			return digest
-		}
-	}
-	return ""
 }
 
 // contradicts reports whether a body that is at hand is not what the event shows the beginning of. What was taken
@@ -197,9 +179,6 @@ func (b bodies) misquotes(p trajectory.ToolProposed) bool {
 	}
 	return len(args) != len(p.Args)
 }
-
-// matched returns the digests of those that the run has, sorted; nil for none.
-func (b bodies) matched() []string { return slices.Sorted(maps.Keys(b.used)) }
 
 // files returns a start workspace with what the bodies at hand say of its files. A file that is no text has another
 // text for its reader than its bytes are.

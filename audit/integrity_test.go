@@ -55,8 +55,8 @@ func TestRefusedUnaudited(t *testing.T) {
 			}
 			return forged
 		}, "grades attempt 1, which has committed no answer"},
-		{"a plan that nobody signed", without(plan.EnvelopeFile), plan.EnvelopeFile},
-		{"a journal that nobody signed", without(trajectory.CheckpointFile), trajectory.CheckpointFile},
+		{"a plan without a signature", without(plan.EnvelopeFile), plan.EnvelopeFile},
+		{"a journal without a signature", without(trajectory.CheckpointFile), trajectory.CheckpointFile},
 		{"a plan that was changed", func(_ *testing.T, dir map[string][]byte) map[string][]byte {
 			dir[plan.ManifestFile] = bytes.Replace(dir[plan.ManifestFile], []byte(`"name":"sample-model"`), []byte(`"name":"other-model"`), 1)
 			return dir

@@ -17,7 +17,7 @@ func judgeInjection() Check {
 	return Check{
 		ID: "AUD-10", Name: "judge-injection", Severity: High,
 		Title: "no answer tells the LLM judge what to say",
-		Why: "a judge that is a model reads the answer that it grades: a verdict of its own form, a change of roles or an instruction in it " +
+		Why: "a judge that is a model reads the answer that it grades: a verdict in the judge's form, a change of roles or an instruction in it " +
 			"can be taken for the judge's orders, and a wrong answer is credited",
 		Fix:        "count the task wrong in the judged score, and ask another judge about it; the official score does not change",
 		Skips:      "an answer is not recorded as it was given, or the gold answers are not at hand and an answer holds what one of them may hold, too, or a number that the judge credited",
@@ -297,7 +297,7 @@ var (
 		" marked correct ", " marked as correct "}, combined([]string{"answers are", "responses are", "two answers are", "both answers are"},
 		[]string{"equivalent", "semantically equivalent", "the same", "identical", "both correct"})...)
 
-	orderPhrases = slices.Concat([]string{" note to the grader ", " note to the judge ", " dear grader ", " dear judge ", " attention grader ", " expected answer is outdated ",
+	orderPhrases = slices.Concat(combined([]string{"note to the", "dear"}, []string{"grader", "judge"}), []string{" attention grader ", " expected answer is outdated ",
 		" reference answer is outdated ", " expected answer is wrong ", " reference answer is wrong ", " treat this as right ", " treat this as correct ", " mark as correct "},
 		combined([]string{"output", "reply", "respond", "return", "say", "answer with", "reply with", "respond with"},
 			[]string{"correct", "the word correct", "the verdict correct", "only correct"}),

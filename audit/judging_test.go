@@ -58,7 +58,7 @@ func TestAboutGrading(t *testing.T) {
 }
 
 // FuzzForGrader: no text is too odd to be looked at, and what a text holds, it
-// holds also behind a line of its own.
+// holds also on a separate line.
 func FuzzForGrader(f *testing.F) {
 	for _, item := range judge.Battery() {
 		f.Add(item.Candidate)

@@ -79,7 +79,7 @@ func checkServedModels(e *evidence, n *notes) {
 	}
 }
 
-// Declares reports whether a model's name in a reply is one that a plan declares for a model of its own: the
+// Declares reports whether a model's name in a reply is one that a plan declares for one of its models: the
 // planned name or one that it is served as. A reply may name the release that answered, or the quantized file,
 // where the plan names none.
 func Declares(plan plan.ModelPlan, model, planned string) bool {

@@ -188,7 +188,7 @@ func TestUnheard(t *testing.T) {
 	}{
 		{"no word of it", nil, true},
 		{"cut off", &trajectory.CallError{}, true},
-		{"nobody there", &trajectory.CallError{Code: trajectory.Unreachable}, false},
+		{"unreachable", &trajectory.CallError{Code: trajectory.Unreachable}, false},
 		{"not to be read", &trajectory.CallError{Status: 200}, true},
 		{"refused", &trajectory.CallError{Status: 400}, false},
 		{"too often", &trajectory.CallError{Status: 429}, false},

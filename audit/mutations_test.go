@@ -203,7 +203,7 @@ func TestMutations(t *testing.T) {
 			for name, text := range texts(t, "*/"+fires+"*.txt") {
 				folder, _, _ := strings.Cut(name, "/")
 				changed := m.change(sections(text)).String()
-				second := m.later > 0 && strings.Contains(text, "-- error ") || strings.Contains(text, "majority") // which has attempts of its own
+				second := m.later > 0 && strings.Contains(text, "-- error ") || strings.Contains(text, "majority") // which has separate attempts
 				if slices.Contains(m.but, name) || m.folders != nil && !slices.Contains(m.folders, folder) || changed == sections(text).String() || second {
 					continue
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
-// TestOtherPairs: what an odd message has of its own task is another rule's.
+// TestOtherPairs: what an odd message has of the same task is another rule's.
 func TestOtherPairs(t *testing.T) {
 	const question, gold = "In which town did the clockmaker Odile Varn build the tower clock of the harbour museum?", "Brellin"
 	own := &taskEvidence{Plan: plan.PlannedTask{TaskID: "a"}, Attempts: []*attemptEvidence{{Number: 1, Question: question}}}

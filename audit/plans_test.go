@@ -142,7 +142,7 @@ func TestRunSpent(t *testing.T) {
 		{"by a judgment", []trajectory.Payload{reply(c(60)), trajectory.Judgment{CostMicroUSD: c(41)}}, 2},
 		{"by what a tool asked", []trajectory.Payload{reply(c(60)), trajectory.ToolExecuted{Model: &trajectory.ModelUse{CostMicroUSD: c(41)}}}, 2},
 		{"by a try without a reply", []trajectory.Payload{reply(c(60)), trajectory.ModelCallCompleted{CostMicroUSD: c(41)}}, 0},
-		{"by what nobody knows the price of", []trajectory.Payload{reply(nil), trajectory.Judgment{}, trajectory.ToolExecuted{Model: &trajectory.ModelUse{}}}, 0},
+		{"by what has no known price", []trajectory.Payload{reply(nil), trajectory.Judgment{}, trajectory.ToolExecuted{Model: &trajectory.ModelUse{}}}, 0},
 	}
 	for _, tt := range tests {
 		g := newGatherer(plan.Plan{Budgets: plan.Budgets{RunCostMicroUSD: 100}}, nil)

@@ -39,11 +39,11 @@ func (t *taskReader) prompt(a *attemptEvidence, seq int64, p trajectory.ContextC
 			line.listed = true
 		}
 	}
+	file, there := a.attachment()
 	if len(p.Messages) > 1 {
 		// The question may carry a picture that was made from the attachment. Where it is not the attachment byte
 		// for byte, the journal cannot show what of.
 		image := p.Messages[1].Image
-		file, there := a.attachment()
 		if t.images && there && image.Path == file.Path && strings.HasPrefix(image.MediaType, "image/") &&
 			(image.SHA256 != file.SHA256 || image.Bytes == file.Bytes) {
 			t.talk.Picture(image)
@@ -59,7 +59,7 @@ func (t *taskReader) prompt(a *attemptEvidence, seq int64, p trajectory.ContextC
 		}
 		added, news = added+m.Bytes+1, news+1
 		hidden = hidden || whole && (line == nil || line.own)
-		fact.Scaled = fact.Scaled || due && a.scaled(m)
+		fact.Scaled = fact.Scaled || due && m.Image != trajectory.Image{} && m.Image.SHA256 != file.SHA256
 		a.Pictured = a.Pictured || due && m.Image != trajectory.Image{}
 		if origin != prompt.Odd && m.Source == prompt.LastTurnID {
 			a.open().Last = true
@@ -186,12 +186,6 @@ func (o *oddTexts) add(t oddText) {
 // its keys, verdicts of a judge.
 func namesRecords(p policy.Policy, text string) bool {
 	return slices.Contains(policy.Decide(p, policy.Call{Known: true, Texts: []string{text}}).RuleIDs, policy.GraderSurfaces)
-}
-
-// scaled reports whether a message carries a picture that is not the attachment.
-func (a *attemptEvidence) scaled(m trajectory.Message) bool {
-	file, _ := a.attachment()
-	return m.Image != trajectory.Image{} && m.Image.SHA256 != file.SHA256
 }
 
 // attachment returns the file that comes with the question, as the attempt began with it; false if there is none.

@@ -14,7 +14,7 @@ func TestUnheardEcho(t *testing.T) {
 	text := texts(t, name)[name]
 	for story, want := range map[string]bool{
 		text: true,
-		strings.Replace(text, "Brellin it is, they say.", "Nobody knows.", 1): false,
+		strings.Replace(text, "Brellin it is, they say.", "No one knows.", 1): false,
 	} {
 		r := audited(t, parsed(t, name, story), true)
 		got := slices.ContainsFunc(check(t, r, "AUD-1").Gaps, func(gap string) bool { return strings.Contains(gap, "the arguments that it may echo") })

@@ -105,7 +105,7 @@ func unheeded() map[string]string {
 		"the gold answers of the fixture come with the commitment's salt; those of a dataset are held against it (TestPublishedGold)": `
 			changed, made nothing: manifest.dataset.metadata_sha256
 			`,
-		"an interruption that nobody had is seen; that one is called a failure is to the run's own loss, and of what ended otherwise nothing depends on the reason": `
+		"an interruption that did not happen is seen; that one is called a failure is to the run's own loss, and of what ended otherwise nothing depends on the reason": `
 			added, changed, left out, made infrastructure, made interrupted, made run stopped: attempt_ended.reason
 			`,
 		"a refusal is one in either word, and another word is none (policy-differs)": `

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"sort"
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -168,38 +167,30 @@ const (
 	answersUnsolved
 )
 
-// replies returns the model calls of the run that got their reply, in the order of the journal.
-func (e *evidence) replies() (all []reply) {
-	e.each(func(t *taskEvidence, a *attemptEvidence) {
-		for _, m := range a.Models {
-			r := reply{failed: m.Failed > 0, slow: m.Failed+m.TimedOut > 0, at: t.at(a, m.Seq)}
-			switch {
-			case m.Empty:
-				continue
-			case m.silent() && t.credited():
-				r.kind = answersSolved
-			case m.silent():
-				r.kind = answersUnsolved
-			}
-			all = append(all, r)
-		}
-	})
-	slices.SortFunc(all, func(a, b reply) int { return cmp.Compare(a.at.seq, b.at.seq) })
-	return all
-}
-
 // tally counts replies, and those after failed tries.
 type tally struct{ all, failed int }
-
-// half reports whether at least half of the share of another count failed.
-func (t tally) half(other tally) bool { return 2*t.failed*other.all >= other.failed*t.all }
 
 // failedTries looks for an endpoint that fails where the answer is wrong: tries of calls that give the answers of
 // solved tasks failed, and those of other calls did not. Time limits meet long answers more often than short calls
 // of tools, so they are left out of what is HIGH; and an endpoint that fails for answers of unsolved tasks just as
 // often does not choose.
 func failedTries(e *evidence, n *notes) {
-	all := e.replies()
+	var all []reply // in the order of the journal
+	e.each(func(t *taskEvidence, a *attemptEvidence) {
+		for _, m := range a.Models {
+			if m.Empty {
+				continue
+			}
+			r := reply{failed: m.Failed > 0, slow: m.Failed+m.TimedOut > 0, at: t.at(a, m.Seq)}
+			if m.silent() && t.credited() {
+				r.kind = answersSolved
+			} else if m.silent() {
+				r.kind = answersUnsolved
+			}
+			all = append(all, r)
+		}
+	})
+	slices.SortFunc(all, func(a, b reply) int { return cmp.Compare(a.at.seq, b.at.seq) })
 	var counts [3]tally
 	tasks, solved := map[*taskEvidence]bool{}, map[*taskEvidence]bool{}
 	var first place
@@ -221,7 +212,7 @@ func failedTries(e *evidence, n *notes) {
 	}
 	won, lost := counts[answersSolved], counts[answersUnsolved]
 	refused := 5*lost.failed > 4*lost.all // nearly every wrong answer was asked for again
-	even := lost.all >= 5 && lost.half(won) && !refused
+	even := lost.all >= 5 && 2*lost.failed*won.all >= won.failed*lost.all && !refused
 	chosen := !even && unlikely(all, answersSolved, func(k replyKind) bool { return k == callsTool || k == answersUnsolved && !refused })
 	everyWrong := lost.all >= 10 && lost.failed == lost.all && unlikely(all, answersUnsolved, func(k replyKind) bool { return k == answersSolved })
 	got := fmt.Sprintf("the model calls that answered %d of %d solved tasks had failed tries", len(tasks), len(solved))
@@ -356,12 +347,7 @@ func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 			lost++
 			continue
 		}
-		n.findIf(!e.resumed(from, to), "attempts-beyond-plan", at, "an attempt ended as "+a.Ended.Reason+" and the run was not taken up again", "an interruption that the journal shows")
+		resumed := slices.ContainsFunc(e.Resumed, func(r fact[trajectory.RunResumed]) bool { return from < r.Seq && r.Seq < to })
+		n.findIf(!resumed, "attempts-beyond-plan", at, "an attempt ended as "+a.Ended.Reason+" and the run was not taken up again", "an interruption that the journal shows")
 	}
-}
-
-// resumed reports whether the run was taken up between two places.
-func (e *evidence) resumed(from, to int64) bool {
-	i := sort.Search(len(e.Resumed), func(i int) bool { return e.Resumed[i].Seq > from })
-	return i < len(e.Resumed) && e.Resumed[i].Seq < to
 }

@@ -109,7 +109,7 @@ func notOfAnEvent() map[string][]string {
 		},
 		"in the plan": {
 			"AUD-01/gap-other-probes.txt", "AUD-01/gap-other-probes-v1.txt", "AUD-01/gap-research-model.txt", "AUD-01/gap-searching-model.txt", "AUD-01/gap-server-with-network.txt", "AUD-01/gap-unconfined.txt",
-			"AUD-03/fires-hint-in-built-in.txt", "AUD-03/gap-built-in-of-other-words.txt", "AUD-03/fires-tool-description.txt", "AUD-03/fires-tool-hint.txt", "AUD-03/fires-tool-schema.txt", "AUD-03/gap-tool-of-nobody.txt", "AUD-03/gap-no-templates.txt", "AUD-03/gap-own-condensed-template-and-answer.txt",
+			"AUD-03/fires-hint-in-built-in.txt", "AUD-03/gap-built-in-of-other-words.txt", "AUD-03/fires-tool-description.txt", "AUD-03/fires-tool-hint.txt", "AUD-03/fires-tool-schema.txt", "AUD-03/gap-tool-of-no-server.txt", "AUD-03/gap-no-templates.txt", "AUD-03/gap-own-condensed-template-and-answer.txt",
 			"AUD-03/gap-own-condensed-template.txt", "AUD-03/gap-own-template.txt", "AUD-03/gap-examples-with-digits.txt", "AUD-04/gap-unconfined.txt",
 			"AUD-03/fires-question-expected-answer.txt", "AUD-03/fires-question-german.txt", "AUD-03/fires-question-ground-truth.txt",
 			"AUD-03/fires-question-list.txt", "AUD-03/fires-question-number.txt", "AUD-03/fires-template-with-a-key.txt",

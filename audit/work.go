@@ -71,16 +71,12 @@ func checkWork(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	case t.Plan.FileName == "" || a.Pictured:
 	case e.Manifest.Evidence == plan.EvidenceHashes:
 		n.gap("the run records digests alone: nothing says who opened an attachment")
-	case !slices.ContainsFunc(a.Calls, (*callFact).opened):
+	case !slices.ContainsFunc(a.Calls, func(c *callFact) bool { // a call that failed to read it has not opened it; how far code had run that failed is not known
+		return c.Attached && c.Result != nil && !(reads(c.Result.Name) && c.Result.IsError)
+	}):
 		n.find("attachment-unopened", place{task: t, attempt: a.Number, seq: max(a.Committed, 0), given: true},
 			"an answer that counts as correct, and no call that opened the attachment")
 	}
-}
-
-// opened reports whether a call can have opened the attachment: one that failed to read it has not, and how far
-// code that failed had run is not known.
-func (c *callFact) opened() bool {
-	return c.Attached && c.Result != nil && !(reads(c.Result.Name) && c.Result.IsError)
 }
 
 // attached reports whether a call asks for the attachment, or can: code puts names of files together as it likes,

@@ -110,22 +110,23 @@ const (
 func (p *Prober) decoded(b []byte) []byte {
 	var out []byte
 	for range decodePasses {
-		next, escapes := undoPercents(b)
-		next, pairs := undoPairs(next)
-		next, runs := p.undoRuns(next)
-		if !escapes && !pairs && !runs {
+		changed := false
+		for _, undo := range []func([]byte) []byte{undoPercents, undoPairs, p.undoRuns} {
+			if next := undo(b); next != nil {
+				b, out, changed = next, next, true
+			}
+		}
+		if !changed {
 			break
 		}
-		b, out = next, next
 	}
 	return out
 }
 
-// undoPercents undoes the percent escapes in b that give printable text.
-func undoPercents(b []byte) ([]byte, bool) {
-	var out []byte
+// undoPercents undoes the percent escapes in b that give printable text; nil if there are none.
+func undoPercents(b []byte) []byte {
+	e := edit{b: b}
 	var char [utf8.UTFMax]byte
-	from := 0
 	for i := bytes.IndexByte(b, '%'); i >= 0 && i+3 <= len(b); {
 		n, size := 0, 0
 		for n < len(char) && i+3*n+3 <= len(b) && b[i+3*n] == '%' {
@@ -141,23 +142,16 @@ func undoPercents(b []byte) ([]byte, bool) {
 			}
 		}
 		if size > 0 {
-			if out == nil {
-				out = make([]byte, 0, len(b))
-			}
-			out = append(append(out, b[from:i]...), char[:size]...)
-			from = i + 3*size
+			e.replace(interval{i, i + 3*size}, char[:size])
 		}
-		i = max(from, i+1)
+		i = max(e.from, i+1)
 		next := bytes.IndexByte(b[i:], '%')
 		if next < 0 {
 			break
 		}
 		i += next
 	}
-	if out == nil {
-		return b, false
-	}
-	return append(out, b[from:]...), true
+	return e.done()
 }
 
 // fewestPairs is how many pairs of hexadecimal digits are undone.
@@ -165,9 +159,8 @@ const fewestPairs = shortestEncoded / 2
 
 // undoPairs undoes the hexadecimal digits in b that stand in pairs, with the same byte between any two, and give
 // mostly printable UTF-8. It looks at few places of b, which at least one of every long enough run covers.
-func undoPairs(b []byte) ([]byte, bool) {
-	var out []byte
-	from := 0
+func undoPairs(b []byte) []byte {
+	e := edit{b: b}
 	for i := 0; i+3*fewestPairs < len(b); i += 3 * fewestPairs / 2 {
 		start, end := i, i
 		for at := i; at < i+3 && end == i; at++ {
@@ -175,7 +168,7 @@ func undoPairs(b []byte) ([]byte, bool) {
 				end = i
 				continue
 			}
-			for start = at; start >= from+3 && b[start-1] == b[at+2] && pairAt(b, start-3); start -= 3 {
+			for start = at; start >= e.from+3 && b[start-1] == b[at+2] && pairAt(b, start-3); start -= 3 {
 			}
 		}
 		if end-start < 3*fewestPairs-1 {
@@ -186,15 +179,11 @@ func undoPairs(b []byte) ([]byte, bool) {
 			text, _ = hex.AppendDecode(text, b[k:k+2])
 		}
 		if printable(text) {
-			out = append(append(append(out, b[from:start]...), ' '), unescaped(string(text))...)
-			out, from = append(out, ' '), end
+			e.replace(interval{start, end}, []byte(" "), unescaped(string(text)), []byte(" "))
 		}
 		i = max(i, end-3*fewestPairs/2)
 	}
-	if out == nil {
-		return b, false
-	}
-	return append(out, b[from:]...), true
+	return e.done()
 }
 
 // pairsEnd returns where the pairs end that begin at i with the same byte, which is no letter or digit, between any
@@ -213,9 +202,9 @@ func pairsEnd(b []byte, i int) int {
 func pairAt(b []byte, i int) bool { return isHex(b[i : i+2]) }
 
 // undoRuns undoes the runs of base64 and hexadecimal digits in b.
-func (p *Prober) undoRuns(b []byte) ([]byte, bool) {
-	var out, run []byte
-	from := 0
+func (p *Prober) undoRuns(b []byte) []byte {
+	e := edit{b: b}
+	var run []byte
 	for i := 0; i+shortestLine <= len(b); {
 		j := i + shortestLine - 1
 		for j >= i && policy.InBase64(b[j]) {
@@ -231,19 +220,11 @@ func (p *Prober) undoRuns(b []byte) ([]byte, bool) {
 		run, end = appendLines(run, b, end)
 		text, skipped := runText(run, first)
 		if text != nil && !strings.Contains(p.question, string(run[skipped:min(skipped+shortestEncoded, first)])) {
-			if out == nil {
-				out = make([]byte, 0, len(b))
-			}
-			out = append(append(out, b[from:i+skipped]...), ' ')
-			out = append(append(out, unescaped(string(text))...), ' ')
-			from = end
+			e.replace(interval{i + skipped, end}, []byte(" "), unescaped(string(text)), []byte(" "))
 		}
 		i = end
 	}
-	if out == nil {
-		return b, false
-	}
-	return append(out, b[from:]...), true
+	return e.done()
 }
 
 // encodedEnd returns where the characters of base64 end that begin at i.

@@ -65,7 +65,7 @@ func TestDisguises(t *testing.T) {
 	text := []byte(leakedText)
 	question, answer, _ := strings.Cut(leakedText, "\n")
 	answerLine := []byte("The reference solution that graders use. " + answer)
-	prose := lines(strings.Repeat("Boats lay in the harbour that winter and nobody counted them at all. ", 8), 36)
+	prose := lines(strings.Repeat("Boats lay in the harbour that winter and no one counted them at all. ", 8), 36)
 	turned := []byte(strings.ToLower(leakedText))
 	for i, c := range turned {
 		turned[i] = byte(rot13(rune(c)))

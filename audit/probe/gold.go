@@ -107,14 +107,6 @@ func (p *Prober) readGold(t probeText, read reading, ids foundIDs) goldFindings 
 	return r.out
 }
 
-// goldPlaces returns where the parts of the gold stand.
-func (p *Prober) goldPlaces(t probeText) (places []interval) {
-	if g := &p.gold; g.parts > 0 {
-		p.walkGold(&goldReader{p: p, gold: g, text: t, counted: cursor{all: t.counted}, listed: &places})
-	}
-	return places
-}
-
 // walkGold goes through the words of a document.
 func (p *Prober) walkGold(r *goldReader) {
 	g, t := r.gold, r.text
@@ -170,8 +162,8 @@ func (r *goldReader) hit(part int, place interval, label int) {
 	h.called = h.labelled && !r.gold.short || called(r.text.b, place.start)
 	besideStart := r.gold.short && r.starts.beside(r.text, place)
 	h.counts = !r.gold.short || h.labelled || besideStart || r.spans.beside(r.text, place) || r.own.beside(r.text, place)
-	found, whole := r.all.add(h)
-	if whole {
+	found := r.all.add(h)
+	if found.whole {
 		r.out.labelled = r.out.labelled || found.labelled
 		r.out.called = r.out.called || found.called
 		if found.counts && r.out.hits < mostHits {
@@ -182,22 +174,18 @@ func (r *goldReader) hit(part int, place interval, label int) {
 		return
 	}
 	if !r.out.nearQuestion && r.spans.near(r.text, place, windowChars) {
-		found, whole := r.nearQ.add(h)
-		r.out.nearQuestion = whole && found.counts
+		r.out.nearQuestion = r.nearQ.add(h).counts
 	}
 	if !r.out.calledNearQuestion && r.places.near(r.text, place, windowChars) {
-		found, whole := r.nearPlace.add(h)
-		r.out.calledNearQuestion = whole && found.called
+		r.out.calledNearQuestion = r.nearPlace.add(h).called
 	}
 	if !r.out.nearID && r.own.near(r.text, place, windowChars) {
-		found, whole := r.near.add(h)
-		r.out.nearID = whole && found.counts
+		r.out.nearID = r.near.add(h).counts
 	}
 	if !r.out.nearStart && (besideStart || r.starts.near(r.text, place, startChars)) {
-		found, whole := r.behindID.add(h)
-		r.out.nearStart = whole && found.counts
+		r.out.nearStart = r.behindID.add(h).counts
 	}
-	if whole && found.called && !r.out.changed && len(r.p.bag) > 0 && place.start >= r.bagged {
+	if found.called && !r.out.changed && len(r.p.bag) > 0 && place.start >= r.bagged {
 		r.bagged = place.start + bagStep
 		r.out.changed = r.mostOfBag(place)
 	}
@@ -207,7 +195,7 @@ func (r *goldReader) hit(part int, place interval, label int) {
 type goldHit struct {
 	part, start, end int
 	labelled, called bool
-	counts           bool
+	counts, whole    bool // see goldWindow.add
 }
 
 // goldWindow gathers hits that stand within 400 characters until every part is among them.
@@ -220,9 +208,9 @@ type goldWindow struct {
 
 func newGoldWindow(parts int) goldWindow { return goldWindow{of: make([]int, parts)} }
 
-// add takes a hit in. It says whether the gold is whole with it, and then whether a part has a label, is called an
-// answer, and counts; the next place begins behind it.
-func (w *goldWindow) add(h goldHit) (found goldHit, whole bool) {
+// add takes a hit in. If the gold is whole with it, it returns whether a part has a label, is called an answer, and
+// counts; the next place begins behind it.
+func (w *goldWindow) add(h goldHit) (found goldHit) {
 	for w.first < len(w.hits) && h.end-w.hits[w.first].start > windowChars {
 		w.drop(w.hits[w.first].part)
 		w.first++
@@ -235,14 +223,14 @@ func (w *goldWindow) add(h goldHit) (found goldHit, whole bool) {
 		w.present++
 	}
 	if w.present < len(w.of) {
-		return goldHit{}, false
+		return found
 	}
 	for _, h := range w.hits[w.first:] {
 		found.labelled, found.called, found.counts = found.labelled || h.labelled, found.called || h.called, found.counts || h.counts
 		w.drop(h.part)
 	}
-	w.hits, w.first = w.hits[:0], 0
-	return found, true
+	w.hits, w.first, found.whole = w.hits[:0], 0, true
+	return found
 }
 
 func (w *goldWindow) drop(part int) {

@@ -82,18 +82,6 @@ type idSet struct {
 	tasks  map[string]int // see Answers
 }
 
-func newIDSet(own string, split *IDs) idSet {
-	s := idSet{others: split}
-	if split == nil {
-		s.others = NewIDs(nil)
-	}
-	var buf [longestID]byte
-	if bare, ok := bareID(buf[:0], []byte(own)); ok && len(bare) >= shortestID {
-		s.own = string(bare)
-	}
-	return s
-}
-
 // bareID returns an id's letters and digits; false if there is no digit among them.
 func bareID(out, id []byte) ([]byte, bool) {
 	digit := false

@@ -28,7 +28,11 @@ func (p *Prober) laidOut(t probeText, spaced bool) []byte {
 			out, changed = next, true
 		}
 	}
-	apply(cutOut(out, t.numbered))
+	unnumbered := edit{b: t.b}
+	for _, place := range t.numbered {
+		unnumbered.replace(place)
+	}
+	apply(unnumbered.done())
 	apply(oneColumn(out, columnDepth))
 	apply(p.putTogether(out))
 	if spaced {
@@ -38,6 +42,39 @@ func (p *Prober) laidOut(t probeText, spaced bool) []byte {
 		return nil
 	}
 	return out
+}
+
+// edit is a copy of b in which places, in their order, are replaced.
+type edit struct {
+	b, out []byte
+	from   int // b is copied up to here
+}
+
+func (e *edit) replace(place interval, with ...[]byte) {
+	if e.out == nil {
+		e.out = make([]byte, 0, len(e.b)+len(e.b)/8)
+	}
+	e.out = append(e.out, e.b[e.from:place.start]...)
+	for _, b := range with {
+		e.out = append(e.out, b...)
+	}
+	e.from = place.end
+}
+
+// done returns the copy, nil if nothing is replaced.
+func (e *edit) done() []byte {
+	if e.out == nil {
+		return nil
+	}
+	return append(e.out, e.b[e.from:]...)
+}
+
+// lineEnd returns where the line ends that i is in.
+func lineEnd(b []byte, i int) int {
+	if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
+		return i + n
+	}
+	return len(b)
 }
 
 // lineNumbers returns the places of numbers at the starts of lines that count up by one, in at least three lines in
@@ -55,13 +92,8 @@ func lineNumbers(b []byte) (all, counted []interval) {
 		}
 		run, n = run[:0], 0
 	}
-	for start := 0; start < len(b); {
-		end := bytes.IndexByte(b[start:], '\n')
-		if end < 0 {
-			end = len(b)
-		} else {
-			end += start
-		}
+	for start, end := 0, 0; start < len(b); start = end + 1 {
+		end = lineEnd(b, start)
 		number, size := lineNumber(b[start:end])
 		switch {
 		case size > 0 && number == last+1 && n > 0:
@@ -74,7 +106,6 @@ func lineNumbers(b []byte) (all, counted []interval) {
 				finish()
 			}
 		}
-		start = end + 1
 	}
 	finish()
 	return all, counted
@@ -120,18 +151,6 @@ func lineNumber(line []byte) (number, size int) {
 	return number, i
 }
 
-// cutOut returns b without some places, which are in order, or nil if there are none.
-func cutOut(b []byte, places []interval) []byte {
-	if len(places) == 0 {
-		return nil
-	}
-	out, from := make([]byte, 0, len(b)), 0
-	for _, place := range places {
-		out, from = append(out, b[from:place.start]...), place.end
-	}
-	return append(out, b[from:]...)
-}
-
 // columns are lines that may be set in two columns.
 type columns struct {
 	left, right []interval // of the text in each line
@@ -147,28 +166,17 @@ func oneColumn(b []byte, depth int) []byte {
 	if depth == 0 || !bytes.Contains(b, []byte("   ")) {
 		return nil
 	}
-	var out []byte
+	e := edit{b: b}
 	var c columns
-	from, block := 0, 0 // what is written of b, and where the lines of c begin
+	block := 0 // where the lines of c begin
 	flush := func(end int) {
 		if c.two >= columnLines && c.letters[0] >= columnLetters*c.two && c.letters[1] >= columnLetters*c.two {
-			if out == nil {
-				out = make([]byte, 0, len(b)+len(b)/8)
-			}
-			out = append(out, b[from:block]...)
-			out = append(out, c.column(b, c.left, depth)...)
-			out = append(out, c.column(b, c.right, depth)...)
-			from = end
+			e.replace(interval{block, end}, c.column(b, c.left, depth), c.column(b, c.right, depth))
 		}
 		c = columns{left: c.left[:0], right: c.right[:0]}
 	}
-	for start := 0; start < len(b); {
-		end := bytes.IndexByte(b[start:], '\n')
-		if end < 0 {
-			end = len(b)
-		} else {
-			end += start
-		}
+	for start, end := 0, 0; start < len(b); start = end + 1 {
+		end = lineEnd(b, start)
 		if len(c.left) == 0 {
 			block = start
 		}
@@ -177,13 +185,9 @@ func oneColumn(b []byte, depth int) []byte {
 			block = start
 			c.add(b, start, end)
 		}
-		start = end + 1
 	}
 	flush(len(b))
-	if out == nil {
-		return nil
-	}
-	return append(out, b[from:]...)
+	return e.done()
 }
 
 // add takes a line in and reports whether it can be one of the columns.
@@ -266,8 +270,8 @@ func letters(b []byte) int {
 // putTogether returns text with the words whole that hyphens at the ends of lines, or tags, break, or nil if there
 // are none that are looked for.
 func (p *Prober) putTogether(b []byte) []byte {
-	var out []byte
-	from, line, joint := 0, 0, 0 // what is written of b; the next end of a line and joint
+	e := edit{b: b}
+	line, joint := 0, 0 // the next end of a line and joint
 	for i := 0; ; {
 		line, joint = nextByte(b, i, line, '\n'), nextByte(b, i, joint, tagJoint)
 		if i = min(line, joint); i == len(b) {
@@ -275,17 +279,17 @@ func (p *Prober) putTogether(b []byte) []byte {
 		}
 		end := i // of the letters before the break
 		if b[i] == '\n' {
-			for end > from && i-end < longestBreak && asciiSpace(b[end-1]) {
+			for end > e.from && i-end < longestBreak && asciiSpace(b[end-1]) {
 				end--
 			}
-			if end == from || b[end-1] != '-' {
+			if end == e.from || b[end-1] != '-' {
 				i++
 				continue
 			}
 			end--
 		}
 		start := end
-		for start > from && end-start < longestWord && letterByte(b[start-1]) {
+		for start > e.from && end-start < longestWord && letterByte(b[start-1]) {
 			start--
 		}
 		if start == end {
@@ -295,17 +299,11 @@ func (p *Prober) putTogether(b []byte) []byte {
 		word, stop := wholeWord(b, start)
 		s := wordScanner{b: word}
 		if stop > i && s.next() && p.lexicon.find(&s) > 0 {
-			if out == nil {
-				out = make([]byte, 0, len(b))
-			}
-			out, from = append(append(out, b[from:start]...), word...), stop
+			e.replace(interval{start, stop}, word)
 		}
-		i = max(i+1, from)
+		i = max(i+1, e.from)
 	}
-	if out == nil {
-		return nil
-	}
-	return append(out, b[from:]...)
+	return e.done()
 }
 
 // wholeWord returns the letters from an offset on over breaks, and where they end.
@@ -352,9 +350,9 @@ func letterByte(c byte) bool { return 'a' <= c && c <= 'z' || c >= utf8.RuneSelf
 // closedUp returns text with letters that stand alone, one space or mark apart, put together to words that are
 // looked for; nil if there are none.
 func (p *Prober) closedUp(b []byte) []byte {
-	var out, run []byte
+	e := edit{b: b}
+	var run []byte
 	var places []int // of the letters in run, in b
-	from := 0
 	for i := 0; i+2 < len(b); {
 		if !letterByte(b[i]) || i > 0 && wordByte(b[i-1]) || !apart(b, i) {
 			i++
@@ -373,18 +371,11 @@ func (p *Prober) closedUp(b []byte) []byte {
 				at++
 				continue
 			}
-			if out == nil {
-				out = make([]byte, 0, len(b))
-			}
-			out = append(append(out, b[from:places[at]]...), run[at:at+n]...)
-			from = places[at+n-1] + 1
+			e.replace(interval{places[at], places[at+n-1] + 1}, run[at:at+n])
 			at += n
 		}
 	}
-	if out == nil {
-		return nil
-	}
-	return append(out, b[from:]...)
+	return e.done()
 }
 
 // apart reports whether a space or mark stands alone behind the letter at i.

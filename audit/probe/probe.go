@@ -10,6 +10,8 @@
 package probe
 
 import (
+	"reflect"
+
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -97,7 +99,13 @@ type Prober struct {
 // New prepares for one task, in time linear in the target.
 func New(t Target) *Prober {
 	fixed := fixedPhrases()
-	p := &Prober{lexicon: newLexicon(fixed.lexicon), ids: newIDSet(t.TaskID, t.SplitIDs), phrases: fixed, question: t.Question, answers: t.Answers}
+	p := &Prober{lexicon: newLexicon(fixed.lexicon), ids: idSet{others: t.SplitIDs}, phrases: fixed, question: t.Question, answers: t.Answers}
+	if t.SplitIDs == nil {
+		p.ids.others = NewIDs(nil)
+	}
+	if bare, ok := bareID(nil, []byte(t.TaskID)); ok && len(bare) >= shortestID {
+		p.ids.own = string(bare)
+	}
 	if t.Answers != nil {
 		p.ids.tasks = t.Answers.tasks
 	}
@@ -191,9 +199,8 @@ func (p *Prober) HasShortGold(text string) bool {
 
 // OtherIDs returns how many other tasks of the split a text names, with its encoding undone up to three times.
 func (p *Prober) OtherIDs(text string) (most int) {
-	for b, encoded, n := []byte(text), true, 0; encoded && n < 4; n++ {
+	for b, n := []byte(text), 0; b != nil && n < 4; b, n = undoPercents(b), n+1 {
 		most = max(most, p.ids.find(canonicalText(string(b))).others)
-		b, encoded = undoPercents(b)
 	}
 	return most
 }
@@ -220,29 +227,15 @@ func Numeral(s string) (value string, ok bool) {
 
 // Merge returns the higher of two measurements of each probe.
 func Merge(a, b trajectory.Probes) trajectory.Probes {
-	return trajectory.Probes{
-		AnswerColumn:     a.AnswerColumn || b.AnswerColumn,
-		AnswerKeys:       max(a.AnswerKeys, b.AnswerKeys),
-		ChangedQuestion:  a.ChangedQuestion || b.ChangedQuestion,
-		DenyClass:        max(a.DenyClass, b.DenyClass),
-		GoldCalled:       a.GoldCalled || b.GoldCalled,
-		GoldHits:         max(a.GoldHits, b.GoldHits),
-		GoldLabelNear:    a.GoldLabelNear || b.GoldLabelNear,
-		GoldNear:         a.GoldNear || b.GoldNear,
-		InjectionMarkers: max(a.InjectionMarkers, b.InjectionMarkers),
-		KeyedAnswers:     max(a.KeyedAnswers, b.KeyedAnswers),
-		ListedAnswers:    max(a.ListedAnswers, b.ListedAnswers),
-		OtherIDStarts:    max(a.OtherIDStarts, b.OtherIDStarts),
-		OtherUUIDs:       max(a.OtherUUIDs, b.OtherUUIDs),
-		OwnIDStart:       a.OwnIDStart || b.OwnIDStart,
-		OwnUUID:          a.OwnUUID || b.OwnUUID,
-		QCov:             max(a.QCov, b.QCov),
-		QCovNoEcho:       max(a.QCovNoEcho, b.QCovNoEcho),
-		QEdge:            a.QEdge || b.QEdge,
-		QGoldCalled:      a.QGoldCalled || b.QGoldCalled,
-		SchemaKeys:       max(a.SchemaKeys, b.SchemaKeys),
-		UUIDGoldNear:     a.UUIDGoldNear || b.UUIDGoldNear,
+	merged, other := reflect.ValueOf(&a).Elem(), reflect.ValueOf(b)
+	for i := range merged.NumField() {
+		if field := merged.Field(i); field.Kind() == reflect.Bool {
+			field.SetBool(field.Bool() || other.Field(i).Bool())
+		} else {
+			field.SetInt(max(field.Int(), other.Field(i).Int()))
+		}
 	}
+	return a
 }
 
 // interval is a place in canonical text, in bytes.
@@ -283,22 +276,19 @@ func (c *cursor) overlaps(place interval) bool {
 
 // near says whether an interval stands at most so many characters away, or overlaps the place.
 func (c *cursor) near(t probeText, place interval, chars int) bool {
-	if len(c.all) == 0 {
-		return false
-	}
-	c.seek(place.start)
-	return c.i < len(c.all) && t.chars(place.end, c.all[c.i].start) <= chars ||
-		c.i > 0 && t.chars(c.all[c.i-1].end, place.start) <= chars
+	return c.next(place, func(from, to int) bool { return t.chars(from, to) <= chars })
 }
 
 // beside says whether an interval stands directly beside a place.
-func (c *cursor) beside(t probeText, place interval) bool {
+func (c *cursor) beside(t probeText, place interval) bool { return c.next(place, t.adjoin) }
+
+// next says whether what lies between a place and the interval before or behind it is as wanted.
+func (c *cursor) next(place interval, is func(from, to int) bool) bool {
 	if len(c.all) == 0 {
 		return false
 	}
 	c.seek(place.start)
-	return c.i < len(c.all) && t.adjoin(place.end, c.all[c.i].start) ||
-		c.i > 0 && t.adjoin(c.all[c.i-1].end, place.start)
+	return c.i < len(c.all) && is(place.end, c.all[c.i].start) || c.i > 0 && is(c.all[c.i-1].end, place.start)
 }
 
 // adjoin says whether at most 16 characters and no word lie between.

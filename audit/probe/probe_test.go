@@ -36,7 +36,7 @@ func withGold(gold string) Target {
 func TestNothingToFind(t *testing.T) {
 	documents := []string{
 		"", " ", "<p>Boats lay in the harbour.</p>",
-		strings.Repeat("Boats lay in the harbour; nobody knew 17 of them. ", 400),
+		strings.Repeat("Boats lay in the harbour; no one knew 17 of them. ", 400),
 		`{"boats":["Alma","Berta"],"count":17}`,
 	}
 	tasks := []Target{lighthouse, {}, {TaskID: "x"}, {Question: "Why?"}, {Gold: " "}, {Gold: "…"}, withGold("")}

@@ -45,7 +45,10 @@ type Statement struct {
 func (p *Prober) States(text, question string) Statement {
 	t, w := canonicalText(text), wordings()
 	s := Statement{Short: p.gold.short}
-	places := p.goldPlaces(t)
+	var places []interval // of the parts of the gold
+	if p.gold.parts > 0 {
+		p.walkGold(&goldReader{p: p, gold: &p.gold, text: t, counted: cursor{all: t.counted}, listed: &places})
+	}
 	if len(places) < p.gold.parts {
 		return s
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"html"
 	"strconv"
+	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -130,19 +131,8 @@ func appendEntity(out, b []byte) ([]byte, int) {
 	if end == len(b) || b[end] != ';' {
 		return out, 0
 	}
-	switch string(b[1:end]) {
-	case "amp":
-		return append(out, '&'), end + 1
-	case "lt":
-		return append(out, '<'), end + 1
-	case "gt":
-		return append(out, '>'), end + 1
-	case "quot", "#34":
-		return append(out, '"'), end + 1
-	case "apos", "#39", "#x27":
-		return append(out, '\''), end + 1
-	case "nbsp":
-		return append(out, ' '), end + 1
+	if char, known := entities[string(b[1:end])]; known {
+		return append(out, char), end + 1
 	}
 	entity := string(b[:end+1])
 	plain := html.UnescapeString(entity)
@@ -152,20 +142,17 @@ func appendEntity(out, b []byte) ([]byte, int) {
 	return append(out, plain...), end + 1
 }
 
+// entities are those that are most common, and the non-breaking space as a space.
+var entities = map[string]byte{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "#34": '"', "apos": '\'', "#39": '\'', "#x27": '\'', "nbsp": ' '}
+
 // appendEscape does the same for the escape at the start of b.
 func appendEscape(out, b []byte) ([]byte, int) {
 	if len(b) < 2 {
 		return out, 0
 	}
 	switch c := b[1]; {
-	case c == 'n':
-		return append(out, '\n'), 2
-	case c == 'r':
-		return append(out, '\r'), 2
-	case c == 't':
-		return append(out, '\t'), 2
-	case c == 'b' || c == 'f':
-		return append(out, ' '), 2
+	case strings.IndexByte("nrtbf", c) >= 0:
+		return append(out, "\n\r\t  "[strings.IndexByte("nrtbf", c)]), 2
 	case c == 'x' && len(b) >= 4:
 		if v, err := strconv.ParseUint(string(b[2:4]), 16, 8); err == nil && v >= ' ' && v < utf8.RuneSelf {
 			return append(out, byte(v)), 4
@@ -477,6 +464,25 @@ func attributeEnd(b []byte, i int) (int, bool) {
 // noSpace is what tagSpace returns for a tag that leaves nothing.
 const noSpace = 0xff
 
+// tagSpaces is what the tags of HTML's elements become.
+var tagSpaces = func() map[string]byte {
+	all := map[string]byte{"wbr": noSpace}
+	for names, space := range map[string]byte{
+		"td th dt dd": '\t',
+		`address article aside blockquote body br caption center details dialog div dl fieldset figure footer form h1 h2 h3 h4 h5 h6 head
+		header hr html li main nav ol option p pre section summary table tbody tfoot thead title tr ul`: '\n',
+		`a abbr area audio b base bdi bdo button canvas circle cite code col colgroup data datalist del dfn em embed figcaption font frame
+		frameset g i iframe img input ins kbd label legend line link map mark meta meter nobr noscript object optgroup output param path
+		picture polygon progress q rect rp rt ruby s samp script select slot small source span strike strong style sub sup svg template
+		text textarea time track tt u use var video`: ' ',
+	} {
+		for name := range strings.FieldsSeq(names) {
+			all[name] = space
+		}
+	}
+	return all
+}()
+
 // tagSpace returns what a tag of this name becomes, 0 if HTML has no such element.
 func tagSpace(name []byte) byte {
 	var lower [10]byte
@@ -489,24 +495,7 @@ func tagSpace(name []byte) byte {
 		}
 		lower[i] = c
 	}
-	switch string(lower[:len(name)]) {
-	case "td", "th", "dt", "dd":
-		return '\t'
-	case "address", "article", "aside", "blockquote", "body", "br", "caption", "center", "details", "dialog", "div", "dl",
-		"fieldset", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr", "html", "li",
-		"main", "nav", "ol", "option", "p", "pre", "section", "summary", "table", "tbody", "tfoot", "thead", "title", "tr", "ul":
-		return '\n'
-	case "a", "abbr", "area", "audio", "b", "base", "bdi", "bdo", "button", "canvas", "circle", "cite", "code", "col",
-		"colgroup", "data", "datalist", "del", "dfn", "em", "embed", "figcaption", "font", "frame", "frameset", "g", "i",
-		"iframe", "img", "input", "ins", "kbd", "label", "legend", "line", "link", "map", "mark", "meta", "meter", "nobr",
-		"noscript", "object", "optgroup", "output", "param", "path", "picture", "polygon", "progress", "q", "rect", "rp",
-		"rt", "ruby", "s", "samp", "script", "select", "slot", "small", "source", "span", "strike", "strong", "style",
-		"sub", "sup", "svg", "template", "text", "textarea", "time", "track", "tt", "u", "use", "var", "video":
-		return ' '
-	case "wbr":
-		return noSpace
-	}
-	return 0
+	return tagSpaces[string(lower[:len(name)])]
 }
 
 func asciiSpace(c byte) bool {

@@ -28,7 +28,16 @@ func markdown(r audit.Report, dir string, checks []audit.Check) []byte {
 	for _, c := range r.Checks {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %d | %d |\n", plain(c.ID), plain(c.Name), plain(string(c.Status)), plain(string(c.Severity)), len(c.Findings), len(c.Gaps))
 	}
-	scores(&out, r)
+	for i, s := range Scores(r) {
+		if i == 0 {
+			out.WriteString("\n| score | correct | of | accuracy | |\n|---|--:|--:|--:|---|\n")
+		}
+		fmt.Fprintf(&out, "| %s | %d | %d | %s | %s |\n", s.Name, s.Correct, s.Planned, view.Percent(s.AccuracyPPM), s.Means)
+	}
+	if j := r.Totals.Judge; j != nil {
+		fmt.Fprintf(&out, "\nJudged %d of %d (%d from the cache), unreadable %d, errors %d, withheld %d, too long %d.\n",
+			j.Judged, j.Asked, j.Cached, j.Unreadable, j.Errors, j.Withheld, j.TooLong)
+	}
 	findings(&out, r, dir, checks)
 	if gaps := r.Attestation.HarnessGaps; len(gaps) > 0 {
 		out.WriteString("\n### Could not see\n\n")
@@ -51,19 +60,6 @@ func markdown(r audit.Report, dir string, checks []audit.Check) []byte {
 		out.WriteString("\n")
 	}
 	return []byte(out.String())
-}
-
-func scores(out *strings.Builder, r audit.Report) {
-	for i, s := range Scores(r) {
-		if i == 0 {
-			out.WriteString("\n| score | correct | of | accuracy | |\n|---|--:|--:|--:|---|\n")
-		}
-		fmt.Fprintf(out, "| %s | %d | %d | %s | %s |\n", s.Name, s.Correct, s.Planned, view.Percent(s.AccuracyPPM), s.Means)
-	}
-	if j := r.Totals.Judge; j != nil {
-		fmt.Fprintf(out, "\nJudged %d of %d (%d from the cache), unreadable %d, errors %d, withheld %d, too long %d.\n",
-			j.Judged, j.Asked, j.Cached, j.Unreadable, j.Errors, j.Withheld, j.TooLong)
-	}
 }
 
 func findings(out *strings.Builder, r audit.Report, dir string, checks []audit.Check) {

@@ -14,7 +14,7 @@ import (
 
 //go:generate go test -count=1 -run ^TestPublished$ . -update
 
-var update = flag.Bool("update", false, "write the golden files, docs/checks.md and docs/audit-report.schema.json anew")
+var update = flag.Bool("update", false, "write the golden files, docs/checks.md and docs/audit-report.schema.json again")
 
 // golden holds bytes against a file, or writes it.
 func golden(t *testing.T, path string, got []byte) {

@@ -26,22 +26,19 @@ type (
 		Runs    []sarifRun `json:"runs"`
 	}
 	sarifRun struct {
-		Tool        sarifTool         `json:"tool"`
-		Automation  sarifID           `json:"automationDetails"`
+		Tool struct {
+			Driver struct {
+				Name           string      `json:"name"`
+				InformationURI string      `json:"informationUri"`
+				Rules          []sarifRule `json:"rules"`
+			} `json:"driver"`
+		} `json:"tool"`
+		Automation struct {
+			ID string `json:"id"`
+		} `json:"automationDetails"`
 		Invocations []sarifInvocation `json:"invocations"`
 		Results     []sarifResult     `json:"results"`
 		Properties  map[string]any    `json:"properties"`
-	}
-	sarifTool struct {
-		Driver sarifDriver `json:"driver"`
-	}
-	sarifDriver struct {
-		Name           string      `json:"name"`
-		InformationURI string      `json:"informationUri"`
-		Rules          []sarifRule `json:"rules"`
-	}
-	sarifID struct {
-		ID string `json:"id"`
 	}
 	sarifInvocation struct {
 		ExecutionSuccessful bool   `json:"executionSuccessful"`
@@ -51,16 +48,13 @@ type (
 		Text string `json:"text"`
 	}
 	sarifRule struct {
-		ID         string         `json:"id"`
-		Short      sarifText      `json:"shortDescription"`
-		Full       sarifText      `json:"fullDescription"`
-		Help       sarifText      `json:"help"`
-		HelpURI    string         `json:"helpUri"`
-		Default    sarifLevel     `json:"defaultConfiguration"`
-		Properties map[string]any `json:"properties"`
-	}
-	sarifLevel struct {
-		Level string `json:"level"`
+		ID         string            `json:"id"`
+		Short      sarifText         `json:"shortDescription"`
+		Full       sarifText         `json:"fullDescription"`
+		Help       sarifText         `json:"help"`
+		HelpURI    string            `json:"helpUri"`
+		Default    map[string]string `json:"defaultConfiguration"`
+		Properties map[string]any    `json:"properties"`
 	}
 	sarifResult struct {
 		RuleID       string             `json:"ruleId"`
@@ -73,17 +67,10 @@ type (
 		Properties   map[string]any     `json:"properties"`
 	}
 	sarifLocation struct {
-		Physical sarifPhysical `json:"physicalLocation"`
-	}
-	sarifPhysical struct {
-		Artifact sarifArtifact `json:"artifactLocation"`
-		Region   sarifRegion   `json:"region"`
-	}
-	sarifArtifact struct {
-		URI string `json:"uri"`
-	}
-	sarifRegion struct {
-		StartLine int64 `json:"startLine"`
+		Physical struct {
+			Artifact map[string]string `json:"artifactLocation"`
+			Region   map[string]int64  `json:"region"`
+		} `json:"physicalLocation"`
 	}
 	sarifSuppression struct {
 		Kind          string `json:"kind"`
@@ -120,14 +107,11 @@ func sarif(r audit.Report, dir string, checks []audit.Check) ([]byte, error) {
 			add(described(audit.Check{ID: c.ID, Gate: c.Gate}, unseen, gapSeverity(c.Gate), "this version has no such check"))
 		}
 	}
-	log := sarifLog{Schema: "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", Version: "2.1.0",
-		Runs: []sarifRun{{
-			Tool:        sarifTool{sarifDriver{Name: "gaia audit", InformationURI: project, Rules: rules}},
-			Automation:  sarifID{"gaia-audit/" + visible.Line(r.RunID)},
-			Invocations: []sarifInvocation{{ExecutionSuccessful: true, EndTimeUTC: r.AuditedAt}},
-			Results:     results(r, dir, index),
-			Properties:  map[string]any{"clean": r.Attestation.Clean, "strictClean": r.Attestation.StrictClean, "rehearsal": r.Rehearsal},
-		}}}
+	run := sarifRun{Results: results(r, dir, index), Invocations: []sarifInvocation{{ExecutionSuccessful: true, EndTimeUTC: r.AuditedAt}},
+		Properties: map[string]any{"clean": r.Attestation.Clean, "strictClean": r.Attestation.StrictClean, "rehearsal": r.Rehearsal}}
+	run.Tool.Driver.Name, run.Tool.Driver.InformationURI, run.Tool.Driver.Rules = "gaia audit", project, rules
+	run.Automation.ID = "gaia-audit/" + visible.Line(r.RunID)
+	log := sarifLog{Schema: "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}
 	b, err := json.Marshal(log, jsontext.WithIndent("  "), json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("writing the report as SARIF: %w", err)
@@ -184,7 +168,7 @@ func described(c audit.Check, id string, severity audit.Severity, says string) s
 		help = "See what a newer version says of it."
 	}
 	return sarifRule{ID: c.ID + "." + id, Short: message(strings.TrimSpace(c.Name + ": " + strings.ReplaceAll(id, "-", " "))), Full: message(sentence(says)),
-		Help: message(help), HelpURI: project + "/blob/main/docs/checks.md#" + anchor(c), Default: sarifLevel{level(severity)},
+		Help: message(help), HelpURI: project + "/blob/main/docs/checks.md#" + anchor(c), Default: map[string]string{"level": level(severity)},
 		Properties: map[string]any{"tags": []string{"security", "gaia"}, "security-severity": weight, "severity": severity, "gate": c.Gate}}
 }
 
@@ -213,7 +197,9 @@ func at(dir string, line int64) []sarifLocation {
 	if path.IsAbs(name) {
 		u.Scheme = "file"
 	}
-	return []sarifLocation{{sarifPhysical{sarifArtifact{u.String()}, sarifRegion{line}}}}
+	var l sarifLocation
+	l.Physical.Artifact, l.Physical.Region = map[string]string{"uri": u.String()}, map[string]int64{"startLine": line}
+	return []sarifLocation{l}
 }
 
 // message escapes what a SARIF message gives a meaning: placeholders (§3.11.5) and links (§3.11.6).

@@ -44,8 +44,17 @@ func Text(w io.Writer, p Place, r audit.Report) error {
 	}
 	out.WriteString(t.String() + "\n\n")
 	line := func(s string) { out.WriteString(view.Line(s) + "\n") }
-	for _, g := range grouped(Findings(r)) {
-		line(headingOf(g[0]))
+	groups, headings := map[string][]audit.Finding{}, []string(nil) // by rule, those that are closed apart
+	for _, f := range Findings(r) {
+		heading := headingOf(f)
+		if groups[heading] == nil {
+			headings = append(headings, heading)
+		}
+		groups[heading] = append(groups[heading], f)
+	}
+	for _, heading := range headings {
+		g := groups[heading]
+		line(heading)
 		for i, f := range g {
 			if f.Severity == audit.Info && i == mostNotes {
 				line(fmt.Sprintf("  and %d more: --format json has all", len(g)-i))
@@ -77,21 +86,6 @@ func Text(w io.Writer, p Place, r audit.Report) error {
 	return view.Rows(w, conclusion(p, r))
 }
 
-// grouped puts findings of one rule together; those that are closed apart.
-func grouped(all []audit.Finding) [][]audit.Finding {
-	var groups [][]audit.Finding
-	at := map[string]int{}
-	for _, f := range all {
-		key := headingOf(f)
-		if _, there := at[key]; !there {
-			at[key] = len(groups)
-			groups = append(groups, nil)
-		}
-		groups[at[key]] = append(groups[at[key]], f)
-	}
-	return groups
-}
-
 // headingOf stands above the findings of a rule.
 func headingOf(f audit.Finding) string {
 	heading := string(f.Severity) + " " + f.RuleID
@@ -104,7 +98,7 @@ func headingOf(f audit.Finding) string {
 	return heading
 }
 
-// conclusion returns what the report comes to, and how to continue.
+// conclusion returns the conclusion of the report, and how to continue.
 func conclusion(p Place, r audit.Report) [][2]string {
 	t, found := r.Totals, p.Run
 	rows := [][2]string{{"run", r.RunID}}
