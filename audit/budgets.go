@@ -19,7 +19,7 @@ func (a *attemptEvidence) open() *turnFact {
 
 // spend adds up what is known of the run's costs, its judge's included.
 func (g *gatherer) spend(ev trajectory.Event) {
-	cost, requests := trajectory.Cost(ev.Payload)
+	_, cost, requests := trajectory.Usage(ev.Payload)
 	if requests == 0 || cost == nil {
 		return
 	}

@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -73,17 +73,10 @@ func ParseCheckpoint(data []byte) (Checkpoint, error) {
 		*n.into = value
 	}
 	root, err := base64.StdEncoding.DecodeString(lines[2])
-	if err != nil || copy(c.Root[:], root) != tlog.HashSize || !isDigest(c.ManifestSHA256) || !isDigest(head) || c.text() != text+"\n" {
+	if err != nil || copy(c.Root[:], root) != tlog.HashSize || !canonical.IsDigest(c.ManifestSHA256) || !canonical.IsDigest(head) || c.text() != text+"\n" {
 		return Checkpoint{}, malformed
 	}
 	return c, nil
-}
-
-// isDigest reports whether s is written as canonical.Digest writes.
-func isDigest(s string) bool {
-	digits, found := strings.CutPrefix(s, "sha256:")
-	raw, err := hex.DecodeString(digits)
-	return found && err == nil && len(raw) == sha256.Size && digits == strings.ToLower(digits)
 }
 
 // Sign returns the signed note.

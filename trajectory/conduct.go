@@ -90,3 +90,26 @@ func (r Rollback) Restores() bool {
 
 // Correct reports whether a rollback is recorded to have left the workspace as it was kept.
 func (r Rollback) Correct() bool { return r.TreeAfter == r.TreeBefore && r.TreeBefore != "" }
+
+// Usage returns what an event counts of requests to a model: tokens, the cost in micro-USD (nil if unknown), and the
+// least number of requests that were answered, 0 if none is known to be.
+func Usage(p Payload) (tokens Tokens, microUSD *int64, requests int) {
+	switch p := p.(type) {
+	case ModelCallCompleted:
+		if p.OutputSHA256 != "" {
+			requests = 1
+		}
+		return p.Tokens, p.CostMicroUSD, requests
+	case ToolExecuted:
+		if p.Model != nil {
+			return p.Model.Tokens, p.Model.CostMicroUSD, 1
+		}
+	case Judgment:
+		return Tokens{In: p.TokensIn, Out: p.TokensOut}, p.CostMicroUSD, max(p.Tries, 1)
+	case JudgeBattery:
+		return Tokens{In: p.TokensIn, Out: p.TokensOut}, p.CostMicroUSD, p.Tries
+	case Preflight:
+		return p.Tokens, p.CostMicroUSD, p.Requests
+	}
+	return Tokens{}, nil, 0
+}

@@ -163,7 +163,7 @@ func decodeEvent(line []byte) (Event, error) {
 	if err != nil || !bytes.Equal(again, line) {
 		return Event{}, canonical.ErrMalformed
 	}
-	k, known := kindOf(w.Type)
+	k, known := kinds[w.Type]
 	if !known {
 		return Event{}, canonical.ErrMalformed
 	}

@@ -90,7 +90,7 @@ func zero(p Payload) Payload { return reflect.Zero(reflect.TypeOf(p)).Interface(
 // event puts a payload where its type may stand.
 func event(t testing.TB, seq int64, p Payload) (Event, kind) {
 	t.Helper()
-	k, known := kindOf(p.Type())
+	k, known := kinds[p.Type()]
 	if !known {
 		t.Fatalf("no kind %q", p.Type())
 	}
@@ -153,7 +153,7 @@ func TestEveryTypeIsCovered(t *testing.T) {
 		t.Errorf("events.go names %d types, the table has %d", len(names), len(samples))
 	}
 	for _, name := range names {
-		k, known := kindOf(name)
+		k, known := kinds[name]
 		p := samples[name]
 		if !known || p == nil {
 			t.Errorf("%s: known to kindOf: %v, in the table: %v", name, known, p != nil)
@@ -169,7 +169,7 @@ func TestEveryTypeIsCovered(t *testing.T) {
 		}
 	}
 	for _, name := range []Type{"", "memory_proposed", "memory_written", "memory_retrieved", "handoff", "RUN_STARTED"} {
-		if _, known := kindOf(name); known {
+		if _, known := kinds[name]; known {
 			t.Errorf("%q is known", name)
 		}
 	}
@@ -293,7 +293,7 @@ func TestLossyEvents(t *testing.T) {
 // out, as an empty list or as anything else, it is refused.
 func TestOneFormOfNothing(t *testing.T) {
 	for _, p := range filled() {
-		k, _ := kindOf(p.Type())
+		k, _ := kinds[p.Type()]
 		b, err := canonical.Encode(zero(p))
 		if err != nil {
 			t.Fatal(err)

@@ -47,63 +47,33 @@ type kind struct {
 	decode func([]byte) (Payload, error)
 }
 
-// kindOf returns the kind of a type; false for a type this version has not.
-func kindOf(t Type) (kind, bool) {
-	switch t {
-	case TypeRunStarted:
-		return kind{scopeRun, decode[RunStarted]}, true
-	case TypeRunResumed:
-		return kind{scopeRun, decode[RunResumed]}, true
-	case TypeRunCompleted:
-		return kind{scopeRun, decode[RunCompleted]}, true
-	case TypeTaskStarted:
-		return kind{scopeAttempt, decode[TaskStarted]}, true
-	case TypeTurnStarted:
-		return kind{scopeTurn, decode[TurnStarted]}, true
-	case TypeTurnCompleted:
-		return kind{scopeTurn, decode[TurnCompleted]}, true
-	case TypeContextCompiled:
-		return kind{scopeTurn, decode[ContextCompiled]}, true
-	case TypeContextCondensed:
-		return kind{scopeTurn, decode[ContextCondensed]}, true
-	case TypeModelCallStarted:
-		return kind{scopeTurn, decode[ModelCallStarted]}, true
-	case TypeModelCallCompleted:
-		return kind{scopeTurn, decode[ModelCallCompleted]}, true
-	case TypeToolProposed:
-		return kind{scopeTurn, decode[ToolProposed]}, true
-	case TypePolicyDecision:
-		return kind{scopeTurn, decode[PolicyDecision]}, true
-	case TypePolicyViolation:
-		return kind{scopeTurn, decode[PolicyViolation]}, true
-	case TypeApprovalRequested:
-		return kind{scopeTurn, decode[ApprovalRequested]}, true
-	case TypeApprovalResolved:
-		return kind{scopeTurn, decode[ApprovalResolved]}, true
-	case TypeCheckpointSaved:
-		return kind{scopeTurn, decode[CheckpointSaved]}, true
-	case TypeRollback:
-		return kind{scopeTurn, decode[Rollback]}, true
-	case TypeToolExecuted:
-		return kind{scopeTurn, decode[ToolExecuted]}, true
-	case TypeSecurityEvent:
-		return kind{scopeRun, decode[SecurityEvent]}, true
-	case TypeJudgeBattery:
-		return kind{scopeRun, decode[JudgeBattery]}, true
-	case TypeLimitChanged:
-		return kind{scopeRun, decode[LimitChanged]}, true
-	case TypePreflight:
-		return kind{scopeRun, decode[Preflight]}, true
-	case TypeError:
-		return kind{scopeAttempt, decode[Error]}, true
-	case TypeAnswerCommitted:
-		return kind{scopeAttempt, decode[AnswerCommitted]}, true
-	case TypeAttemptEnded:
-		return kind{scopeAttempt, decode[AttemptEnded]}, true
-	case TypeJudgment:
-		return kind{scopeAttempt, decode[Judgment]}, true
-	case TypeTaskSealed:
-		return kind{scopeTask, decode[TaskSealed]}, true
-	}
-	return kind{}, false
+// kinds has the kind of each type that this version knows.
+var kinds = map[Type]kind{
+	TypeRunStarted:         {scopeRun, decode[RunStarted]},
+	TypeRunResumed:         {scopeRun, decode[RunResumed]},
+	TypeRunCompleted:       {scopeRun, decode[RunCompleted]},
+	TypeTaskStarted:        {scopeAttempt, decode[TaskStarted]},
+	TypeTurnStarted:        {scopeTurn, decode[TurnStarted]},
+	TypeTurnCompleted:      {scopeTurn, decode[TurnCompleted]},
+	TypeContextCompiled:    {scopeTurn, decode[ContextCompiled]},
+	TypeContextCondensed:   {scopeTurn, decode[ContextCondensed]},
+	TypeModelCallStarted:   {scopeTurn, decode[ModelCallStarted]},
+	TypeModelCallCompleted: {scopeTurn, decode[ModelCallCompleted]},
+	TypeToolProposed:       {scopeTurn, decode[ToolProposed]},
+	TypePolicyDecision:     {scopeTurn, decode[PolicyDecision]},
+	TypePolicyViolation:    {scopeTurn, decode[PolicyViolation]},
+	TypeApprovalRequested:  {scopeTurn, decode[ApprovalRequested]},
+	TypeApprovalResolved:   {scopeTurn, decode[ApprovalResolved]},
+	TypeCheckpointSaved:    {scopeTurn, decode[CheckpointSaved]},
+	TypeRollback:           {scopeTurn, decode[Rollback]},
+	TypeToolExecuted:       {scopeTurn, decode[ToolExecuted]},
+	TypeSecurityEvent:      {scopeRun, decode[SecurityEvent]},
+	TypeJudgeBattery:       {scopeRun, decode[JudgeBattery]},
+	TypeLimitChanged:       {scopeRun, decode[LimitChanged]},
+	TypePreflight:          {scopeRun, decode[Preflight]},
+	TypeError:              {scopeAttempt, decode[Error]},
+	TypeAnswerCommitted:    {scopeAttempt, decode[AnswerCommitted]},
+	TypeAttemptEnded:       {scopeAttempt, decode[AttemptEnded]},
+	TypeJudgment:           {scopeAttempt, decode[Judgment]},
+	TypeTaskSealed:         {scopeTask, decode[TaskSealed]},
 }

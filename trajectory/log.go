@@ -146,7 +146,7 @@ func (l *Log) Enqueue(drafts ...Draft) ([]string, error) {
 func encodeAll(drafts []Draft) ([]body, error) {
 	bodies := make([]body, len(drafts))
 	for i, d := range drafts {
-		k, known := kindOf(d.Payload.Type())
+		k, known := kinds[d.Payload.Type()]
 		if !known || !k.scope.fits(d.TaskID, d.Attempt, d.Turn) {
 			return bodies[:i], fmt.Errorf("a %s event cannot stand at task %q, attempt %d, turn %d", d.Payload.Type(), d.TaskID, d.Attempt, d.Turn)
 		}

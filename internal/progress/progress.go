@@ -120,7 +120,7 @@ func (p *Progress) take(e trajectory.Event) (notes []note) {
 		}
 		p.warned[text] = true
 	}
-	if cost, requests := trajectory.Cost(e.Payload); requests > 0 && e.Turn > 0 { // the judge's is counted apart, at the end
+	if _, cost, requests := trajectory.Usage(e.Payload); requests > 0 && e.Turn > 0 { // the judge's is counted apart, at the end
 		p.charge(cost)
 	}
 	switch payload := e.Payload.(type) {

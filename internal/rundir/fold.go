@@ -221,25 +221,11 @@ const maxRequests = 1 << 20
 // maxCounted is the largest integer that a derived file can hold.
 const maxCounted = canonical.MaxInt
 
-// count adds an event's tokens and costs to the run's total, which bounds every sum that is derived from them. It is
-// false where one is below nothing or the total grows too large.
+// count adds an event's tokens and costs to the run's total, which bounds every sum that is derived from them. It
+// returns false if one is negative or the total grows too large.
 func (f *Fold) count(p trajectory.Payload) bool {
-	var counts []int64
-	var cost *int64
-	switch p := p.(type) {
-	case trajectory.ModelCallCompleted:
-		counts, cost = tokenCounts(p.Tokens), p.CostMicroUSD
-	case trajectory.ToolExecuted:
-		if p.Model != nil {
-			counts, cost = tokenCounts(p.Model.Tokens), p.Model.CostMicroUSD
-		}
-	case trajectory.Judgment:
-		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
-	case trajectory.JudgeBattery:
-		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
-	case trajectory.Preflight:
-		counts, cost = tokenCounts(p.Tokens), p.CostMicroUSD
-	}
+	t, cost, _ := trajectory.Usage(p)
+	counts := []int64{t.Cached, t.In, t.Out, t.Reasoning}
 	if cost != nil {
 		counts = append(counts, *cost)
 	}
@@ -252,8 +238,6 @@ func (f *Fold) count(p trajectory.Payload) bool {
 	}
 	return true
 }
-
-func tokenCounts(t trajectory.Tokens) []int64 { return []int64{t.Cached, t.In, t.Out, t.Reasoning} }
 
 func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	switch p := e.Payload.(type) {

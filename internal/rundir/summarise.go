@@ -155,7 +155,7 @@ func (f *Fold) price(p trajectory.Payload) {
 			f.spending.unpriced++
 		}
 	}
-	cost, requests := trajectory.Cost(p)
+	_, cost, requests := trajectory.Usage(p)
 	if requests <= 0 {
 		return
 	}
