@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -307,46 +307,28 @@ func firstBytes(digest string) (out [8]byte) {
 	return out
 }
 
-// statedPlan returns the text of a message by the head of its canonical form, as far as it is there: a head that was
-// cut ends in the text, and never in the midst of an escape or a character.
+// statedPlan returns the text of a message by the head of its canonical form. Of a head that was cut it is the text up to
+// the last whole character or escape.
 func statedPlan(head string) string {
 	rest, ok := strings.CutPrefix(head, `{"content":"`) // its first member
 	if !ok {
 		return ""
 	}
-	end := 0
-	for end < len(rest) && rest[end] != '"' {
-		n := 1
-		if rest[end] == '\\' {
-			n = escapeLen(rest[end:])
-		} else if _, n = utf8.DecodeRuneInString(rest[end:]); n == 0 || !utf8.FullRuneInString(rest[end:]) {
-			break
-		}
-		if n == 0 {
-			break
-		}
-		end += n
+	whole, err := jsontext.NewDecoder(strings.NewReader(`"` + rest)).ReadValue()
+	if err == nil {
+		text, _ := jsontext.AppendUnquote(nil, whole)
+		return string(text)
 	}
-	text, err := jsontext.AppendUnquote(nil, `"`+rest[:end]+`"`)
-	if err != nil {
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		return ""
 	}
-	return string(text)
-}
-
-// escapeLen returns the length of the escape that s begins with, of both where two make a character; 0 if it is cut.
-func escapeLen(s string) int {
-	n := 2
-	if len(s) > 1 && s[1] == 'u' {
-		n = 6
-		if len(s) >= 6 && strings.ContainsRune("dD", rune(s[2])) && strings.ContainsRune("89abAB", rune(s[3])) {
-			n = 12
+	const longest = len(`\ud83d\ude00`)
+	for end := len(rest); end >= 0 && end > len(rest)-longest; end-- {
+		if text, err := jsontext.AppendUnquote(nil, `"`+rest[:end]+`"`); err == nil {
+			return string(text)
 		}
 	}
-	if n > len(s) {
-		return 0
-	}
-	return n
+	return ""
 }
 
 // The lines of a test log, which readers look for.
