@@ -34,7 +34,7 @@ var floors = map[string]int{
 	"internal/keyring": 4, "internal/outfile": 4, "internal/rundir": 4, "judge": 4, "tools": 4,
 	"agent": 5, "audit": 5, "internal/history": 5, "internal/preflight": 5,
 	"internal/runview": 5, "submit/export": 5, "tools/media": 5, "tools/sandbox": 5,
-	"audit/render": 6, "internal/doctor": 6, "internal/evaluator": 6, "internal/budget": 6, "internal/progress": 6, "internal/stop": 6,
+	"audit/render": 6, "internal/doctor": 6, "internal/attachment": 6, "internal/evaluator": 6, "internal/budget": 6, "internal/progress": 6, "internal/stop": 6,
 	"internal/prune": 6, "internal/runfiles": 6, "internal/witnessfile": 8, "submit": 6, "tools/document": 6,
 	"internal/approve": 7, "internal/tasklist": 7, "internal/grading": 7, "internal/verify": 7, "tools/web": 7,
 	"internal/remote": 8, "internal/run": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,

@@ -2,26 +2,25 @@ package run
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/attachment"
 	"github.com/gaia-harness/gaia/internal/budget"
-	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
-	"github.com/gaia-harness/gaia/tools/media"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -43,20 +42,26 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.env.Redact, Hashes: m.Evidence == plan.EvidenceHashes}
 	prober := probe.New(probe.Target{TaskID: task.ID, Question: task.Question, Gold: r.secrets.gold[task.ID], SplitIDs: r.secrets.splitIDs, Answers: r.secrets.answers})
-	workspace, files, err := r.prepareWorkspace(ctx, task, prober, filepath.Join(r.work, fmt.Sprintf("%04d-%d", t.Index+1, number)))
-	if err != nil {
-		return err
-	}
-	if workspace != nil {
+	files := []trajectory.File{}
+	var workspace *tools.Workspace // nil: the task has no attachment, and no tool writes
+	if task.FileName != "" || r.gate.Writes() {
+		var err error
+		dir := filepath.Join(r.work, fmt.Sprintf("%04d-%d", t.Index+1, number))
+		if workspace, files, err = attachment.Prepare(ctx, dir, r.env.Set, task, r.env.Reader, prober); err != nil {
+			return err
+		}
 		defer func() {
 			if err := workspace.Close(); err != nil {
 				r.warn(fmt.Errorf("closing the workspace of task %q: %w", task.ID, err))
 			}
 		}()
 	}
-	question, err := r.question(task, workspace)
-	if err != nil {
-		return err
+	question := agent.Question{Text: task.Question, FileName: task.FileName}
+	if task.FileName != "" && m.Model.Images {
+		var err error
+		if question.Picture, err = attachment.Picture(workspace.Root(), task.FileName); err != nil {
+			return err
+		}
 	}
 	if err := rec.Append(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, Workspace: files}); err != nil {
 		return err
@@ -106,32 +111,6 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	return err
 }
 
-// onePicture is held while a picture is prepared, since a large one takes much memory.
-var onePicture sync.Mutex
-
-// question returns what the agent is asked, with the picture that comes with it.
-func (r *Run) question(task loader.Task, workspace *tools.Workspace) (agent.Question, error) {
-	q := agent.Question{Text: task.Question, FileName: task.FileName}
-	if task.FileName == "" || !r.fold.Manifest.Model.Images {
-		return q, nil
-	}
-	root := workspace.Root()
-	info, err := root.Stat(task.FileName)
-	if err != nil || info.Size() > media.MaxPicture {
-		return q, err
-	}
-	data, err := root.ReadFile(task.FileName)
-	if err != nil {
-		return q, err
-	}
-	onePicture.Lock()
-	defer onePicture.Unlock()
-	if picture, err := media.NewPicture(data); err == nil { // else there is nothing to show
-		q.Picture = picture
-	}
-	return q, nil
-}
-
 // failed ends an attempt whose model or tools failed. A failure that every other task would meet stops the run.
 func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cause error) error {
 	ended.Outcome, ended.Reason = trajectory.Errored, trajectory.Infrastructure
@@ -157,73 +136,32 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 	return nil
 }
 
-// maxProbed bounds, in bytes, the attachments that are looked through. A larger one has no probes, which the audit
-// counts as a gap.
-const maxProbed = 64 << 20
-
-// prepareWorkspace makes an attempt's workspace, a directory with a read-only copy of the attachment, and lists what is
-// in it. Without an attachment and a tool that writes there is none.
-func (r *Run) prepareWorkspace(ctx context.Context, task loader.Task, prober *probe.Prober, dir string) (*tools.Workspace, []trajectory.File, error) {
-	files := []trajectory.File{}
-	if task.FileName == "" && !r.gate.Writes() {
-		return nil, files, nil
-	}
-	if err := os.RemoveAll(dir); err != nil { // of an attempt that never began
-		return nil, nil, err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, nil, err
-	}
-	workspace, err := tools.OpenWorkspace(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	if task.FileName != "" {
-		file, err := r.attach(ctx, workspace.Root(), task, prober)
-		if err != nil {
-			return nil, nil, errors.Join(err, workspace.Close())
+// withoutPlaces returns the text of an error with the names of files alone: readers of the evidence need not know where
+// they are on this machine.
+func withoutPlaces(err error) string {
+	var paths []string
+	for queue := []error{err}; len(queue) > 0; queue = queue[1:] {
+		switch e := queue[0].(type) {
+		case *fs.PathError:
+			paths = append(paths, e.Path)
+		case *os.LinkError:
+			paths = append(paths, e.Old, e.New)
+		case *exec.Error:
+			paths = append(paths, e.Name)
 		}
-		files = append(files, file)
+		switch e := queue[0].(type) {
+		case interface{ Unwrap() error }:
+			queue = append(queue, e.Unwrap())
+		case interface{ Unwrap() []error }:
+			queue = append(queue, e.Unwrap()...)
+		}
 	}
-	return workspace, files, nil
-}
-
-func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, prober *probe.Prober) (trajectory.File, error) {
-	in, err := r.env.Set.Attachment(ctx, task)
-	if err != nil {
-		return trajectory.File{}, err
+	text := err.Error()
+	slices.SortFunc(paths, func(a, b string) int { return len(b) - len(a) }) // a path can begin as another does
+	for _, path := range paths {
+		if filepath.IsAbs(path) {
+			text = strings.ReplaceAll(text, path, filepath.Base(path))
+		}
 	}
-	defer in.Close()
-	out, err := root.OpenFile(task.FileName, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
-	if err != nil {
-		return trajectory.File{}, err
-	}
-	defer out.Close()
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(out, sum), in)
-	if err != nil {
-		return trajectory.File{}, fmt.Errorf("copying the attachment of task %q: %w", task.ID, err)
-	}
-	file := trajectory.File{Bytes: n, Path: task.FileName, SHA256: canonical.DigestOf(sum)}
-	metadata := func(o loader.Other) bool { return o.Digest == file.SHA256 }
-	if file.SHA256 == r.env.Set.Digest || slices.ContainsFunc(r.env.Set.Others, metadata) {
-		return file, fmt.Errorf("the attachment of task %q is the dataset's metadata, which holds the answers: repair the copy of the dataset", task.ID)
-	}
-	if task.SHA256 != "" && file.SHA256 != task.SHA256 {
-		return file, fmt.Errorf("the attachment of task %q is not the file that the plan has the digest of: repair the copy of the dataset", task.ID)
-	}
-	if err := out.Close(); err != nil || n > maxProbed {
-		return file, err
-	}
-	data, err := root.ReadFile(task.FileName)
-	if err != nil {
-		return file, err
-	}
-	text, err := r.env.Reader.Text(ctx, task.FileName, data)
-	if err != nil {
-		return file, fmt.Errorf("reading the attachment of task %q: %w", task.ID, err)
-	}
-	probes := prober.Probe(text, "", nil)
-	file.Probes = &probes
-	return file, nil
+	return text
 }

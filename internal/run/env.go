@@ -123,17 +123,13 @@ func (e Env) complete(m plan.Plan) (plan.Plan, error) {
 		m.Tools = append(m.Tools, plan)
 	}
 	slices.SortFunc(m.Tools, func(a, b plan.ToolPlan) int { return strings.Compare(a.Name, b.Name) })
-	return m, e.planTasks(&m)
-}
-
-// planTasks fills in the dataset, its splits and the chosen tasks.
-func (e Env) planTasks(m *plan.Plan) (err error) {
 	m.Dataset = plan.Dataset{CarriedGold: e.Set.CarriedGold, Hub: e.Set.Hub, Levels: e.Set.Levels, MetadataFile: e.Set.MetadataFile,
 		MetadataSHA256: e.Set.Digest, Name: e.Set.Dataset, Revision: e.Set.Revision, Selection: m.Dataset.Selection,
 		Split: string(e.Set.Split), SplitSize: len(e.Set.IDs)}
 	m.SplitIDs, m.Tasks, m.Splits = e.Set.IDs, nil, nil
+	var err error
 	if m.Dataset.IDsSHA256, err = plan.IDsDigest(e.Set.IDs); err != nil {
-		return err
+		return m, err
 	}
 	for _, t := range e.Set.Tasks {
 		m.Tasks = append(m.Tasks, plan.PlannedTask{FileBytes: t.Bytes, FileName: t.FileName, FileSHA256: t.SHA256, Level: t.Level, TaskID: t.ID})
@@ -142,12 +138,12 @@ func (e Env) planTasks(m *plan.Plan) (err error) {
 	for _, s := range append([]loader.Other{own}, e.Set.Others...) {
 		digest, err := plan.IDsDigest(slices.Sorted(slices.Values(s.IDs)))
 		if err != nil {
-			return err
+			return m, err
 		}
 		m.Splits = append(m.Splits, plan.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)})
 	}
 	slices.SortFunc(m.Splits, func(a, b plan.SplitPlan) int { return strings.Compare(a.Name, b.Name) })
-	return nil
+	return m, nil
 }
 
 // commit adds to a plan the digests of its questions and, if there are gold answers, the commitment to them.
@@ -202,14 +198,13 @@ func (e Env) catalogue(m plan.Plan, money func() *budget.Budget) []tools.Tool {
 	return all
 }
 
-// newGate returns the Gate of a run.
 func (e Env) newGate(m plan.Plan, money func() *budget.Budget) (*tools.Gate, error) {
 	return tools.NewGate(tools.GateConfig{Policy: m.Policy, Approver: e.Approver, Prices: e.Prices, MaxTokens: m.Model.MaxTokens, Now: e.Now},
 		e.catalogue(m, money)...)
 }
 
-// Affords returns a *budget.LimitError if the money of a run is not enough for an attempt at any of its tasks; Create
-// does, too.
+// Affords returns a *budget.LimitError if the money of a run is not enough for an attempt at any of its tasks, as Create
+// does.
 func Affords(m plan.Plan, e Env) error {
 	gate, err := e.newGate(m, nil)
 	if err != nil {

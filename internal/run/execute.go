@@ -46,7 +46,13 @@ func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 		if err := r.each(ctx, nil, r.gradeTask); err != nil { // all tasks had their attempts: drain leaves none out now
 			return err
 		}
-		if err := r.complete(); err != nil {
+		r.mu.Lock()
+		done, all := r.fold.RunCompleted()
+		r.mu.Unlock()
+		if !all {
+			return errors.New("the run cannot be closed: a task is not sealed")
+		}
+		if _, err := r.log.Append(trajectory.Draft{Payload: done}); err != nil {
 			return err
 		}
 		return r.seal()

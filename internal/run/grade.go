@@ -104,18 +104,6 @@ func (r *Run) keepPrivate(t *rundir.Task, v grading.PrivateVerdict) error {
 	return r.secrets.private.Append(v)
 }
 
-// complete records the end.
-func (r *Run) complete() error {
-	r.mu.Lock()
-	done, all := r.fold.RunCompleted()
-	r.mu.Unlock()
-	if !all {
-		return errors.New("the run cannot be closed: a task is not sealed")
-	}
-	_, err := r.log.Append(trajectory.Draft{Payload: done})
-	return err
-}
-
 // seal writes what derives from a completed journal, signs the tree head, and removes the marker if recording never
 // failed.
 func (r *Run) seal() error {

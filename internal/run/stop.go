@@ -171,7 +171,18 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 		if got.Err != nil && !errors.As(got.Err, &failed) {
 			return got.Err
 		}
-		if _, err := r.log.Append(trajectory.Draft{Payload: r.preflightEvent(got, failed)}); err != nil {
+		label := r.env.Redact.Label
+		event := trajectory.Preflight{CostMicroUSD: got.CostMicroUSD, Kind: got.Kind, LatencyMs: got.Latency.Milliseconds(), Model: got.Model,
+			Requests: got.Requests, ResponseModel: label(got.ResponseModel), Tool: got.Tool, UsageReported: got.Usage.Reported,
+			Tokens: trajectory.Tokens{Cached: got.Usage.Cached, In: got.Usage.In, Out: got.Usage.Out, Reasoning: got.Usage.Reasoning}}
+		for _, id := range got.RequestIDs {
+			event.RequestIDs = append(event.RequestIDs, label(id))
+		}
+		if failed != nil {
+			message, _ := r.env.Redact.Redact(failed.Message)
+			event.Error = &trajectory.CallError{Code: label(failed.Code), Message: message, Retryable: failed.Retryable, Status: failed.Status}
+		}
+		if _, err := r.log.Append(trajectory.Draft{Payload: event}); err != nil {
 			return err
 		}
 		spent := budget.IsSpent(failed)
@@ -186,19 +197,4 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 		}
 	}
 	return nil
-}
-
-func (r *Run) preflightEvent(got preflight.Result, failed *llm.Error) trajectory.Preflight {
-	label := r.env.Redact.Label
-	e := trajectory.Preflight{CostMicroUSD: got.CostMicroUSD, Kind: got.Kind, LatencyMs: got.Latency.Milliseconds(), Model: got.Model,
-		Requests: got.Requests, ResponseModel: label(got.ResponseModel), Tool: got.Tool, UsageReported: got.Usage.Reported,
-		Tokens: trajectory.Tokens{Cached: got.Usage.Cached, In: got.Usage.In, Out: got.Usage.Out, Reasoning: got.Usage.Reasoning}}
-	for _, id := range got.RequestIDs {
-		e.RequestIDs = append(e.RequestIDs, label(id))
-	}
-	if failed != nil {
-		message, _ := r.env.Redact.Redact(failed.Message)
-		e.Error = &trajectory.CallError{Code: label(failed.Code), Message: message, Retryable: failed.Retryable, Status: failed.Status}
-	}
-	return e
 }
