@@ -32,24 +32,22 @@ func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit DIR|PACKAGE|REPORT.json",
 		Short: "Look for known ways of gaming the benchmark",
-		Long: `Audit verifies a run or a package and then looks for the known ways of earning
-a score without solving the tasks. It uses no network except the hub, with
---gold hub: the same run gives the same report. REPORT.json is a report from an
-earlier audit: it is checked against its own findings and shown, with the same
-exit codes. Only an audit of the run shows that it is the run's.
+		Long: `Audit verifies a run or a package and then looks for known ways of earning a score
+without solving the tasks. It uses no network except for --gold hub; the same run
+gives the same report. REPORT.json is a report from an earlier audit: it is checked
+against its own findings and shown, but only an audit shows that it is the run's.
 
 A check that could not see something reports a gap, which is never a pass.
   - --body gives a whole document of which the journal has an excerpt
   - --usage-export gives the provider's list of requests
-  - the gold answers come from the run's private file, checked against the plan's
-    commitment; a package has none, so give --gold to read the plan's dataset
+  - --gold reads the gold answers of the plan's dataset: a package has none
 
 The report counts no countersigned dismissal. The text and the exit code count
-those whose countersigner you trust, as 'gaia verify' does; --strict counts none.
+those whose countersigner you trust; --strict counts none.
 
-Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
---strict found something to review, or --only ran some of the checks alone.
-6: the report is printed, but you do not trust the run's signer.`,
+Exit code 0: clean, no check of the gate failed or had a gap. 3: not clean, or
+--strict found something to review, or --only ran some of the checks. 6: the report
+is printed, but you do not trust the run's signer.`,
 		Example: `  gaia audit --gold hub submission-2026-01-02-5XK9QZ7M
   gaia audit --body page.html --usage-export activity.csv --format sarif runs/01J…
   gaia audit --explain AUD-5`,

@@ -47,14 +47,13 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check prerequisites before a run",
-		Long: `Doctor takes the flags of "gaia run", the environment and gaia.yaml as run does,
-checks what such a run would use, and prints what to change: keys, models, prices,
-the dataset, the sandbox and other programs, MCP servers, room on disk, signing and
-trusted keys, the judge cache, and this program.
+		Long: `Doctor takes the flags of "gaia run", the environment and gaia.yaml, checks what such
+a run would use, and prints what to change: keys, models, prices, the dataset, the
+sandbox and other programs, MCP servers, room on disk, trusted keys, the judge cache.
 
-It asks the models what a run asks before its first task, at most 6 short requests,
-and prints the cost. --no-call sends none. Where "gaia run" would rehearse, it uses
-no network. Doctor creates and changes nothing, neither a key nor a directory.
+It sends at most 6 short requests to the models and prints their cost; --no-call
+sends none. Where "gaia run" would rehearse, it uses no network. It creates and
+changes nothing.
 
 "missing" is optional, and "unknown" was not checked: exit code 0. "failed" would be
 rejected, make the run fail or spend without bound: exit code 3.`,

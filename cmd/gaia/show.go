@@ -32,20 +32,17 @@ func (a *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show DIR [TASK]",
 		Short: "Show what happened in a run, or at one task",
-		Long: `Show prints a run as a table of its tasks, or one task step by step: question,
-turns, tool calls, approvals, rollbacks, answer, what became of the files, and
-verdicts. It reads the journal, after verifying it. TASK is a task id or the start
-of one.
+		Long: `Show verifies a run and prints a table of its tasks, or one task step by step:
+question, turns, tool calls, approvals, rollbacks, answer, changed files, verdicts.
+TASK is a task id or the start of one.
 
---follow prints steps as they are recorded, from the first one, also of attempts
-that have not ended, and waits for more until the run is completed, or TASK is
-sealed. It checks plan, chain and order of events, not the derived files. With
---json each step is one line. Ctrl-C ends it.
+--follow prints steps as they are recorded, from the first one, until the run is
+completed, TASK is sealed, or Ctrl-C. It checks plan, chain and order of events, not
+the derived files. With --json each step is one line.
 
-A run with --evidence-full-bodies has whole prompts, replies, arguments and
-results beside the journal. --body writes the one of a digest, after checking
-it: the exact bytes to a file or pipe, with control characters as escapes to a
-terminal.`,
+A run with --evidence-full-bodies has whole prompts, replies, arguments and results
+beside the journal. --body checks the one of a digest and writes it: the exact bytes
+to a file or pipe, with control characters as escapes to a terminal.`,
 		Example: `  gaia show runs/01J… 3f2a
   gaia show runs/01J… --follow
   gaia show runs/01J… --body sha256:9f86d0… --out page.html`,

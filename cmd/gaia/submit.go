@@ -36,30 +36,25 @@ func (a *app) submitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "submit DIR",
 		Short: "Build a signed submission package",
-		Long: `Submit copies what a run recorded, verifies and audits the copy, and signs it as
-a package: evidence, scores, audit report and attestation. The package is
-verified before it appears.
+		Long: `Submit copies a run, verifies and audits the copy, and signs it as a package:
+evidence, scores, audit report and attestation. The package is verified before it
+appears.
 
 Submit refuses a run, with every reason, if:
-  - it was planned without --submit-intent
+  - it was planned without --submit-intent, or with another key
   - recording failed
   - the audit is not clean (a countersigned dismissal closes its finding here;
     verifiers of the package must trust the countersigner)
-  - another key signed its plan
---allow-dirty packages it anyway, except with another key. The package is then
-marked as not for a leaderboard. --strict also refuses a run with
-findings that a person must review.
+--allow-dirty packages it anyway, marked as not for a leaderboard, except with
+another key. --strict also refuses findings that a person must review.
 
---body gives the audit a whole document, as 'gaia audit' takes it. The report
-names its digest. A verifier needs the file, too, to repeat the audit.
-
---archive writes NAME.tar.gz instead of the folder NAME. The commands verify,
-audit, disclose and export read it.
+--body gives the audit a whole document, as 'gaia audit' takes it. A verifier needs
+the file, too, to repeat the audit.
 
 Questions and answers of GAIA must not be republished where crawlers find them:
-share the package of a real run in private. --public builds one that can be
-posted. It holds no text of the run except its plan, so its scores are
-self-reported until you disclose tasks with 'gaia disclose'.`,
+share the package of a real run in private. --public builds one that can be posted.
+It has no text of the run except its plan, so its scores are self-reported until
+you disclose tasks with 'gaia disclose'.`,
 		Example: `  gaia submit --strict --organisation "Example Lab" --contact lab@example.org runs/01J…
   gaia submit --archive --out packages runs/01J…
   gaia submit --public runs/01J…`,
