@@ -220,7 +220,7 @@ func verifiedPackage(path string) (of prune.Package, err error) {
 	if name := strings.TrimSuffix(filepath.Base(path), submit.ArchiveSuffix); name != said.Name {
 		return of, trajectory.Faultf(submit.AttestationFile, "is of the package %q, which has another name here", said.Name)
 	}
-	of.Name, of.Date = said.Name, said.Date
+	of.Date = said.Date
 	of.Record, err = prune.RecordOf(at.Files, path, history.KindPackage)
 	return of, err
 }

@@ -23,7 +23,7 @@ import (
 const DefaultRuns = "runs"
 
 // ClearHint says how to get rid of imported events that cannot be used.
-const ClearHint = "gaia ledger clear removes what was imported, to be imported again"
+const clearHint = "gaia ledger clear removes what was imported, to be imported again"
 
 // Selection says which events are read.
 type Selection struct {
@@ -74,7 +74,7 @@ func (r *Reader) Imported() (history.Imported, error) {
 	})
 	if err != nil {
 		e := *exit.Of(err)
-		e.Hints = append(e.Hints, ClearHint)
+		e.Hints = append(e.Hints, clearHint)
 		return m, &e
 	}
 	return m, nil

@@ -211,7 +211,7 @@ func (r *Reader) find(paths []string, q Query) ([]place, error) {
 }
 
 // Kind returns history.KindRun or history.KindPackage, also of what is damaged; "" for anything else.
-func Kind(path string) string {
+func kind(path string) string {
 	switch {
 	case verify.IsPackage(path): // or an archive
 		return history.KindPackage
@@ -229,7 +229,7 @@ func (r *Reader) runsAt(path string, q Query) ([]place, error) {
 		return nil, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
 	case err != nil:
 		return nil, exit.Usagef(wantRuns, "reading %q: %v", path, regular.Cause(err))
-	case Kind(path) != "" || info.Mode().IsRegular() && strings.HasSuffix(path, submit.ArchiveSuffix):
+	case kind(path) != "" || info.Mode().IsRegular() && strings.HasSuffix(path, submit.ArchiveSuffix):
 		at, err := r.begun(place{path: path, named: true}, q)
 		return []place{at}, err
 	case !info.IsDir():
@@ -247,11 +247,11 @@ func (r *Reader) runsAt(path string, q Query) ([]place, error) {
 		case strings.HasPrefix(e.Name(), ".new-"), strings.HasPrefix(e.Name(), history.RemovalPrefix): // not yet a run, or no longer
 			continue
 		case e.Type() == fs.ModeSymlink:
-			if archive || Kind(in) != "" {
+			if archive || kind(in) != "" {
 				fmt.Fprintf(r.Log, "gaia: left out: %s is a link\n", view.Line(view.Quote(in)))
 			}
 			continue
-		case e.IsDir() && Kind(in) != "", e.Type().IsRegular() && archive:
+		case e.IsDir() && kind(in) != "", e.Type().IsRegular() && archive:
 		default:
 			continue
 		}
@@ -359,7 +359,7 @@ func (r *Reader) read(at place, verify bool) result {
 	}
 	if path, after, settled := r.stamp(at.path); settled && after == before && r.Store.Key != nil {
 		// Where it cannot be kept, it is verified again the next time.
-		_ = r.Store.Keep(history.Record{Created: run.Manifest.Created, Files: after, Kind: Kind(at.path), ManifestSHA256: stats.ManifestSHA256,
+		_ = r.Store.Keep(history.Record{Created: run.Manifest.Created, Files: after, Kind: kind(at.path), ManifestSHA256: stats.ManifestSHA256,
 			Path: path, Rehearsal: stats.Rehearsal, RunID: stats.RunID, SignedBy: stats.SignedBy}, &stats)
 	}
 	return result{stats: stats}

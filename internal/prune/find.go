@@ -88,9 +88,9 @@ func (r Result) Summary() string {
 
 // Package is what a verified package says.
 type Package struct {
-	Name, Date string
-	Record     *history.Record
-	Stats      *rundir.RunStats // nil: its journal is withheld
+	Date   string // of its statement
+	Record *history.Record
+	Stats  *rundir.RunStats // nil: its journal is withheld
 }
 
 // Finder finds what can be removed, after it has verified it, and removes it. It recognises runs and packages
@@ -125,10 +125,18 @@ func (f *Finder) Choose(kind string, rule Rule, now time.Time) (Result, error) {
 	chosen := rule.Choose(created, now)
 	r := Result{Kind: kind, Left: []Left{}, Removed: []*Item{}}
 	for i, item := range f.items {
+		busy := false
+		if chosen[i] && item.run != "" {
+			release, err := f.Hold(item.run)
+			if err == nil {
+				err = release()
+			}
+			busy = errors.Is(err, f.Busy)
+		}
 		switch {
 		case !chosen[i]:
 			r.Kept++
-		case f.inUse(item):
+		case busy:
 			f.leave(item.Path, "a process writes it", nil)
 		case item.Unfinished && !f.Force:
 			f.leave(item.Path, "unfinished: --force removes it, too", nil)
@@ -140,17 +148,6 @@ func (f *Finder) Choose(kind string, rule Rule, now time.Time) (Result, error) {
 	}
 	r.Left = append(r.Left, f.left...)
 	return r, cmp.Or(f.bad, f.named)
-}
-
-func (f *Finder) inUse(item *Item) bool {
-	if item.run == "" {
-		return false
-	}
-	release, err := f.Hold(item.run)
-	if err == nil {
-		err = release()
-	}
-	return errors.Is(err, f.Busy)
 }
 
 // Remove finishes removals that did not end, and removes what was chosen. The record of an item is durable before
@@ -200,8 +197,9 @@ func (f *Finder) leave(path, why string, err error) {
 	}
 }
 
-// each calls visit with the path if it is one of the kind, else with what is in the folder there. Links are left out.
-func (f *Finder) each(path string, is func(string) bool, visit func(path string, named bool) error) error {
+// each finds what is of a kind at the path, or in the folder there. Links are left out. find returns the item, or why
+// the thing is left and an error that says the same.
+func (f *Finder) each(path string, is func(string) bool, find func(path string, named bool) (item *Item, left string, err error)) error {
 	info, err := os.Lstat(path)
 	var at *fs.PathError
 	switch {
@@ -211,59 +209,69 @@ func (f *Finder) each(path string, is func(string) bool, visit func(path string,
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
 		return exit.Usagef("give the path that it leads to", "%q is a link", path)
-	case is(path):
-		return visit(path, true)
-	case !info.IsDir():
-		return exit.Usagef("see 'gaia prune --help'", "%q is not of the kind to be removed", path)
 	}
-	half, err := unfinished(path)
-	if err != nil {
-		return err
-	}
-	f.Half = append(f.Half, half...)
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		in := filepath.Join(path, e.Name())
-		if strings.HasPrefix(e.Name(), ".") || e.Type()&fs.ModeSymlink != 0 || !is(in) {
-			continue
+	paths := []string{path}
+	named := is(path)
+	if !named {
+		if !info.IsDir() {
+			return exit.Usagef("see 'gaia prune --help'", "%q is not of the kind to be removed", path)
 		}
-		if err := visit(in, false); err != nil {
+		half, err := unfinished(path)
+		if err != nil {
 			return err
+		}
+		f.Half = append(f.Half, half...)
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return err
+		}
+		paths = nil
+		for _, e := range entries {
+			in := filepath.Join(path, e.Name())
+			if !strings.HasPrefix(e.Name(), ".") && e.Type()&fs.ModeSymlink == 0 && is(in) {
+				paths = append(paths, in)
+			}
+		}
+	}
+	for _, path := range paths {
+		item, left, err := find(path, named)
+		switch {
+		case left != "":
+			f.leave(path, left, err)
+		case err != nil:
+			return err
+		case item != nil:
+			f.items = append(f.items, item)
 		}
 	}
 	return nil
 }
 
+const unverified = "does not verify"
+
 // Runs finds run directories at a path or in the folder there.
 func (f *Finder) Runs(path string) error {
-	return f.each(path, f.IsRun, func(dir string, named bool) error {
+	return f.each(path, f.IsRun, func(dir string, named bool) (*Item, string, error) {
 		item, err := ofRun(dir)
 		if err != nil {
-			f.leave(dir, "does not verify", err)
-			return nil
+			return nil, unverified, err
 		}
 		if other, err := f.Foreign(dir); err != nil || other != "" {
-			f.leave(dir, fmt.Sprintf("holds %q, which no run makes", other), err)
-			return nil
+			return nil, fmt.Sprintf("holds %q, which no run makes", other), err
 		}
 		stats, run, err := f.Verify(dir)
 		if err != nil {
-			f.leave(dir, "does not verify", err)
-			return nil
+			return nil, unverified, err
 		}
 		if item.record, err = RecordOf(os.DirFS(dir), dir, history.KindRun); err != nil {
-			return err
+			return nil, "", err
 		}
 		if item.Unfinished = !run.Complete; run.Complete {
 			item.stats = &stats
 		} else if item.record.Checkpoint = ""; named && !f.Force {
 			item.named = exit.New(exit.Incomplete, fmt.Errorf("the run %q is not complete: %s", dir, run.Missing), "--force removes it all the same")
 		}
-		f.items = append(f.items, item)
-		return nil
+		return item, "", nil
 	})
 }
 
@@ -297,35 +305,32 @@ func itemAt(path, created string) (*Item, error) {
 
 // Bodies finds the folders of bodies in runs.
 func (f *Finder) Bodies(path string) error {
-	return f.each(path, f.IsRun, func(dir string, _ bool) error {
+	return f.each(path, f.IsRun, func(dir string, _ bool) (*Item, string, error) {
 		top, _, _ := strings.Cut(trajectory.BodiesDir, "/")
 		half, err := unfinished(dir)
 		if err != nil {
-			return err
+			return nil, "", err
 		}
 		f.Half = append(f.Half, half...)
 		at := filepath.Join(dir, top)
 		if info, err := os.Lstat(at); err != nil || !info.IsDir() {
-			return nil
+			return nil, "", nil
 		}
 		of, err := ofRun(dir)
 		if err != nil {
-			f.leave(dir, "does not verify", err)
-			return nil
+			return nil, unverified, err
 		}
 		if other, err := foreignBody(at); err != nil || other != "" {
 			f.leave(at, fmt.Sprintf("holds %q, which is no body", other), err)
-			return nil
+			return nil, "", nil
 		}
 		run, err := f.Check(dir)
 		if err != nil {
-			f.leave(dir, "does not verify", err)
-			return nil
+			return nil, unverified, err
 		}
 		item, err := itemAt(at, of.Created)
 		item.run, item.Unfinished = dir, !run.Complete
-		f.items = append(f.items, item)
-		return err
+		return item, "", err
 	})
 }
 
@@ -349,46 +354,42 @@ func foreignBody(dir string) (other string, err error) {
 
 // Packages finds submission packages and archives.
 func (f *Finder) Packages(path string) error {
-	return f.each(path, f.IsPackage, func(path string, _ bool) error {
-		said, err := f.Package(path)
-		var item *Item
-		if err == nil {
-			item, err = itemAt(path, said.Date+"T00:00:00.000Z")
-		}
+	return f.each(path, f.IsPackage, func(path string, _ bool) (*Item, string, error) {
+		of, err := f.Package(path)
 		if err != nil {
-			f.leave(path, "does not verify", err)
-			return nil
+			return nil, unverified, err
 		}
-		item.record, item.stats = said.Record, said.Stats
-		f.items = append(f.items, item)
-		return nil
+		item, err := itemAt(path, of.Date+"T00:00:00.000Z")
+		if err != nil {
+			return nil, unverified, err
+		}
+		item.record, item.stats = of.Record, of.Stats
+		return item, "", nil
 	})
 }
 
 // Cassettes finds cassettes.
 func (f *Finder) Cassettes(path string) error {
-	return f.each(path, f.IsCassette, func(dir string, _ bool) error {
+	return f.each(path, f.IsCassette, func(dir string, _ bool) (*Item, string, error) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return err
+			return nil, "", err
 		}
 		newest := time.Time{}
 		for _, e := range entries {
 			info, err := e.Info()
 			if err != nil {
-				return err
+				return nil, "", err
 			}
 			if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), ".json") {
-				f.leave(dir, fmt.Sprintf("holds %q, which no cassette has", e.Name()), nil)
-				return nil
+				return nil, fmt.Sprintf("holds %q, which no cassette has", e.Name()), nil
 			}
 			if info.ModTime().After(newest) {
 				newest = info.ModTime()
 			}
 		}
 		item, err := itemAt(dir, newest.UTC().Format(trajectory.TimeFormat))
-		f.items = append(f.items, item)
-		return err
+		return item, "", err
 	})
 }
 

@@ -21,9 +21,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/history"
 )
 
-// Prefix begins the name of a folder that is being removed.
-const Prefix = history.RemovalPrefix
-
 // Rule says which things are to go: those that are older than Age, as far as they are
 // not among the Keep newest. A zero Age, and a Keep below zero, are no condition.
 type Rule struct {
@@ -94,7 +91,7 @@ func removeAt(path string, was fs.FileInfo) error {
 	if !os.SameFile(was, now) {
 		return fmt.Errorf("%q is another than the one that was looked at", path)
 	}
-	hidden := Prefix + name
+	hidden := history.RemovalPrefix + name
 	if err := root.RemoveAll(hidden); err != nil {
 		return fmt.Errorf("removing what was left of another: %w", err)
 	}
@@ -112,7 +109,7 @@ func unfinished(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	var left []string
 	for _, e := range entries {
-		if name, ours := strings.CutPrefix(e.Name(), Prefix); ours && name != "" && (e.IsDir() || e.Type().IsRegular()) {
+		if name, ours := strings.CutPrefix(e.Name(), history.RemovalPrefix); ours && name != "" && (e.IsDir() || e.Type().IsRegular()) {
 			left = append(left, filepath.Join(folder, e.Name()))
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/history"
 )
 
 func TestChoose(t *testing.T) {
@@ -74,7 +76,7 @@ func TestRemove(t *testing.T) {
 	}
 	lstat(filepath.Join(run, "another"))
 	// What a crash left of an earlier removal of the same name is in no one's way.
-	left := filepath.Join(dir, "runs", Prefix+"run-moved")
+	left := filepath.Join(dir, "runs", history.RemovalPrefix+"run-moved")
 	write(filepath.Join(left, "file"))
 	if found, err := unfinished(filepath.Dir(run)); err != nil || !slices.Equal(found, []string{left}) {
 		t.Errorf("left: %q, %v", found, err)

@@ -93,7 +93,7 @@ func (d *Download) Run(ctx context.Context, set loader.Set, rule string, remote 
 	}
 	_ = g.Wait() // the errors are in errs
 	done()
-	result := Downloaded{Bytes: d.bytes, Dataset: DatasetOf(set, rule), Failed: []FailedFile{}, Files: d.files}
+	result := Downloaded{Bytes: d.bytes, Dataset: datasetOf(set, rule), Failed: []FailedFile{}, Files: d.files}
 	for i, err := range errs {
 		if err != nil {
 			result.Failed = append(result.Failed, FailedFile{Error: err.Error(), FileName: wanted[i].FileName, TaskID: wanted[i].ID})

@@ -38,7 +38,7 @@ type Dataset struct {
 }
 
 // DatasetOf describes a set whose tasks were selected by a rule.
-func DatasetOf(set loader.Set, rule string) Dataset {
+func datasetOf(set loader.Set, rule string) Dataset {
 	return Dataset{Hub: set.Hub, MetadataFile: set.MetadataFile, MetadataSHA256: set.Digest, Name: set.Dataset, Revision: set.Revision,
 		Selection: rule, Split: set.Split, SplitSize: len(set.IDs)}
 }
@@ -83,7 +83,7 @@ type Task struct {
 
 // ListOf returns the JSON form of tasks of a set; answers is nil if none are shown.
 func ListOf(set loader.Set, rule string, tasks []loader.Task, answers map[string]string) List {
-	l := List{Dataset: DatasetOf(set, rule), Tasks: []Task{}}
+	l := List{Dataset: datasetOf(set, rule), Tasks: []Task{}}
 	for _, t := range tasks {
 		l.Tasks = append(l.Tasks, Task{FileName: t.FileName, Gold: answers[t.ID], Level: t.Level, Question: t.Question, TaskID: t.ID})
 	}
@@ -222,7 +222,7 @@ type Split struct {
 
 // StatsOf counts a set.
 func StatsOf(set loader.Set, rule string) Stats {
-	s := Stats{CarriedGold: set.CarriedGold, Dataset: DatasetOf(set, rule), Mismatch: planned(set).Mismatch(), OtherSplits: []Split{}}
+	s := Stats{CarriedGold: set.CarriedGold, Dataset: datasetOf(set, rule), Mismatch: planned(set).Mismatch(), OtherSplits: []Split{}}
 	for i, size := range set.Levels {
 		l := Level{Attachments: []Ending{}, Level: i + 1, SplitSize: size}
 		files := map[string]int{}

@@ -55,7 +55,7 @@ func fileName(task string) string {
 		id := rundir.WitnessTaskID(task)
 		task = hex.EncodeToString(id[:])
 	}
-	return task + Suffix
+	return task + suffix
 }
 
 // Write verifies a run and writes its bundles, all of them or none. Of a run that is not complete it writes none and

@@ -22,7 +22,7 @@ import (
 )
 
 // Suffix ends the name of a witness bundle.
-const Suffix = ".rvw"
+const suffix = ".rvw"
 
 // Read reads a bundle. A damaged one is a *trajectory.Fault that names the file.
 func Read(path string) (witness.Bundle, error) {
@@ -57,7 +57,7 @@ func CheckSigned(path string, w witness.Bundle, key sign.HMACKey) error {
 
 // WantScored is the hint for paths that no scorecard can be made of.
 const WantScored = "give run directories, full packages, their archives or folders that hold some, " +
-	"or else witness bundles (" + Suffix + ") and folders of them"
+	"or else witness bundles (" + suffix + ") and folders of them"
 
 // AllBundles reports whether paths are witness bundles or folders of them, and not runs, packages or archives. Both
 // together, and anything else, are an error of usage.
@@ -84,7 +84,7 @@ func isBundle(path string) (bool, error) {
 		return false, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
 	case err != nil:
 		return false, exit.Usagef(WantScored, "reading %q: %v", path, regular.Cause(err))
-	case !info.IsDir() && strings.HasSuffix(path, Suffix): // by its name, since there may be thousands
+	case !info.IsDir() && strings.HasSuffix(path, suffix): // by its name, since there may be thousands
 		return true, nil
 	case verify.IsPackage(path): // an archive, too
 		return false, nil
@@ -97,7 +97,7 @@ func isBundle(path string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading the folder %q: %w", path, regular.Cause(err))
 	}
-	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), Suffix) }), nil
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), suffix) }), nil
 }
 
 // Tally counts bundles for a scorecard. It keeps nothing of a bundle that it has counted.
@@ -148,7 +148,7 @@ func (t *Tally) AddPaths(paths []string) error {
 		}
 		prefix := strings.TrimSuffix(path, string(filepath.Separator)) + string(filepath.Separator)
 		for _, e := range entries {
-			if !strings.HasSuffix(e.Name(), Suffix) {
+			if !strings.HasSuffix(e.Name(), suffix) {
 				continue
 			}
 			if err := t.addFile(prefix + e.Name()); err != nil {
