@@ -130,17 +130,43 @@ func (r *Reader) Runs(paths []string, q Query, give func(Run) error) (Read, erro
 	for i := range min(r.AtOnce, len(found)) {
 		begin(i)
 	}
-	g := &gathering{Reader: r, rivals: r.rivals(found, q.Verify), at: map[string]string{}, signers: map[string]error{}}
+	rivals := r.rivals(found, q.Verify)
+	given := map[string]string{} // where each run that was given is, by its id
+	signers := map[string]bool{} // ids of the keys of what verifies
+	var read Read
+	var failures []*exit.Error
 	for i, at := range found {
 		got := <-results[i]
 		results[i] = nil
-		if g.takes(at, got) {
+		signed := got.stats.Signed()
+		if got.err == nil {
+			got.err = conflict(at.path, signed, rivals[signed.RunID])
+		}
+		name := view.Line(view.Quote(at.path))
+		before, twice := given[signed.RunID]
+		verifies := false
+		switch {
+		case got.err != nil:
+			e := *exit.Of(got.err)
+			e.Err = fmt.Errorf("%s: %w", name, e.Err)
+			failures = append(failures, &e)
+			verifies = e.Code == exit.Incomplete // what is there verifies
+		case got.left != "":
+			fmt.Fprintf(r.Log, "gaia: left out: %s: %s\n", name, view.Line(got.left))
+		case twice:
+			fmt.Fprintf(r.Log, "gaia: left out: %s: the run %s was read from %s\n", name, signed.RunID, view.Line(view.Quote(before)))
+		default:
+			given[signed.RunID] = at.path
 			if got.stats.RecordingFailed != "" {
-				g.unrecorded = append(g.unrecorded, got.stats.RunID)
+				read.RecordingFailed = append(read.RecordingFailed, signed.RunID)
 			}
 			if err := give(Run{got.stats, at.path, at.removed != nil}); err != nil {
 				return Read{}, err
 			}
+			verifies = true
+		}
+		if verifies {
+			signers[signed.KeyID] = true
 		}
 		if next := i + r.AtOnce; next < len(found) {
 			begin(next)
@@ -148,11 +174,12 @@ func (r *Reader) Runs(paths []string, q Query, give func(Run) error) (Read, erro
 	}
 	r.Store.Evict()
 	var untrusted []error
-	for _, id := range slices.Sorted(maps.Keys(g.signers)) {
-		untrusted = append(untrusted, g.signers[id])
+	for _, id := range slices.Sorted(maps.Keys(signers)) {
+		untrusted = append(untrusted, r.Trust.OfID(id))
 	}
-	read := Read{Runs: len(g.at), FailedErr: g.failure(len(found)), UntrustedErr: exit.First(untrusted...)}
-	read.Shortfall = Shortfall{len(g.failures), g.unrecorded, read.UntrustedErr == nil}
+	read.Runs, read.Failed = len(given), len(failures)
+	read.FailedErr, read.UntrustedErr = unreadable(failures, len(found)), exit.First(untrusted...)
+	read.SignerTrusted = read.UntrustedErr == nil
 	return read, nil
 }
 
@@ -455,73 +482,38 @@ func differ(a, b rundir.Signed) bool {
 	return a.ManifestSHA256 != b.ManifestSHA256 || a.Head != b.Head || a.Root != b.Root
 }
 
-// gathering is what was found out about runs so far.
-type gathering struct {
-	*Reader
-	rivals     map[string][]rival
-	at         map[string]string // where each run that was given is, by its id
-	signers    map[string]error  // of the runs that are given, by key id: nil if the user trusts it
-	failures   []*exit.Error
-	unrecorded []string // ids of runs that are given and went on without evidence
-}
-
-// takes reports whether a run is to be given, and logs or notes why not.
-func (g *gathering) takes(at place, got result) bool {
-	signed := got.stats.Signed()
-	for _, of := range g.rivals[signed.RunID] {
-		if got.err != nil || !differ(of.signed, signed) {
+// conflict returns the error of a finished run at path that differs from another of the same id; nil if it does not.
+func conflict(path string, signed rundir.Signed, rivals []rival) error {
+	for _, of := range rivals {
+		if !differ(of.signed, signed) {
 			continue
 		}
-		if got.err = verify.Equivocation(signed, of.signed, [2]string{at.path, of.path}); got.err == nil { // the keys differ
-			got.err = exit.New(exit.Evidence,
-				fmt.Errorf("has the id %s, as the run at %s has, and another manifest", signed.RunID, view.Quote(of.path)),
-				"'gaia verify' shows who signed which; leave out the one that you do not know")
+		if err := verify.Equivocation(signed, of.signed, [2]string{path, of.path}); err != nil {
+			return err
 		}
+		return exit.New(exit.Evidence, // the keys differ
+			fmt.Errorf("has the id %s, as the run at %s has, and another manifest", signed.RunID, view.Quote(of.path)),
+			"'gaia verify' shows who signed which; leave out the one that you do not know")
 	}
-	before, twice := g.at[signed.RunID]
-	switch {
-	case got.err != nil:
-		e := *exit.Of(got.err)
-		e.Err = fmt.Errorf("%s: %w", view.Line(view.Quote(at.path)), e.Err)
-		g.failures = append(g.failures, &e)
-		if e.Code == exit.Incomplete { // what is there verifies
-			g.checkKey(signed.KeyID)
-		}
-		return false
-	case got.left != "":
-		fmt.Fprintf(g.Log, "gaia: left out: %s: %s\n", view.Line(view.Quote(at.path)), view.Line(got.left))
-		return false
-	case twice:
-		fmt.Fprintf(g.Log, "gaia: left out: %s: the run %s was read from %s\n", view.Line(view.Quote(at.path)), signed.RunID, view.Line(view.Quote(before)))
-		return false
-	}
-	g.at[signed.RunID] = at.path
-	g.checkKey(signed.KeyID)
-	return true
+	return nil
 }
 
-func (g *gathering) checkKey(id string) {
-	if _, checked := g.signers[id]; !checked {
-		g.signers[id] = g.Trust.OfID(id)
-	}
-}
-
-// failure is the error of all runs that could not be read: evidence that does not verify precedes a run that is not
+// unreadable returns the error of all runs that could not be read: evidence that does not verify precedes a run that is not
 // complete, and that one what could not be read.
-func (g *gathering) failure(runs int) error {
-	if len(g.failures) == 0 {
+func unreadable(failures []*exit.Error, runs int) error {
+	if len(failures) == 0 {
 		return nil
 	}
 	if runs == 1 {
-		return g.failures[0]
+		return failures[0]
 	}
-	worst := slices.MinFunc(g.failures, func(a, b *exit.Error) int { return exit.Compare(a.Code, b.Code) })
+	worst := slices.MinFunc(failures, func(a, b *exit.Error) int { return exit.Compare(a.Code, b.Code) })
 	what := map[int]string{exit.Evidence: "do not verify or cannot be read", exit.Incomplete: "are not complete or cannot be read"}
 	e := &exit.Error{Code: worst.Code, Hints: worst.Hints,
-		Err: fmt.Errorf("%d of %s %s", len(g.failures), view.Count(runs, "run"), cmp.Or(what[worst.Code], "cannot be read"))}
-	for i, one := range g.failures {
+		Err: fmt.Errorf("%d of %s %s", len(failures), view.Count(runs, "run"), cmp.Or(what[worst.Code], "cannot be read"))}
+	for i, one := range failures {
 		if i == maxNamed {
-			e.Reasons = append(e.Reasons, fmt.Sprintf("and %d more", len(g.failures)-i))
+			e.Reasons = append(e.Reasons, fmt.Sprintf("and %d more", len(failures)-i))
 			break
 		}
 		e.Reasons = append(e.Reasons, one.Err.Error())
