@@ -81,7 +81,7 @@ func (a account) charged(t *testing.T, s *endpoint.Server) {
 	for _, task := range a.Tasks {
 		r := a.Result(task)
 		if r.CostMicroUSD == nil {
-			t.Errorf("task %s cost nobody knows what", r.TaskID)
+			t.Errorf("the cost of task %s is unknown", r.TaskID)
 			continue
 		}
 		sum += *r.CostMicroUSD
@@ -119,8 +119,8 @@ func TestRecordings(t *testing.T) {
 func TestRecordingNotAfforded(t *testing.T) {
 	const count = 6
 	server := listening(t, count)
-	dear := strings.Replace(string(endpoint.Prices()), `"audio_microusd_per_minute":6000`, `"audio_microusd_per_minute":1000000000`, 1)
-	prices, err := llm.ParsePrices([]byte(dear))
+	expensive := strings.Replace(string(endpoint.Prices()), `"audio_microusd_per_minute":6000`, `"audio_microusd_per_minute":1000000000`, 1)
+	prices, err := llm.ParsePrices([]byte(expensive))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestPlanFirst(t *testing.T) {
 	}
 }
 
-// TestAttachmentsAreCopies: each attempt has a workspace of its own, with a
+// TestAttachmentsAreCopies: each attempt has its own workspace, with a
 // read-only copy of its task's attachment and of no other's.
 func TestAttachmentsAreCopies(t *testing.T) {
 	names := []string{"fab1e002-0000-4000-8000-000000000002.csv", "fab1e003-0000-4000-8000-000000000003.txt", "fab1e008-0000-4000-8000-000000000008.xlsx"}

@@ -94,7 +94,7 @@ func TestRunCostAcrossResumes(t *testing.T) {
 }
 
 // TestRunCostOfTheJudge: what the judge costs counts, too; where the money ends
-// before it answers are left unjudged, aloud.
+// before it answers are left unjudged, with a warning.
 func TestRunCostOfTheJudge(t *testing.T) {
 	c := config(t)
 	whole := verified(t, execute(t, t.TempDir(), c).Dir).Summary()

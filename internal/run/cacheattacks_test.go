@@ -125,7 +125,7 @@ func TestCacheAttacks(t *testing.T) {
 			c.plan.SubmitIntent = false
 			a.wantRun(s, c, server, untouched, trajectory.JudgeCacheSweep, 1)
 			swept := c.env.Cache.Sweep()
-			if mended := a.name == ""; (len(swept.Bad) == 0) != mended {
+			if repaired := a.name == ""; (len(swept.Bad) == 0) != repaired {
 				t.Errorf("afterwards: %+v", swept)
 			}
 		})

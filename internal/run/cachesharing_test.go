@@ -86,7 +86,7 @@ func create(t *testing.T, c setup) *Run {
 	return r
 }
 
-// TestCacheCannotBeWritten: verdicts that cannot be kept are said aloud, and are
+// TestCacheCannotBeWritten: verdicts that cannot be kept are reported, and are
 // verdicts all the same. TestCacheOnFullDisk has a full disk.
 func TestCacheCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "judgments")

@@ -14,13 +14,13 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// childURL names the endpoint that a process of its own is to run against.
+// childURL names the endpoint that a separate process runs against.
 const childURL = "GAIA_RUN_CHILD_URL"
 
 // longRun is what BenchmarkTenThousand runs.
 func longRun() endpoint.Tasks { return endpoint.Tasks{Count: 10_000} }
 
-// BenchmarkTenThousand runs 10,000 tasks in a process of its own, so that the
+// BenchmarkTenThousand runs 10,000 tasks in a separate process, so that the
 // endpoint does not count, and reports the most memory that process held.
 func BenchmarkTenThousand(b *testing.B) {
 	if _, err := peakMemory(); err != nil {

@@ -104,11 +104,11 @@ func (a account) adapted(t *testing.T, s *endpoint.Server, limit int) {
 	half := a.started / 2
 	at, _ := slices.BinarySearch(a.crowded, half)
 	refused := len(a.crowded) - at
-	given, crowd := mean(a.limits[half:]), mean(s.Concurrent()[half:])
-	if given == 0 || crowd > 1.2*float64(limit) || refused > 0 && given < 0.8*float64(limit) {
-		t.Errorf("the limit settled at %.1f, and the endpoint, which takes %d, had %.1f at once and refused %d of %d", given, limit, crowd, refused, a.started-half)
+	given, atOnce := mean(a.limits[half:]), mean(s.Concurrent()[half:])
+	if given == 0 || atOnce > 1.2*float64(limit) || refused > 0 && given < 0.8*float64(limit) {
+		t.Errorf("the limit settled at %.1f, and the endpoint, which takes %d, had %.1f at once and refused %d of %d", given, limit, atOnce, refused, a.started-half)
 	}
-	t.Logf("the limit settled at %.1f, and the endpoint, which takes %d, had %.1f at once and refused %d of %d", given, limit, crowd, refused, a.started-half)
+	t.Logf("the limit settled at %.1f, and the endpoint, which takes %d, had %.1f at once and refused %d of %d", given, limit, atOnce, refused, a.started-half)
 }
 
 func mean(all []int) float64 {

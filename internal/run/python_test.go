@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// python is the tool that runs code; the test is skipped aloud where it does not
+// python is the tool that runs code; the test is skipped where it does not
 // work.
 func python(t *testing.T) tools.Tool {
 	t.Helper()

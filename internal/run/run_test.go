@@ -34,7 +34,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // clock goes on by a millisecond whenever it is read, so that a run of one
 // task at a time is the same each time.
@@ -164,7 +164,7 @@ func TestGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
-			t.Errorf("%s is not the golden one (go test ./internal/run -update writes it anew):\n%s", name, diff)
+			t.Errorf("%s is not the golden one (go test ./internal/run -update writes it again):\n%s", name, diff)
 		}
 	}
 }

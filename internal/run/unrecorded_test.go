@@ -472,7 +472,7 @@ func TestStrays(t *testing.T) {
 			}
 		}
 		if _, err := os.Lstat(filepath.Join(r.Dir, ".mine")); err != nil {
-			t.Errorf("%s: a file of somebody else is gone: %v", name, err)
+			t.Errorf("%s: a foreign file is gone: %v", name, err)
 		}
 	}
 }

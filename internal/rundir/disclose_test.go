@@ -17,10 +17,10 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// crowd is a plan of n tasks, t0 to the last, and a script in which every third
+// manyTasks is a plan of n tasks, t0 to the last, and a script in which every third
 // is skipped and the others are tried twice or solved; each says something that
 // no other says.
-func crowd(t testing.TB, n int) (plan.Plan, string) {
+func manyTasks(t testing.TB, n int) (plan.Plan, string) {
 	t.Helper()
 	var ids []string
 	script, solved, skipped := "run started\n", 0, 0
@@ -107,7 +107,7 @@ func contents(t testing.TB, data []byte) trajectory.Contents {
 // their number.
 func TestDiscloseTask(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 26} {
-		m, script := crowd(t, n)
+		m, script := manyTasks(t, n)
 		all := files(t, m, interleaved(script))
 		dir := memory(all)
 		run := verified(t, dir)
@@ -186,7 +186,7 @@ func TestDiscloseRefuses(t *testing.T) {
 	m := mixedPlan(t)
 	dir := memory(files(t, m, mixed))
 	run := verified(t, dir)
-	if _, err := run.Disclose(dir, "nobody", testKey(t, 1)); err == nil || err.Error() != `the run has no task "nobody"` {
+	if _, err := run.Disclose(dir, "unplanned", testKey(t, 1)); err == nil || err.Error() != `the run has no task "unplanned"` {
 		t.Errorf("a task that is not planned: %v", err)
 	}
 	cut := mixed[:strings.LastIndex(mixed, "run completed")]
@@ -194,7 +194,7 @@ func TestDiscloseRefuses(t *testing.T) {
 	if _, err := verified(t, unfinished).Disclose(unfinished, "", testKey(t, 1)); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("an unfinished run: %v", err)
 	}
-	m2, script := crowd(t, 5)
+	m2, script := manyTasks(t, 5)
 	other := memory(files(t, m2, script))
 	var fault *trajectory.Fault
 	if _, err := run.Disclose(other, "solved", testKey(t, 1)); !errors.As(err, &fault) || fault.File != trajectory.JournalFile {
@@ -205,7 +205,7 @@ func TestDiscloseRefuses(t *testing.T) {
 // TestVerifyBundleEveryByte: no other bytes pass for the bundle. It changes a byte in 50 places, in the thorough run in 400.
 func TestVerifyBundleEveryByte(t *testing.T) {
 	long.NotRaced(t)
-	m, script := crowd(t, 3)
+	m, script := manyTasks(t, 3)
 	for _, task := range []string{"t1", ""} {
 		good := disclosed(t, m, interleaved(script), task)
 		if _, err := VerifyBundle(good); err != nil {
@@ -232,10 +232,10 @@ func TestVerifyBundleEveryByte(t *testing.T) {
 // something else, but not one that fits the checkpoint.
 func TestVerifyBundleForged(t *testing.T) {
 	long.NotRaced(t)
-	m, script := crowd(t, 5)
+	m, script := manyTasks(t, 5)
 	script = interleaved(script)
 	key := testKey(t, 1)
-	foreign, _ := crowd(t, 5)
+	foreign, _ := manyTasks(t, 5)
 	foreign.Created = "2031-02-03T04:05:07.000Z"
 	task, other, whole := contents(t, disclosed(t, m, script, "t1")), contents(t, disclosed(t, m, script, "t4")), contents(t, disclosed(t, m, script, ""))
 	alien := contents(t, disclosed(t, foreign, script, "t1"))
@@ -361,7 +361,7 @@ func deepCopy(t *testing.T, c trajectory.Contents) (out trajectory.Contents) {
 // TestBundleSigners: the bundle's own signature may be by another key than the
 // run's, which the reader must then have.
 func TestBundleSigners(t *testing.T) {
-	m, script := crowd(t, 2)
+	m, script := manyTasks(t, 2)
 	dir := memory(files(t, m, script))
 	run := verified(t, dir)
 	stranger := testKey(t, 9)
@@ -414,7 +414,7 @@ func TestBundleSigners(t *testing.T) {
 
 // TestBundleHashFirst: a wrong hash is found before any signature is looked at.
 func TestBundleHashFirst(t *testing.T) {
-	m, script := crowd(t, 2)
+	m, script := manyTasks(t, 2)
 	b, err := trajectory.DecodeBundle(disclosed(t, m, script, "t0"))
 	if err != nil {
 		t.Fatal(err)
@@ -431,7 +431,7 @@ func TestBundleHashFirst(t *testing.T) {
 
 // FuzzVerifyBundle: without the key no one makes another bundle that verifies.
 func FuzzVerifyBundle(f *testing.F) {
-	m, script := crowd(f, 2)
+	m, script := manyTasks(f, 2)
 	known := map[string]bool{}
 	for _, task := range []string{"t0", "t1", ""} {
 		data := disclosed(f, m, script, task)

@@ -72,9 +72,9 @@ func shellSays(t *testing.T, script string, bundle []byte, keys ...string) (acce
 // accepted; of the last not all are tried but in the thorough run.
 func TestDisclosureShell(t *testing.T) {
 	script := disclosureShell(t)
-	key := testKey(t, 1).Public().Line() + " somebody@harbour.example\n"
+	key := testKey(t, 1).Public().Line() + " ada@harbour.example\n"
 	for _, n := range []int{1, 2, 3, 5, 26} {
-		m, story := crowd(t, n)
+		m, story := manyTasks(t, n)
 		dir := memory(files(t, m, interleaved(story)))
 		run := verified(t, dir)
 		for i, task := range run.Tasks {
@@ -107,7 +107,7 @@ func TestDisclosureShell(t *testing.T) {
 // thorough run of a quarter of it, since each change starts the shell, jq and openssl.
 func TestDisclosureShellRefuses(t *testing.T) {
 	script := disclosureShell(t)
-	m, story := crowd(t, 5)
+	m, story := manyTasks(t, 5)
 	good := disclosed(t, m, interleaved(story), "t1")
 	b, err := trajectory.DecodeBundle(good)
 	if err != nil {
@@ -215,7 +215,7 @@ func TestDisclosureShellRefuses(t *testing.T) {
 	for name, change := range map[string]func(*trajectory.Contents){
 		"no rehearsal":       func(c *trajectory.Contents) { c.Rehearsal = false },
 		"another workflow":   func(c *trajectory.Contents) { c.WorkflowID = testRunID + "/t2" },
-		"another event":      func(c *trajectory.Contents) { c.Events = append([]string{"somebody else"}, c.Events...) },
+		"another event":      func(c *trajectory.Contents) { c.Events = append([]string{"another"}, c.Events...) },
 		"a transaction":      func(c *trajectory.Contents) { c.ChainTransactions = []struct{}{{}} },
 		"another version":    func(c *trajectory.Contents) { c.Version = 2 },
 		"no leaf":            func(c *trajectory.Contents) { c.Leaf = nil },

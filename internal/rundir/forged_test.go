@@ -163,7 +163,7 @@ func TestForged(t *testing.T) {
 		}
 		plain := maps.Clone(run)
 		if plain[trajectory.JournalFile] = raw(t, s); string(plain[trajectory.JournalFile]) != string(run[trajectory.JournalFile]) {
-			wantWords(t, f.name+", not chained anew", plain, trajectory.JournalFile+": line ")
+			wantWords(t, f.name+", not chained again", plain, trajectory.JournalFile+": line ")
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestSpent(t *testing.T) {
 		{"nothing", nil, 5, 0},
 		{"all known", []trajectory.Payload{reply(cost(3)), trajectory.Judgment{CostMicroUSD: cost(4)}, trajectory.ToolExecuted{Model: &trajectory.ModelUse{CostMicroUSD: cost(5)}}}, 100, 12},
 		{"a failed try costs nothing", []trajectory.Payload{trajectory.ModelCallCompleted{}, trajectory.ToolExecuted{}, trajectory.TurnStarted{}}, 100, 0},
-		{"unknown is the dearest", []trajectory.Payload{reply(cost(3)), reply(cost(9)), reply(nil), reply(nil)}, 5, 30},
+		{"unknown is the most expensive", []trajectory.Payload{reply(cost(3)), reply(cost(9)), reply(nil), reply(nil)}, 5, 30},
 		{"and no less than what is said", []trajectory.Payload{reply(cost(3)), trajectory.Judgment{}}, 50, 53},
 		{"an answer that was lost may be billed", []trajectory.Payload{reply(cost(9)), trajectory.ModelCallStarted{}, trajectory.ModelCallCompleted{Error: &trajectory.CallError{Code: "timeout"}}}, 5, 18},
 		{"a refusal is not", []trajectory.Payload{reply(cost(9)), trajectory.ModelCallCompleted{Error: &trajectory.CallError{Status: 429}}, trajectory.ModelCallCompleted{Error: &trajectory.CallError{Code: trajectory.Unreachable}}}, 5, 9},

@@ -139,7 +139,7 @@ func between(from, to string) int64 {
 // spending is what calls have cost so far, in micro-USD.
 type spending struct {
 	known    int64 // of all calls whose cost is known
-	dearest  int64 // of one of them
+	highest  int64 // of one of them
 	unpriced int64 // how many calls there are whose cost is not
 	open     int64 // how many of them have no end
 }
@@ -165,7 +165,7 @@ func (f *Fold) price(p trajectory.Payload) {
 		return
 	}
 	f.spending.known += *cost
-	f.spending.dearest = max(f.spending.dearest, *cost/n+min(*cost%n, 1))
+	f.spending.highest = max(f.spending.highest, *cost/n+min(*cost%n, 1))
 }
 
 // Spent returns what a run may have cost so far, in micro-USD, its judge included. A call whose cost is not known, also
@@ -173,7 +173,7 @@ func (f *Fold) price(p trajectory.Payload) {
 // around a budget.
 func (f *Fold) Spent(unknown int64) int64 {
 	s := f.spending
-	each := max(s.dearest, unknown)
+	each := max(s.highest, unknown)
 	unpriced := s.unpriced + max(s.open, 0)
 	if unpriced > 0 && each > (maxCounted-s.known)/unpriced {
 		return maxCounted

@@ -19,7 +19,7 @@ func TestVote(t *testing.T) {
 		winner  int
 		votes   []int
 	}{
-		{"nobody", nil, -1, []int{}},
+		{"no answers", nil, -1, []int{}},
 		{"one", []string{""}, 0, []int{1}},
 		{"a majority", []string{"4", "5", "5"}, 1, []int{1, 2, 2}},
 		{"a majority that is not the most", []string{"4", "5", "5", "6", "7"}, 1, []int{1, 2, 2, 1, 1}},

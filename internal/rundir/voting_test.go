@@ -157,9 +157,9 @@ func TestVotingSeals(t *testing.T) {
 		{"one that failed", begun + second + "a.3 begin\na.3 ended error infrastructure\n" + graded("12") + "a sealed failed 1/3", settling, nil},
 		{"as many that failed as may", begun + second + "a.3 begin\na.3 ended error infrastructure\n" + graded("12") + "a sealed failed 1/3", "",
 			func(m *plan.Plan) { m.Retry.AttemptsPerTask = 1 }},
-		{"fewer for want of money", begun + graded("1") + "a sealed failed 1/1", "", func(m *plan.Plan) { m.Budgets.RunCostMicroUSD = 5 }},
-		{"none for want of money", "run started\na sealed skipped 0/0", "", func(m *plan.Plan) { m.Budgets.RunCostMicroUSD = 5 }},
-		{"not graded for want of money", begun + "a sealed failed 1/1", settling, func(m *plan.Plan) { m.Budgets.RunCostMicroUSD = 5 }},
+		{"fewer without money", begun + graded("1") + "a sealed failed 1/1", "", func(m *plan.Plan) { m.Budgets.RunCostMicroUSD = 5 }},
+		{"none without money", "run started\na sealed skipped 0/0", "", func(m *plan.Plan) { m.Budgets.RunCostMicroUSD = 5 }},
+		{"not graded without money", begun + "a sealed failed 1/1", settling, func(m *plan.Plan) { m.Budgets.RunCostMicroUSD = 5 }},
 		{"more than planned", begun + second + third + "a.4 begin\na.4 answer 8\na.4 ended answered\n" + graded("1234") + "a sealed failed 1/4", "", nil},
 		{"no answers at all", "run started\n" + strings.ReplaceAll("a.N begin\na.N ended no_answer\n", "N", "1") + "a.2 begin\na.2 ended no_answer\na.3 begin\na.3 ended no_answer\na sealed failed 3/3", "", nil},
 	}

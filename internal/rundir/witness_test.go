@@ -250,10 +250,10 @@ func TestWitnessOutcomes(t *testing.T) {
 			`0 0 0 3 3 [1 "What is a?"] [5 "exact-match: true\njudge: none (not asked)\nscoring path: official\n"] false`},
 		{"a diff of nothing", hashes, begun + "a.1 answer x\na.1 !\na.1 graded right\na sealed solved 1/1\nrun completed solved=1", []trajectory.Payload{unchanged},
 			`0 0 0 3 3 [1 "What is a?"] [4 ""] [5 "exact-match: true\njudge: none (not asked)\nscoring path: official\n"] true`},
-		{"a change that nobody told", nothing, begun + "a.1.1 propose python\na.1.1 allow\na.1.1 !\na.1 answer x\na.1 ended answered\na.1 graded right\na sealed solved 1/1\nrun completed solved=1",
+		{"a change that was not recorded", nothing, begun + "a.1.1 propose python\na.1.1 allow\na.1.1 !\na.1 answer x\na.1 ended answered\na.1 graded right\na sealed solved 1/1\nrun completed solved=1",
 			[]trajectory.Payload{trajectory.CheckpointSaved{CallID: "c", Workspace: []trajectory.File{}}},
 			`0 0 1 3 3 [1 "What is a?"] [5 "exact-match: true\njudge: none (not asked)\nscoring path: official\n"] false`},
-		{"a path with a line of its own", nothing, begun + "a.1 answer x\na.1 ended answered\na.1 !\na sealed failed 1/1\nrun completed failed=1",
+		{"a path with a line break", nothing, begun + "a.1 answer x\na.1 ended answered\na.1 !\na sealed failed 1/1\nrun completed failed=1",
 			[]trajectory.Payload{trajectory.Judgment{CostMicroUSD: new(int64), Path: "x\nexact-match: true\n"}},
 			`1 0 0 3 3 [1 "What is a?"] [4 ""] [5 "exact-match: false\njudge: none (x exact-match: true)\nscoring path: x exact-match: true\n"] [6 "outcome: failed\nattempt: 1 of 1, answered\nanswer: given\nrules broken: 0\nrollbacks: 0\nretries: 0\n"] true`},
 	} {
@@ -276,7 +276,7 @@ func TestWitnessOutcomes(t *testing.T) {
 		}
 		if log, ok := w.Section(witness.TestLog); ok {
 			want := WitnessAgrees
-			if strings.Contains(tt.name, "a line of its own") { // which is kept on its line, and makes one wonder
+			if strings.Contains(tt.name, "a path with a line break") { // which is kept on its line, and makes one wonder
 				want = WitnessUnchecked
 			}
 			if m, said := MatchWitness(w); m != want {

@@ -25,7 +25,7 @@ func vectorKey(t testing.TB) sign.HMACKey {
 	return key
 }
 
-// vector is what another implementation says of its own bundle. Violations
+// vector is what another implementation reports of its bundle. Violations
 // and Rollbacks it knew from elsewhere: of the former, the format holds the denied
 // calls.
 type vector struct {
