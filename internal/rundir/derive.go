@@ -9,16 +9,6 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// record returns the trajectory of an attempt that has ended.
-func (f *Fold) record(t *Task, a *Attempt) Trajectory {
-	r := Trajectory{Attempt: a.Number, Model: f.Manifest.Model.Name, Rehearsal: f.Manifest.Rehearsal, RunID: f.Manifest.RunID,
-		Schema: TrajectorySchema, Steps: a.steps, TaskID: t.Plan.TaskID, Tokens: a.Tokens, ToolsUsed: a.ToolsUsed, Turns: a.Turns}
-	if a.Answer != nil {
-		r.FinalAnswer = &a.Answer.Answer
-	}
-	return r
-}
-
 // Encode returns the record's line, newline included.
 func (r Trajectory) Encode() ([]byte, error) { return encodeLine(r) }
 
@@ -87,7 +77,8 @@ func (f *Fold) Summary() Summary {
 		for _, a := range t.Attempts {
 			told.RetriedCalls += a.Retried
 		}
-		if t.passedFirst() {
+		made := slices.IndexFunc(t.Attempts, func(a *Attempt) bool { return a.Ended.Outcome != trajectory.Errored })
+		if made >= 0 && t.Attempts[made].correct() {
 			told.PassedFirst++
 		}
 	}

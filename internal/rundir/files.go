@@ -167,8 +167,6 @@ func newComparison(dir fs.FS, name string) (*comparison, error) {
 	return &comparison{name: name, file: f, in: bufio.NewReaderSize(f, 1<<16), size: size, digest: sha256.New()}, nil
 }
 
-func (c *comparison) Close() { c.file.Close() }
-
 // line compares the next line. A file that ends early is noted, not refused: whether it may is known at the end.
 func (c *comparison) line(want []byte) error {
 	if c.short {

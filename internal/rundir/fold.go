@@ -275,13 +275,23 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 		a.lastUs = e.MonoUs
 	}
 	reason = a.add(e)
-	if call, ok := e.Payload.(trajectory.ModelCallCompleted); ok {
-		f.replied(call)
+	if call, ok := e.Payload.(trajectory.ModelCallCompleted); ok && call.Error == nil && call.ResponseModel != "" {
+		switch name := call.ResponseModel; {
+		case f.repliedAs[name]:
+		case len(f.repliedAs) < MaxReplied && len(name) <= maxReplied:
+			f.repliedAs[name] = true
+		default:
+			f.repliedOther = true
+		}
 	}
 	if reason != "" || a.Ended == nil {
 		return reason, nil
 	}
-	record := f.record(t, a)
+	record := Trajectory{Attempt: a.Number, Model: f.Manifest.Model.Name, Rehearsal: f.Manifest.Rehearsal, RunID: f.Manifest.RunID,
+		Schema: TrajectorySchema, Steps: a.steps, TaskID: t.Plan.TaskID, Tokens: a.Tokens, ToolsUsed: a.ToolsUsed, Turns: a.Turns}
+	if a.Answer != nil {
+		record.FinalAnswer = &a.Answer.Answer
+	}
 	a.steps, a.names = nil, nil
 	f.open -= a.bytes
 	if f.ended == nil {

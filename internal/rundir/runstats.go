@@ -62,8 +62,14 @@ const (
 func ReadStats(dir fs.FS, summary string) (RunStats, *Run, error) {
 	r := &statsReader{open: map[string][]*noted{}, events: []RunEvent{}}
 	run, err := Verify(dir, Options{Summary: summary,
-		Event:  func(e trajectory.Event) error { r.note(e); return nil },
-		Sealed: func(f *Fold, t *Task) error { r.seal(f, t); return nil }})
+		Event: func(e trajectory.Event) error { r.note(e); return nil },
+		Sealed: func(f *Fold, t *Task) error {
+			for i, n := range r.open[t.Plan.TaskID] {
+				r.events = append(r.events, f.runEvent(t, t.Attempts[i], n))
+			}
+			delete(r.open, t.Plan.TaskID)
+			return nil
+		}})
 	if err != nil || !run.Complete {
 		return RunStats{}, run, err
 	}
@@ -130,7 +136,12 @@ func (r *statsReader) note(e trajectory.Event) {
 	case trajectory.PolicyViolation:
 		n.violate(e.Turn, p)
 	case trajectory.Rollback:
-		n.rollBack(p)
+		if p.Correct() { // then what the call broke in this turn is undone
+			last := n.violations[len(n.violations)-len(n.calls):]
+			for i, id := range n.calls {
+				last[i].AutoCorrected = last[i].AutoCorrected || id == p.CallID
+			}
+		}
 	case trajectory.AttemptEnded:
 		n.id, n.timestamp = e.ID, e.Timestamp
 		n.names, n.calls = nil, nil
@@ -156,25 +167,6 @@ func (n *noted) violate(turn int, p trajectory.PolicyViolation) {
 			RuleID:   id, Severity: severity})
 		n.calls = append(n.calls, p.CallID)
 	}
-}
-
-// rollBack takes a rollback: where it is correct, what the call broke in this turn is undone.
-func (n *noted) rollBack(p trajectory.Rollback) {
-	if !p.Correct() {
-		return
-	}
-	last := n.violations[len(n.violations)-len(n.calls):]
-	for i, id := range n.calls {
-		last[i].AutoCorrected = last[i].AutoCorrected || id == p.CallID
-	}
-}
-
-// seal makes the run events of a task whose last line is read.
-func (r *statsReader) seal(f *Fold, t *Task) {
-	for i, n := range r.open[t.Plan.TaskID] {
-		r.events = append(r.events, f.runEvent(t, t.Attempts[i], n))
-	}
-	delete(r.open, t.Plan.TaskID)
 }
 
 // stats returns what was gathered of a complete run; rules are the ids of its constitution.
@@ -249,22 +241,14 @@ func (f *Fold) tests(a *Attempt) (c TestCounts) {
 // TaskStats returns what is counted of a sealed task.
 func (f *Fold) TaskStats(t *Task) TaskStats {
 	r := f.Result(t)
-	s := TaskStats{CostMicroUSD: r.CostMicroUSD, EvidenceComplete: t.evidenceComplete(), LatencyMs: r.LatencyMs, Level: r.Level,
+	s := TaskStats{CostMicroUSD: r.CostMicroUSD, LatencyMs: r.LatencyMs, Level: r.Level,
 		Outcome: r.Outcome, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
 	for _, a := range t.Attempts {
 		s.Retries += a.Retried
 		s.Conduct.Sum(a.Conduct, maxCounted)
 	}
-	return s
-}
-
-// evidenceComplete reports whether the counted attempt's question, diff and verdict are recorded: what a witness bundle
-// needs to be complete. An attempt cannot begin without its question.
-func (t *Task) evidenceComplete() bool {
-	a := t.Counted()
-	if a == nil || a.Judgment == nil {
-		return false
+	if a := t.Counted(); a != nil && a.Judgment != nil { // what a witness bundle needs to be complete; the question is always there
+		_, s.EvidenceComplete = a.Diff()
 	}
-	_, recorded := a.Diff()
-	return recorded
+	return s
 }

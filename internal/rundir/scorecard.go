@@ -41,17 +41,6 @@ func (c Scorecard) Encode() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-func (c Scorecard) costPerSolve() *int64 {
-	if c.TotalCostMicroUSD == nil {
-		return nil
-	}
-	perSolve := int64(0)
-	if c.Solved > 0 {
-		perSolve = *c.TotalCostMicroUSD / int64(c.Solved)
-	}
-	return &perSolve
-}
-
 // AddRun takes the tasks of a run. It fails as Add does, and may then have taken some.
 func (t *Tally) AddRun(s RunStats) error {
 	t.unrecorded = t.unrecorded || s.RecordingFailed != ""
@@ -172,9 +161,11 @@ func (t *Tally) Scorecard() Scorecard {
 	}
 	if !t.unpriced {
 		cost := t.cost
-		c.TotalCostMicroUSD = &cost
+		c.TotalCostMicroUSD, c.CostPerSolveMicros = &cost, new(cost/int64(max(c.Solved, 1)))
+		if c.Solved == 0 {
+			c.CostPerSolveMicros = new(int64)
+		}
 	}
-	c.CostPerSolveMicros = c.costPerSolve()
 	c.EvidenceCoverage, c.SolveRate = stats.Share(t.complete, c.Solved), stats.Share(c.Solved, c.TotalTasks)
 	return c
 }

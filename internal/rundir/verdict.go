@@ -82,14 +82,3 @@ func (f *Fold) AnsweredBy() plan.AnsweredBy {
 	by.RepliedAs, by.RepliedOther = List(slices.Sorted(maps.Keys(f.repliedAs))), f.repliedOther
 	return by
 }
-
-// replied takes the name of the model from a reply to the agent.
-func (f *Fold) replied(p trajectory.ModelCallCompleted) {
-	switch name := p.ResponseModel; {
-	case p.Error != nil || name == "" || f.repliedAs[name]:
-	case len(f.repliedAs) < MaxReplied && len(name) <= maxReplied:
-		f.repliedAs[name] = true
-	default:
-		f.repliedOther = true
-	}
-}

@@ -92,7 +92,7 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer compare.Close()
+	defer compare.file.Close()
 	manifest, digest := run.Manifest, run.ManifestSHA256
 	run.Fold = NewFold(manifest, digest, func(t Trajectory) error {
 		line, err := t.Encode()

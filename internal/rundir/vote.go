@@ -227,13 +227,6 @@ func (f *Fold) taskVote(t *Task, counted *Attempt, votes []int) *TaskVote {
 	return v
 }
 
-// passedFirst reports whether the first attempt at a task that did not end as an
-// error gave a correct answer.
-func (t *Task) passedFirst() bool {
-	made := slices.IndexFunc(t.Attempts, func(a *Attempt) bool { return a.Ended.Outcome != trajectory.Errored })
-	return made >= 0 && t.Attempts[made].correct()
-}
-
 // votingSummary says what stands behind the scores of a completed run; nil if
 // its plan has no vote.
 func votingSummary(m plan.Plan, rows []Result, passedFirst int) *VotingSummary {

@@ -40,7 +40,9 @@ func lowTail(b, c, n int) int {
 	if b == 0 { // each task counts +1
 		return n
 	}
-	b, z, c = reduced(b, z, c)
+	common := new(big.Int).GCD(nil, nil, big.NewInt(int64(b)), big.NewInt(int64(z)))
+	common.GCD(nil, nil, common, big.NewInt(int64(c))) // which multiplies all coefficients alike
+	b, z, c = b/int(common.Int64()), z/int(common.Int64()), c/int(common.Int64())
 	needed := power(b+z+c, n) // of the resamples, of which there are this many …
 	q, before := power(b, n), new(big.Int)
 	below, next, other := new(big.Int), new(big.Int), new(big.Int)
@@ -54,18 +56,6 @@ func lowTail(b, c, n int) int {
 		next.Quo(next, mul(int64(b), int64(k+1)))
 		before, q, next = q, next, before
 	}
-}
-
-// reduced takes out what all three numbers have in common, which multiplies all coefficients alike.
-func reduced(b, z, c int) (int, int, int) {
-	gcd := func(x, y int) int {
-		for y != 0 {
-			x, y = y, x%y
-		}
-		return x
-	}
-	g := gcd(gcd(b, z), c)
-	return b / g, z / g, c / g
 }
 
 func power(base, exponent int) *big.Int {

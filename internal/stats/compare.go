@@ -71,16 +71,33 @@ func Compare(a, b []Scored) (Comparison, error) {
 		inB[t.TaskID] = t
 	}
 	inA := make(map[string]bool, len(a))
+	begun := func(a, b Scored) bool { return a.Question != "" && b.Question != "" }
 	for _, t := range a {
 		inA[t.TaskID] = true
 		other, shared := inB[t.TaskID]
 		switch {
 		case !shared:
 			c.A.Only = append(c.A.Only, t.TaskID)
-		case !t.same(other):
+		case t.FileName != other.FileName, begun(t, other) && t.Question != other.Question,
+			!begun(t, other) && t.MetadataSHA256 != other.MetadataSHA256: // which says what would have been asked
 			c.Other = append(c.Other, t.TaskID)
 		default:
-			c.pair(t, other)
+			c.Tasks++
+			c.A.add(t)
+			c.B.add(other)
+			if (t.Outcome == solved) != (other.Outcome == solved) {
+				c.Flips = append(c.Flips, Flip{From: t.Outcome, Level: t.Level, TaskID: t.TaskID, To: other.Outcome})
+			}
+			switch {
+			case t.Outcome == solved && other.Outcome == solved:
+				c.Both++
+			case t.Outcome == solved:
+				c.OnlyA++
+			case other.Outcome == solved:
+				c.OnlyB++
+			default:
+				c.Neither++
+			}
 		}
 	}
 	for _, t := range b {
@@ -94,38 +111,15 @@ func Compare(a, b []Scored) (Comparison, error) {
 	case c.Tasks > maxCompared:
 		return Comparison{}, fmt.Errorf("the runs have %d tasks in common, and at most %d are compared", c.Tasks, maxCompared)
 	}
-	c.conclude()
+	c.A.RatePPM, c.B.RatePPM = signedPPM(c.A.Solved, c.Tasks), signedPPM(c.B.Solved, c.Tasks)
+	c.RatePPM = signedPPM(c.OnlyB-c.OnlyA, c.Tasks)
+	c.LowPPM, c.HighPPM = bootstrap(c.OnlyA, c.OnlyB, c.Tasks)
+	c.PPPM = mcNemar(c.OnlyA, c.OnlyB)
+	c.Tokens = c.B.Tokens - c.A.Tokens
+	if c.A.CostMicroUSD != nil && c.B.CostMicroUSD != nil {
+		c.CostMicroUSD = new(*c.B.CostMicroUSD - *c.A.CostMicroUSD)
+	}
 	return c, nil
-}
-
-// same says whether two tasks of one id ask the same. Of a task that was not begun the dataset says what it would have
-// asked.
-func (s Scored) same(o Scored) bool {
-	if s.Question == "" || o.Question == "" {
-		return s.FileName == o.FileName && s.MetadataSHA256 == o.MetadataSHA256
-	}
-	return s.FileName == o.FileName && s.Question == o.Question
-}
-
-// pair counts a task of both runs.
-func (c *Comparison) pair(a, b Scored) {
-	c.Tasks++
-	c.A.add(a)
-	c.B.add(b)
-	wasSolved, isSolved := a.Outcome == solved, b.Outcome == solved
-	switch {
-	case wasSolved && isSolved:
-		c.Both++
-	case wasSolved:
-		c.OnlyA++
-	case isSolved:
-		c.OnlyB++
-	default:
-		c.Neither++
-	}
-	if wasSolved != isSolved {
-		c.Flips = append(c.Flips, Flip{From: a.Outcome, Level: a.Level, TaskID: a.TaskID, To: b.Outcome})
-	}
 }
 
 func (c *Compared) add(t Scored) {
@@ -134,20 +128,6 @@ func (c *Compared) add(t Scored) {
 	}
 	c.CostMicroUSD = AddCost(c.CostMicroUSD, t.CostMicroUSD)
 	c.Tokens += t.Tokens
-}
-
-// conclude fills in what follows from the counts.
-func (c *Comparison) conclude() {
-	c.A.RatePPM, c.B.RatePPM = signedPPM(c.A.Solved, c.Tasks), signedPPM(c.B.Solved, c.Tasks)
-	c.RatePPM = signedPPM(c.OnlyB-c.OnlyA, c.Tasks)
-	c.LowPPM, c.HighPPM = bootstrap(c.OnlyA, c.OnlyB, c.Tasks)
-	c.PPPM = mcNemar(c.OnlyA, c.OnlyB)
-	c.Tokens = c.B.Tokens - c.A.Tokens
-	c.CostMicroUSD = nil
-	if c.A.CostMicroUSD != nil && c.B.CostMicroUSD != nil {
-		difference := *c.B.CostMicroUSD - *c.A.CostMicroUSD
-		c.CostMicroUSD = &difference
-	}
 }
 
 // AddCost adds costs of which nil is unknown: then the sum is, too.
