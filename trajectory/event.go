@@ -3,7 +3,7 @@
 //
 // # Journal
 //
-// events.jsonl holds one event a line, canonical JSON as in package sign:
+// events.jsonl holds one event a line, canonical JSON as in package canonical:
 //
 //	{"attempt":1,"content_hash":"sha256:…","id":"<ULID>","mono_us":81234,
 //	 "parent_hash":"sha256:…","payload":{…},"run_id":"…","seq":7,
@@ -28,11 +28,6 @@
 //
 // A [Bundle] holds the lines of one task, or of a whole run, with the plan, the tree head and the proof that ties them
 // together. The package internal/rundir makes and verifies them, since it knows what a plan is.
-//
-// # Witness bundle
-//
-// A [Witness] is what one attempt came to in a file of a binary format that other programs write and read, too
-// (bundle.go). It can be signed with a shared key; what it says is only as good as whoever has that key.
 //
 // TestReadJournalRefuses and FuzzReadEvent show what is refused.
 package trajectory

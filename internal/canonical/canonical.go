@@ -25,15 +25,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrMalformed is the one answer to bytes that are not the canonical encoding of a value of the expected type. What is
-// wrong with hostile input is not told in detail: nothing may depend on it.
+// ErrMalformed is returned for all bytes that are not the canonical encoding of a value of the expected type. It has no
+// detail: nothing may depend on what is wrong with hostile input.
 var ErrMalformed = errors.New("not the canonical JSON of its type")
 
-// Canonical returns the canonical JSON of v. It fails on numbers that are not integers within ±2⁵³ and on strings that
+// Encode returns the canonical JSON of v. It fails on numbers that are not integers within ±2⁵³ and on strings that
 // are not UTF-8.
 func Encode(v any) ([]byte, error) { return encode(v, false) }
 
-// CanonicalLossy is Canonical, but writes U+FFFD for bytes that are not UTF-8: for records of what others sent, which
+// EncodeLossy is Encode, but writes U+FFFD for bytes that are not UTF-8: for records of what others sent, which
 // must not fail because of it.
 func EncodeLossy(v any) ([]byte, error) { return encode(v, true) }
 
@@ -75,7 +75,7 @@ func Digest(b []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// DigestOf returns the digest a running SHA-256 stands at.
+// DigestOf returns the digest of what was written to a SHA-256 so far.
 func DigestOf(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
 
 // IsDigest reports whether s is a digest as [Digest] writes it: "sha256:" and 64 hex digits in lower case.

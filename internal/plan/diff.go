@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Differences names the members of two plans that are not equal, with both values where they are short. The commitment
+// Diff names the members of two plans that are not equal, with both values where they are short. The commitment
 // to gold is only named; of tools it is said which, and of which server.
 func Diff(old, now Plan) ([]string, error) {
 	a, errA := members(old)

@@ -109,7 +109,7 @@ type SplitPlan struct {
 }
 
 // PlannedTask is one task of the plan. QuestionSHA256 fixes the question; see [QuestionDigest]. FileSHA256 fixes the
-// attachment; an earlier plan of this schema has no digest of it.
+// attachment.
 type PlannedTask struct {
 	FileBytes      int64  `json:"file_bytes,omitzero"`
 	FileName       string `json:"file_name,omitzero"`
@@ -154,7 +154,7 @@ type SearchPlan struct {
 // JudgePlan says which model judges, by which prompt, and whether verdicts may come from the signed cache. No verdict
 // counts of a judge that has not passed the null battery.
 type JudgePlan struct {
-	Battery      string `json:"battery_sha256,omitzero"` // "": the plan is older than batteries
+	Battery      string `json:"battery_sha256,omitzero"` // "": no self-test is planned
 	Cache        bool   `json:"cache"`
 	Endpoint     string `json:"endpoint_sha256,omitzero"` // of its base URL; a host can have other judges at other paths
 	Model        string `json:"model"`
@@ -232,7 +232,7 @@ const (
 	VoteMajority = "majority.v1"
 )
 
-// NewManifest returns a plan with its schema set, whose evidence has heads.
+// New returns a plan with its schema set, whose evidence has heads.
 func New() Plan { return Plan{Evidence: EvidenceHeads, Schema: manifestSchema} }
 
 // Scored reports whether a run of the plan has gold answers to be scored by.
@@ -292,7 +292,7 @@ func (j *JudgePlan) Refuses(b trajectory.JudgeBattery) (reason string) {
 // ConstitutionFile holds the bytes of policy.Constitution for the plan's policy.
 const ConstitutionFile = "constitution.json"
 
-// maxConstitution bounds it, in bytes. A policy file has at most 64 KiB.
+// MaxConstitution bounds it, in bytes. A policy file has at most 64 KiB.
 const MaxConstitution = 1 << 20
 
 // Govern sets the policy of a plan and all members that follow from it.
@@ -303,7 +303,7 @@ func (m *Plan) Govern(p policy.Policy) {
 	m.DenylistSHA256 = policy.DenylistDigest()
 }
 
-// preflightModel returns the model that a kind of preflight asks; false if the plan has none.
+// PreflightModel returns the model that a kind of preflight asks; false if the plan has none.
 func (m Plan) PreflightModel(kind string) (model string, planned bool) {
 	switch {
 	case kind == trajectory.PreflightModel, kind == trajectory.PreflightTools && len(m.Tools) > 0:
@@ -329,7 +329,7 @@ func TaskSalt(secret, taskID string) (string, error) {
 }
 
 // AnsweredBy names what answered the tasks of a run. RepliedAs, RepliedOther and all harnesses after the first follow
-// from the journal, everything else from the j.
+// from the journal, everything else from the plan.
 type AnsweredBy struct {
 	Agent        string               `json:"agent"`
 	CleanBuild   bool                 `json:"clean_build"` // every harness was built from a known commit without changes

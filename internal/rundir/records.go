@@ -194,7 +194,7 @@ type Interruption struct {
 // battery.
 type JudgeSummary struct {
 	Asked        int             `json:"asked"`
-	Battery      *BatterySummary `json:"battery,omitzero"` // nil: no answer needed the judge, or the plan is older than batteries
+	Battery      *BatterySummary `json:"battery,omitzero"` // nil: no answer needed the judge, or no self-test is planned
 	Cached       int             `json:"cached"`
 	CostMicroUSD *int64          `json:"cost_microusd"`
 	Errors       int             `json:"errors"`

@@ -18,7 +18,7 @@ type RunStats struct {
 	Dataset         plan.Dataset `json:"dataset"`
 	Events          []RunEvent   `json:"-"`                     // by ID; in JSON they are kept apart
 	GuidanceHash    string       `json:"guidance_hash"`         // of the plan
-	JournalHead     string       `json:"journal_head,omitzero"` // as in the checkpoint; not in rows of older programs
+	JournalHead     string       `json:"journal_head,omitzero"` // as in the checkpoint
 	ManifestSHA256  string       `json:"manifest_sha256"`
 	Model           string       `json:"model"`
 	PolicyHash      string       `json:"policy_hash"`

@@ -16,10 +16,8 @@
 // (TestVerifyBundleForged). A [WitnessReader] makes witness bundles, which other programs read, while a run is verified
 // (TestWitness).
 //
-// [ReadStats] counts a run: what each attempt did, as a [RunEvent], and what each task cost. Of that a [Scorecard] is
-// made, [Meter], [Ranking] and [Evaluators] judge the events, and a ledger file seals them to travel ([LedgerSeal]).
-// [Compare] pairs the tasks of two verified runs, [Trend] follows many from one to the next. Neither draws a number:
-// what is said of chance is counted exactly (TestBootstrapOfAllResamples).
+// [ReadStats] counts a run: what each attempt did, as a [RunEvent], and what each task cost. A [Tally] makes a
+// [Scorecard] of it.
 package rundir
 
 import (

@@ -59,17 +59,17 @@ const (
 const (
 	Spec       uint16 = 1 // what was asked for
 	Plan       uint16 = 2 // what the agent said that it would do
-	Trace      uint16 = 3 // its calls: WitnessEntry by WitnessEntry
+	Trace      uint16 = 3 // its calls: Entry by Entry
 	Diff       uint16 = 4 // unified diff of what it changed; empty where it changed nothing
 	TestLog    uint16 = 5 // what the checks of its result said
 	Postmortem uint16 = 6 // why it did not succeed
 )
 
-// WitnessNote is the tag of a section of our own, which other readers keep and do not ask: it holds [WitnessRehearsal]
+// Note is the tag of a section of our own, which other readers keep and do not ask: it holds [Rehearsal]
 // in each bundle of a rehearsal, and stands in no other.
 const Note uint16 = 0x4147
 
-// WitnessRehearsal is what WitnessNote says of a run of built-in tasks.
+// Rehearsal is what Note says of a run of built-in tasks.
 const Rehearsal = "rehearsal"
 
 const witnessKnown = Signed | HasSpec | HasPlan | HasTrace | HasDiff | HasTestLog | HasPostmortem
@@ -82,7 +82,7 @@ const (
 	Error   uint8 = 3
 )
 
-// WitnessOutcome returns the outcome of a witness bundle for that of a task's seal; false if it is none.
+// Outcome returns the outcome of a witness bundle for that of a task's seal; false if it is none.
 func Outcome(sealed string) (outcome uint8, ok bool) {
 	switch sealed {
 	case trajectory.Solved:
@@ -104,7 +104,7 @@ const (
 	Autonomous uint8 = 2
 )
 
-// WitnessMode returns the mode of a witness bundle for a policy's; false if there is none of that name.
+// Mode returns the mode of a witness bundle for a policy's; false if there is none of that name.
 func Mode(mode string) (number uint8, ok bool) {
 	n := slices.Index([]string{Restricted: "restricted", Approved: "approved", Autonomous: "autonomous"}, mode)
 	return uint8(max(n, 0)), n >= 0
@@ -117,17 +117,17 @@ const (
 	Confirm uint8 = 2 // it ran because a person said so
 )
 
-// Witness is a witness bundle (.rvw): one attempt at a task in one file, of a format that other programs write, too.
+// Bundle is a witness bundle (.rvw): one attempt at a task in one file, of a format that other programs write, too.
 // The numbers are wider than their fields; Encode refuses what does not fit.
 //
-// TestWitnessRefuses and FuzzParseWitness show what ParseWitness refuses.
+// TestWitnessRefuses and FuzzParseWitness show what Parse refuses.
 type Bundle struct {
 	Flags        uint16 // all, as read; on writing, only those that are not known here
 	TaskID       [16]byte
 	PolicyHash   [8]byte
 	CreatedNs    uint64 // since 1970, UTC
-	Outcome      uint8  // WitnessSolved, …
-	Mode         uint8  // WitnessRestricted, …
+	Outcome      uint8  // Solved, …
+	Mode         uint8  // Restricted, …
 	ToolCalls    int    // at most 2¹⁶-1, and where there is a trace, its entries
 	CostMicroUSD int64  // at most 2³²-1, as LatencyMs and Tokens
 	LatencyMs    int64
@@ -139,16 +139,16 @@ type Bundle struct {
 	signed, mac []byte // of a bundle that was read and is signed: what the MAC is over, and the MAC
 }
 
-// WitnessSection is a part of a witness bundle. Tags that are not known here are kept and mean nothing.
+// Section is a part of a witness bundle. Tags that are not known here are kept and mean nothing.
 type Section struct {
 	Tag   uint16
 	Value []byte
 }
 
-// WitnessEntry is a call in a trace.
+// Entry is a call in a trace.
 type Entry struct {
 	Action       string  // name of the tool; need not be UTF-8
-	Policy       uint8   // WitnessAllow, WitnessDeny or WitnessConfirm
+	Policy       uint8   // Allow, Deny or Confirm
 	ArgsHash     [8]byte // the first bytes of a digest of what was asked for
 	ResultHash   [8]byte // and of what came back; zero if nothing did
 	LatencyMs    int64   // at most 2³²-1, as CostMicroUSD and Tokens
@@ -239,8 +239,8 @@ func entryLen(trace []byte) int {
 	return n
 }
 
-// ParseWitness reads a bundle. The values of its sections are parts of data, which must not be changed afterwards. It
-// does not check whose the MAC is. Its only error is ErrWitness.
+// Parse reads a bundle. The values of its sections are parts of data, which must not be changed afterwards. It
+// does not check whose the MAC is. Its only error is ErrMalformed.
 func Parse(data []byte) (Bundle, error) {
 	if len(data) < witnessHeader || len(data) > MaxBundle {
 		return Bundle{}, ErrMalformed
