@@ -49,8 +49,8 @@ func (c Checkpoint) text() string {
 	return text
 }
 
-// ParseCheckpoint reads what a signed note says and does not look at who signed it: Verify does. Journal.LastID does
-// not stand in a note. Any other text than the one that Sign writes is a *Fault.
+// ParseCheckpoint reads what a signed note says and does not look at who signed it: Verify does. Journal.LastID is not
+// in a note. Any other text than the one that Sign writes is a *Fault.
 func ParseCheckpoint(data []byte) (Checkpoint, error) {
 	malformed := Faultf(CheckpointFile, "is not written as a signed note is")
 	text, _, found := strings.Cut(string(data), "\n\n")

@@ -16,7 +16,7 @@ func (d Denials) Violations() int { return d.DenyList + d.Rule }
 // refusals or rollbacks has its numbers from [Conduct.Add].
 type Conduct struct {
 	Denials          Denials `json:"denials"`
-	PersonRefusals   int     `json:"person_refusals"` // a person was asked, and said no
+	PersonRefusals   int     `json:"person_refusals"` // a person was asked and refused
 	Rollbacks        int     `json:"rollbacks"`       // that restored something
 	RollbacksCorrect int     `json:"rollbacks_correct"`
 }

@@ -29,7 +29,7 @@ type Bundle struct {
 	Sealing
 }
 
-// Contents is what a bundle says. Leaf and Inclusion stand in one of a single task.
+// Contents is what a bundle says. Leaf and Inclusion are members of a bundle of one task.
 type Contents struct {
 	Approvals         []Projection `json:"approvals"`
 	ChainTransactions []struct{}   `json:"chain_transactions"` // always empty: nothing here is on a chain
@@ -100,7 +100,7 @@ func (c *Contents) Add(e Event, line []byte) error {
 	return nil
 }
 
-// CheckProjections wants c to repeat exactly the events that were added to again.
+// CheckProjections checks that c repeats exactly the events that were added to again.
 func (c *Contents) CheckProjections(again Contents) error {
 	same := func(a, b Projection) bool {
 		payload := bytes.Equal(a.Payload, b.Payload)
@@ -150,7 +150,7 @@ func (c Contents) signed() (hash string, payload []byte, err error) {
 	return hash, payload, err
 }
 
-// WholeBundle stands for the file in a *Fault about what is no bundle at all.
+// WholeBundle names the file in a *Fault about what is no bundle at all.
 const WholeBundle = "evidence bundle"
 
 // DecodeBundle reads an evidence bundle as Seal writes it. What it says is not checked yet, nor who signed it. Anything
@@ -175,7 +175,7 @@ func DecodeBundle(data []byte) (Bundle, error) {
 	return b, nil
 }
 
-// CheckHash wants the content hash to be that of the contents.
+// CheckHash checks that the content hash is that of the contents.
 func (b *Bundle) CheckHash() error {
 	hash, _, err := b.signed()
 	if err != nil {
@@ -187,7 +187,7 @@ func (b *Bundle) CheckHash() error {
 	return nil
 }
 
-// CheckSignature wants the bundle's signature to be v's.
+// CheckSignature checks that the bundle's signature is v's.
 func (b *Bundle) CheckSignature(v sign.Verifier) error {
 	_, signed, err := b.signed()
 	if err != nil {
@@ -204,7 +204,7 @@ const EventsMember = "events"
 
 // ReadTask reads the events of a bundle of one task and calls visit with each and its line, newline included. It checks
 // each line by itself, that all are of this run and task, and their order; two that followed each other in the journal
-// must still be chained. Between others stood lines of other tasks, and whether none of this one's is missing the leaf
+// must still be chained. Between others were lines of other tasks, and whether none of this one's is missing the leaf
 // must show. It stops at the first *Fault or at visit's first error.
 func (c *Contents) ReadTask(visit func(Event, []byte) error) error {
 	runID, task := c.Workflow()

@@ -21,8 +21,8 @@
 //
 // # Tree
 //
-// [Leaf] is a task's digest over all lines that bear its id. [Root] is the RFC 6962 root over the leaves in plan order,
-// and a [Checkpoint] is a C2SP signed note over size, root, manifest and journal head.
+// [Leaf] is a task's digest over all lines with its id. [Root] is the RFC 6962 root over the leaves in plan order, and
+// a [Checkpoint] is a C2SP signed note over size, root, manifest and journal head.
 //
 // # Disclosure
 //
@@ -47,7 +47,7 @@ import (
 
 // Event is one line of a journal.
 type Event struct {
-	Attempt     int    // from 1; 0 where the type bears none
+	Attempt     int    // from 1; 0 where the type has none
 	ContentHash string // digest of the canonical payload
 	ID          string // ULID
 	MonoUs      int64  // microseconds since the writing process started
@@ -57,10 +57,10 @@ type Event struct {
 	Seq         int64
 	TaskID      string // "" on run events
 	Timestamp   string // RFC 3339, UTC, milliseconds; the time of ID
-	Turn        int    // from 1; 0 where the type bears none
+	Turn        int    // from 1; 0 where the type has none
 }
 
-// wire is an event as it stands in the file.
+// wire is an event in the form of the file.
 type wire struct {
 	Attempt     int            `json:"attempt,omitzero"`
 	ContentHash string         `json:"content_hash"`
@@ -180,7 +180,7 @@ func decodeEvent(line []byte) (Event, error) {
 }
 
 // decode reads one type of payload. Encoding it again also finds what the canonical form of the whole line cannot:
-// unknown members, and members that stand there at a value that is left out.
+// unknown members, and members that are written with a value that is left out.
 func decode[P Payload](b []byte) (Payload, error) {
 	var p P
 	if err := canonical.Decode(b, &p); err != nil {

@@ -2,7 +2,7 @@ package trajectory
 
 import "github.com/gaia-harness/gaia/internal/canonical"
 
-// This file is the taxonomy: every type of event and the payload it carries; kinds.go says where each may stand.
+// This file is the taxonomy: every type of event and the payload it carries; kinds.go says where each may occur.
 // Serialisations that exist never change. A new optional member is added with omitzero (a list with omitempty, so that
 // an empty one has no second form), so that old journals still have exactly one encoding.
 
@@ -13,9 +13,9 @@ type Type string
 // BodiesDir: of what ContextCompiled excerpts, of the message received, of the arguments as received, of the whole
 // document.
 
-// The types of events. A run event bears no task; a task event bears a task id; an attempt event also the attempt (from
-// 1); a turn event also the turn (from 1). What does not apply is left out of the line. memory_proposed,
-// memory_written, memory_retrieved and handoff are reserved: no payload has them yet, and a reader refuses them.
+// The types of events. A run event has no task; a task event has a task id; an attempt event also the attempt (from 1);
+// a turn event also the turn (from 1). What does not apply is left out of the line. memory_proposed, memory_written,
+// memory_retrieved and handoff are reserved: no payload has them yet, and a reader refuses them.
 const (
 	TypeRunStarted         Type = "run_started"          // run
 	TypeRunResumed         Type = "run_resumed"          // run
@@ -68,8 +68,8 @@ type RunStarted struct {
 	SubmitIntent   bool    `json:"submit_intent"`
 }
 
-// RunResumed says that a process took the run up again after Events lines. What the marker said, which anybody can
-// remove, is evidence from here on.
+// RunResumed says that a process resumed the run after Events lines. The text of the marker, which anyone can remove,
+// is evidence from here on.
 type RunResumed struct {
 	Approved     []string `json:"approved,omitempty"` // tools whose calls are approved beforehand from here on; sorted
 	Events       int64    `json:"events"`
@@ -138,26 +138,26 @@ type Preflight struct {
 	UsageReported bool       `json:"usage_reported"`
 }
 
-// Probes are what a whole document showed when it was recorded, before any paging or cut. They tell signs of a leak and
-// hold no text; the package audit defines how each is measured. Coverage is in thousandths.
+// Probes are what a whole document showed when it was recorded, before any paging or cut. They count signs of a leak
+// and hold no text; the package audit defines how each is measured. Coverage is in thousandths.
 type Probes struct {
 	AnswerColumn     bool `json:"answer_column,omitzero"`    // the benchmark's own column of answers
 	AnswerKeys       int  `json:"answer_keys"`               // distinct names of answer fields
 	ChangedQuestion  bool `json:"changed_question,omitzero"` // most words of the question, in other order or company, before a labelled gold
 	DenyClass        int  `json:"deny_class"`                // gravest class of an address reached: 2 = A, 1 = B, 0 = none
 	GoldCalled       bool `json:"gold_called,omitzero"`      // a gold directly behind a label
-	GoldHits         int  `json:"gold_hits"`                 // places where the gold answer stands
+	GoldHits         int  `json:"gold_hits"`                 // places where the gold answer occurs
 	GoldLabelNear    bool `json:"gold_label_near"`           // one of them right after a label such as "final answer"
 	GoldNear         bool `json:"gold_near"`                 // gold near the question's text, outside of it
 	InjectionMarkers int  `json:"injection_markers"`
-	KeyedAnswers     int  `json:"keyed_answers,omitzero"`   // tasks of the run whose gold stands under their own key
+	KeyedAnswers     int  `json:"keyed_answers,omitzero"`   // tasks of the run whose gold occurs under their own key
 	ListedAnswers    int  `json:"listed_answers,omitzero"`  // tasks of the run whose gold is an entry of a list
 	OtherIDStarts    int  `json:"other_id_starts,omitzero"` // distinct ids of other tasks that only their first digits name
 	OtherUUIDs       int  `json:"other_uuids"`              // distinct ids of other tasks of the split
 	OwnIDStart       bool `json:"own_id_start,omitzero"`    // gold directly behind the first digits of the task's id
 	OwnUUID          bool `json:"own_uuid"`                 // the task's id
 	QCov             int  `json:"q_cov"`                    // share of the question's text that is there
-	QCovNoEcho       int  `json:"q_cov_no_echo"`            // the same without what the call's own arguments said
+	QCovNoEcho       int  `json:"q_cov_no_echo"`            // the same without what the call's own arguments have
 	QEdge            bool `json:"q_edge,omitzero"`          // q_cov_no_echo counts the beginning or the end of the question
 	QGoldCalled      bool `json:"q_gold_called,omitzero"`   // gold_called near a place of the question that is not the echo of a query
 	SchemaKeys       int  `json:"schema_keys"`              // distinct names of the benchmark's columns
@@ -174,11 +174,11 @@ type File struct {
 
 // The kinds of security events.
 const (
-	JudgeCacheSweep = "judge_cache_sweep" // all entries were checked, before the run began or went on
+	JudgeCacheSweep = "judge_cache_sweep" // all entries were checked, before the run began or was resumed
 	JudgeCacheRead  = "judge_cache_read"  // an entry was found bad when its verdict was wanted
 )
 
-// SecurityEvent tells of a check of the judge cache: how many entries were looked at, how many of them do not verify,
+// SecurityEvent records a check of the judge cache: how many entries were looked at, how many of them do not verify,
 // and which (at most 100).
 type SecurityEvent struct {
 	Bad     int        `json:"bad"`
@@ -391,7 +391,7 @@ type ToolProposed struct {
 	Redactions    int               `json:"redactions,omitzero"`
 }
 
-// PolicyDecision is what the Gate decided before a tool could run. Shown is what the model was told when it was
+// PolicyDecision is what the Gate decided before a tool could run. Shown is what the model was shown when it was
 // refused.
 type PolicyDecision struct {
 	CallID     string   `json:"call_id"`
@@ -417,7 +417,7 @@ type ApprovalRequested struct {
 	ArgsSHA256 string   `json:"args_sha256"` // of the call it is about, as in ToolProposed
 	CallID     string   `json:"call_id"`
 	Name       string   `json:"name"`
-	RuleIDs    []string `json:"rule_ids,omitempty"` // what wants it; none: the mode does
+	RuleIDs    []string `json:"rule_ids,omitempty"` // the rules that require it; none: the mode does
 }
 
 // The ways in which a request for approval is answered.
@@ -425,7 +425,7 @@ const (
 	ByPerson     = "person"      // asked on the terminal about this very call
 	ByAlways     = "always"      // had approved the tool for good, asked about a call before
 	Beforehand   = "beforehand"  // the run was started with an approval of the tool
-	ByNoTerminal = "no_terminal" // there was no one to ask: denied
+	ByNoTerminal = "no_terminal" // no person could be asked: denied
 )
 
 // ApprovalResolved is the answer.
@@ -445,7 +445,7 @@ type CheckpointSaved struct {
 	Workspace  []File `json:"workspace"` // by path, without probes
 }
 
-// Rollback says that the workspace was put back as it was last kept: at the start of the turn, because CallID broke
+// Rollback says that the workspace was restored to its last checkpoint: at the start of the turn, because CallID broke
 // RuleIDs; or, without RuleIDs, because it had grown beyond its limits or could not be looked through. Where that
 // showed before the calls of the turn ran, it was last kept after an earlier turn. The three digests are of the
 // workspace as it was kept, as it was found ("" where it could not be kept as it was) and as it was left: the rollback
@@ -467,8 +467,8 @@ type URL struct {
 	URL         string `json:"url"`
 }
 
-// ModelUse is what a tool asked of a model to make its result. CostMicroUSD is null where no price is known; Tries
-// counts the requests.
+// ModelUse is a request of a tool to a model for its result. CostMicroUSD is null where no price is known; Tries counts
+// the requests.
 type ModelUse struct {
 	CostMicroUSD   *int64 `json:"cost_microusd"`
 	RequestID      string `json:"request_id,omitzero"`

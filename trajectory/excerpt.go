@@ -37,7 +37,7 @@ type Redactor struct {
 	values []string
 }
 
-// NewRedactor also takes out the given values, as they are and as they stand in a URL: found ones, of settings whose
+// NewRedactor also takes out the given values, as they are and as a URL escapes them: found ones, of settings whose
 // names say that they are secret, and declared ones, which are. Of those that were found the short ones and those
 // without a key's shape stay, so that a password "the" does not eat prose; of the declared ones those of under six
 // bytes.
@@ -61,7 +61,7 @@ func NewRedactor(found []string, declared ...string) Redactor {
 // keyShaped is what a value of a secret-named setting must look like.
 var keyShaped = regexp.MustCompile(`^[A-Za-z0-9_+/=.:~-]{16,}$`)
 
-// Redacted stands where a secret was.
+// Redacted replaces a secret.
 const Redacted = "[redacted]"
 
 // Redact returns s without secrets and how many were taken out.
@@ -87,7 +87,7 @@ func (r Redactor) Label(s string) string {
 }
 
 // How far beyond the cut a secret that begins before it is looked for, and how far the head stays from the edge of what
-// was searched, where half a secret may stand: the bound of keyShaped. A private key needs no end to be found.
+// was searched, where half a secret may be: the bound of keyShaped. A private key needs no end to be found.
 const (
 	redactWindow = 8 << 10
 	redactMargin = 4 << 10

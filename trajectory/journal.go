@@ -16,7 +16,7 @@ const MaxLine = 16 << 20
 // JournalFile is the name of the journal in a run directory.
 const JournalFile = "events.jsonl"
 
-// End is where a journal stands: how many events it holds, the digest of its last line (of manifest.json when there is
+// End is the end of a journal: how many events it holds, the digest of its last line (of manifest.json when there is
 // none) and the last id.
 type End struct {
 	Events int64
@@ -25,7 +25,7 @@ type End struct {
 }
 
 // Fault is evidence that does not verify: it names the file, the line (from 1, 0 where lines do not matter) and what is
-// wrong. It is told apart from an I/O error, which proves nothing.
+// wrong. It differs from an I/O error, which proves nothing.
 type Fault struct {
 	File   string
 	Line   int64

@@ -1,6 +1,6 @@
 package trajectory
 
-// This file ties each payload of events.go to its type, and each type to where it may stand and to what decodes it.
+// This file ties each payload of events.go to its type, and each type to its place and its decoder.
 
 // Type implements Payload.
 func (RunStarted) Type() Type         { return TypeRunStarted }
@@ -31,7 +31,7 @@ func (AttemptEnded) Type() Type       { return TypeAttemptEnded }
 func (Judgment) Type() Type           { return TypeJudgment }
 func (TaskSealed) Type() Type         { return TypeTaskSealed }
 
-// scope says which of task id, attempt and turn a type bears.
+// scope says which of task id, attempt and turn a type has.
 type scope int
 
 const (
@@ -41,7 +41,7 @@ const (
 	scopeTurn
 )
 
-// kind is what the reader must know of a type: where it may stand and how its payload decodes.
+// kind is what the reader must know of a type: its place and how its payload decodes.
 type kind struct {
 	scope  scope
 	decode func([]byte) (Payload, error)

@@ -50,8 +50,8 @@ type LogConfig struct {
 	// Recorded, if set, sees every event with its line (newline included) in order once it is durable. Its error makes
 	// the log fail.
 	Recorded func(Event, []byte) error
-	// Failed, if set, is told at once what makes the log fail, before anybody who waits for it is. It must not call the
-	// log.
+	// Failed, if set, is called at once with what makes the log fail, before the callers that wait for it return. It
+	// must not call the log.
 	Failed func(error)
 	// Bodies, if set, makes whole bodies durable, before the lines that name them. Without it none are kept.
 	Bodies func([]Body) error
@@ -162,7 +162,7 @@ func encodeAll(drafts []Draft) ([]body, error) {
 	return bodies, nil
 }
 
-// maxFrame bounds, in bytes, what stands around the payload of a line whose ids are not very long.
+// maxFrame bounds, in bytes, the rest of a line whose ids are not very long.
 const maxFrame = 4 << 10
 
 // enqueue gives events their places. invalid is why there are fewer bodies than drafts.

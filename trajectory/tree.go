@@ -9,7 +9,7 @@ import (
 )
 
 // Leaf is a task's entry in the tree: canonical JSON of these members. Digest is over all lines of the journal that
-// bear the task's id, in order, newlines included. Salt is the one of its task_sealed event, so that a leaf cannot be
+// have the task's id, in order, newlines included. Salt is the one of its task_sealed event, so that a leaf cannot be
 // guessed from a known question and answer.
 type Leaf struct {
 	Attempts int    `json:"attempts"`

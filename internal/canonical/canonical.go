@@ -29,12 +29,12 @@ import (
 // detail: nothing may depend on what is wrong with hostile input.
 var ErrMalformed = errors.New("not the canonical JSON of its type")
 
-// Encode returns the canonical JSON of v. It fails on numbers that are not integers within ±2⁵³ and on strings that
-// are not UTF-8.
+// Encode returns the canonical JSON of v. It fails on numbers that are not integers within ±2⁵³ and on strings that are
+// not UTF-8.
 func Encode(v any) ([]byte, error) { return encode(v, false) }
 
-// EncodeLossy is Encode, but writes U+FFFD for bytes that are not UTF-8: for records of what others sent, which
-// must not fail because of it.
+// EncodeLossy is Encode, but writes U+FFFD for bytes that are not UTF-8: for records of what others sent, which must
+// not fail because of it.
 func EncodeLossy(v any) ([]byte, error) { return encode(v, true) }
 
 func encode(v any, lossy bool) ([]byte, error) {

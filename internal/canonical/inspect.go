@@ -8,9 +8,9 @@ import (
 // MaxInt bounds integers: 2⁵³, above which some JSON readers round.
 const MaxInt = 1 << 53
 
-// inspect looks through valid JSON once. It tells whether every number is an integer within ±2⁵³ in its shortest form,
-// and whether the text is certainly canonical already, as what structs with sorted members encode to mostly is. When in
-// doubt it says no: making it canonical costs time, not correctness.
+// inspect looks through valid JSON once. It reports whether every number is an integer within ±2⁵³ in its shortest
+// form, and whether the text is certainly canonical already, as what structs with sorted members encode to mostly is.
+// When in doubt it says no: making it canonical costs time, not correctness.
 func inspect(b []byte) (integers, canonical bool) {
 	canonical = true
 	var names [maxNested][]byte // of each open object, the last member; nil in an array
@@ -21,7 +21,7 @@ func inspect(b []byte) (integers, canonical bool) {
 		case '{', '[':
 			if depth++; depth == maxNested {
 				depth--
-				canonical = false // and from here on names are not told apart
+				canonical = false // and names are not compared from here on
 			}
 			names[depth], name = nil, c == '{'
 			i++

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Diff names the members of two plans that are not equal, with both values where they are short. The commitment
-// to gold is only named; of tools it is said which, and of which server.
+// Diff names the members of two plans that are not equal, with both values where they are short. The commitment to gold
+// is only named; tools are named with their servers.
 func Diff(old, now Plan) ([]string, error) {
 	a, errA := members(old)
 	b, errB := members(now)
@@ -78,7 +78,7 @@ func toolDifferences(old, now []ToolPlan) string {
 	if more := len(out) - maxToolsShown; more > 0 {
 		out = append(out[:maxToolsShown], fmt.Sprintf("and %d more", more))
 	}
-	if len(out) == 0 { // but in what no tool of a name is told apart by
+	if len(out) == 0 { // the difference is in members that are not compared
 		return "tools differ"
 	}
 	return "tools differ: " + strings.Join(out, ", ")

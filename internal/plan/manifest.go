@@ -32,8 +32,7 @@ const ManifestType = "application/vnd.gaia-harness.manifest+json"
 // manifestSchema is the schema of [ManifestFile] that this version reads and writes.
 const manifestSchema = "gaia.manifest/2"
 
-// Plan is what [ManifestFile] contains: all that decides the result of a run, signed before anything is asked of a
-// model.
+// Plan is what [ManifestFile] contains: all that decides the result of a run, signed before a model is asked.
 type Plan struct {
 	Approved           []string           `json:"approved,omitempty"` // tools whose calls were approved beforehand, or policy.EveryTool; sorted
 	Budgets            Budgets            `json:"budgets"`
@@ -100,7 +99,7 @@ type Dataset struct {
 	SplitSize      int    `json:"split_size"`
 }
 
-// SplitPlan tells the splits of a dataset apart by what they consist of.
+// SplitPlan identifies a split of a dataset by its task ids.
 type SplitPlan struct {
 	CarriedGold bool   `json:"carried_gold"`
 	IDsSHA256   string `json:"ids_sha256"` // of the canonical array of its ids, sorted
@@ -133,7 +132,7 @@ type ModelPlan struct {
 	TemperatureMilli int      `json:"temperature_milli"`
 }
 
-// TranscriptionPlan says which model writes down what is said in audio files.
+// TranscriptionPlan says which model transcribes audio files.
 type TranscriptionPlan struct {
 	Model  string `json:"model"`
 	Origin string `json:"origin"`
@@ -187,7 +186,7 @@ func (m Plan) Offered() []ToolPlan {
 	return slices.DeleteFunc(slices.Clone(m.Tools), func(t ToolPlan) bool { return !m.Policy.Offers(t.Name) })
 }
 
-// ToolPlan is a tool as the model is told of it; SchemaSHA256 is over the parameters' schema as sent.
+// ToolPlan is a tool as it is described to the model; SchemaSHA256 is over the parameters' schema as sent.
 type ToolPlan struct {
 	Description  string   `json:"description"`
 	Env          []string `json:"env,omitempty"` // names of the variables that the server is given, sorted
@@ -425,7 +424,7 @@ func (d Dataset) Mismatch() string {
 }
 
 // QuestionDigest returns the question_sha256 of a task with this salt: HMAC-SHA256 of the question's SHA-256. Without
-// the salt no one can test a guess at the question.
+// the salt a guess at the question cannot be tested.
 func QuestionDigest(salt, question string) (string, error) {
 	key, err := hex.DecodeString(salt)
 	if err != nil || len(key) != sha256.Size {

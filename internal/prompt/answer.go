@@ -21,7 +21,7 @@ const (
 	maxReasoning = 2 << 10
 )
 
-// An Answer is what a final message gives: its text, the rule that found it, and what the model said before.
+// An Answer is what a final message gives: its text, the rule that found it, and the text before it.
 type Answer struct{ Text, Rule, Reasoning string }
 
 // FinalAnswer finds the answer in a final message, in the form that the template system.v1 asks for. The last marker

@@ -59,7 +59,7 @@ func NewConversation(question, fileName string, unknown map[string]bool) *Conver
 	return c
 }
 
-// Picture puts a picture into the question.
+// Picture adds a picture to the question.
 func (c *Conversation) Picture(image trajectory.Image) {
 	c.image, c.question.Image = image, trajectory.SentImage{MediaType: image.MediaType, SHA256: image.SHA256}
 	c.asked = sourced(c.question, QuestionSource)
@@ -150,7 +150,7 @@ func (c *Conversation) Request(listed []trajectory.Message, visit func(int, Orig
 	return stale, short
 }
 
-// expects reports whether a message that is new at its place follows from the events. Results can stand in any order.
+// expects reports whether a message that is new at its place follows from the events. Results can have any order.
 func (c *Conversation) expects(i int, m trajectory.Message) bool {
 	k := messageOf(m)
 	switch {

@@ -1,13 +1,13 @@
 // Package prompt holds every text this program writes to a model by itself, and renders it; and it reads the answer out
 // of what comes back ([FinalAnswer]), in the form that the system template asks for.
 //
-// It promises that a rendering is a pure function of the template and the values put in, so that whoever holds the
-// manifest (which lists each template's id, text and digest) and the question can write the same prompt again and
-// compare it with the one recorded. A template's id ends in its version: a text that has been used is not edited, it
-// gets a successor.
+// It promises that a rendering is a pure function of the template and its values, so that whoever has the manifest
+// (which lists each template's id, text and digest) and the question can write the same prompt again and compare it
+// with the one recorded. A template's id ends in its version: a text that has been used is not edited, it gets a
+// successor.
 //
-// The templates are the files of templates/, in the language of text/template. Values are put in once and never read as
-// templates. Questions are put in as they are, a file name as a JSON string, and what the judge sees of question,
+// The templates are the files of templates/, in the language of text/template. Values are inserted once and never read
+// as templates. Questions are inserted as they are, a file name as a JSON string, and what the judge sees of question,
 // expected answer and candidate as three strings of one JSON object on one line, in which line breaks, control and
 // invisible characters, characters that change the writing direction and "<", ">" and "&" are escaped. What a candidate
 // says can therefore neither end its string nor look like a role marker.

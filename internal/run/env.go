@@ -60,7 +60,7 @@ type Env struct {
 
 	Concurrency int    // tasks at once; 0: as the limiter allows
 	Continue    bool   // when recording fails: go on without evidence, else stop
-	Scratch     string // directory for the workspaces of a run that goes on so
+	Scratch     string // directory for the workspaces of such a run
 
 	Key     sign.Key
 	Harness trajectory.Harness
@@ -68,7 +68,7 @@ type Env struct {
 	Now     func() time.Time
 	Mono    func() time.Duration // since the process started
 	Rand    io.Reader
-	Resumed func(*rundir.Fold)     // called with the state of a run that goes on; may be nil
+	Resumed func(*rundir.Fold)     // called with the state of a resumed run; may be nil
 	Watch   func(trajectory.Event) // called with every event once it is durable; may be nil
 	Warn    func(error)            // called with what goes wrong without harm to the run; may be nil
 }
@@ -203,8 +203,8 @@ func (e Env) newGate(m plan.Plan, money func() *budget.Budget) (*tools.Gate, err
 		e.catalogue(m, money)...)
 }
 
-// Affords returns a *budget.LimitError if the money of a run is not enough for an attempt at any of its tasks, as Create
-// does.
+// Affords returns a *budget.LimitError if the money of a run is not enough for an attempt at any of its tasks, as
+// Create does.
 func Affords(m plan.Plan, e Env) error {
 	gate, err := e.newGate(m, nil)
 	if err != nil {

@@ -23,8 +23,8 @@ var ErrDrained = errors.New("stopped on request")
 
 // Execute asks the models, solves what is not solved, grades, closes and seals. When drain is closed no further task
 // begins and those under way are finished. Every error leaves a run that can be resumed; one that matches
-// trajectory.ErrNotRecorded has marked it as not submittable. It is an *UnrecordedError where the run went on without
-// evidence and came to its end.
+// trajectory.ErrNotRecorded has marked it as not submittable. It is an *UnrecordedError where the run reached its end
+// without evidence.
 func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 	phases := func() error {
 		if r.fold.Completed != nil {
@@ -58,7 +58,7 @@ func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 		return r.seal()
 	}
 	err := phases()
-	if err != nil { // what was recorded last and no one waited for, such as how a cancelled call ended
+	if err != nil { // events that were enqueued last, such as how a cancelled call ended
 		_, _ = r.log.Append()
 	}
 	if stop := (*StopError)(nil); errors.As(err, &stop) && ctx.Err() == nil {

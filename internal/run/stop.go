@@ -15,7 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// A StopError means that a model which the run needs cannot be asked. The run is closed, and goes on when it is
+// A StopError means that a model which the run needs cannot be asked. The run is closed, and continues when it is
 // resumed. Its text is without secrets.
 type StopError struct {
 	Asked string // the kind of model, as preflight names them: trajectory.PreflightModel and so on
@@ -143,8 +143,8 @@ func (r *Run) reportUnfit(e *UnfitError) {
 	}
 }
 
-// preflight asks the models one question each before any task begins; a run that goes on asks the one that answers
-// alone. It returns a *StopError where the run cannot go on. Failures that another try may help are left to the tasks.
+// preflight asks the models one question each before any task begins; a resumed run asks only the one that answers. It
+// returns a *StopError where the run cannot go on. Failures that another try may help are left to the tasks.
 func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 	m := r.fold.Manifest
 	if r.env.Preflight == nil || r.asked || m.NoPreflight || m.Cassette == plan.CassetteReplay || isClosed(drain) || r.allSettled() {

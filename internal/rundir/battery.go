@@ -6,7 +6,7 @@ import (
 )
 
 // battery takes what came of a null battery. Its counts have to go together: who reads of one that was passed is not to
-// find an accepted item in it. What settles it is the last word: a judge that paid is not put to it until it does not.
+// find an accepted item in it. The outcome that settles it is final: a judge that failed it is not tested again.
 func (f *Fold) battery(b trajectory.JudgeBattery) (reason string) {
 	switch plan := f.Manifest.Judge; {
 	case plan == nil:
@@ -80,13 +80,12 @@ func CountJudgments(model string, b *trajectory.JudgeBattery, all []trajectory.J
 	return s
 }
 
-// settled reports whether the battery is not put to the judge again in the run.
+// settled reports whether the judge is not tested again in the run.
 func (b *BatterySummary) settled() bool {
 	return b != nil && (b.Passed || b.Cached || len(b.Accepted) > 0)
 }
 
-// Battery returns how the judge stood the null battery so far, nil if it was not put to it, and whether that is settled
-// for the run.
+// Battery returns the outcome of the self-test so far, nil if there was none, and whether that is settled for the run.
 func (f *Fold) Battery() (b *BatterySummary, settled bool) {
 	return f.judge.Battery, f.judge.Battery.settled()
 }

@@ -28,7 +28,7 @@ type Disclosure struct {
 }
 
 // UnknownSignerError says that all of a bundle holds together but for its own signature, which names none of the keys
-// at hand. A bundle names its signer by id alone, so without the key nothing can be said of the signature.
+// at hand. A bundle names its signer by id alone, so without the key the signature cannot be checked.
 type UnknownSignerError struct{ Alg, KeyID string }
 
 func (e *UnknownSignerError) Error() string {
@@ -137,7 +137,7 @@ func VerifyBundle(data []byte, verifiers ...sign.Verifier) (*Disclosure, error) 
 	return d, err
 }
 
-// inMember gives faults of files the names of the members they stand in.
+// inMember gives faults of files the names of their members in the bundle.
 func inMember(err error) error {
 	var fault *trajectory.Fault
 	if !errors.As(err, &fault) {
@@ -214,7 +214,7 @@ func (d *Disclosure) checkTask(id string) error {
 	}
 	want := trajectory.Checkpoint{RunID: d.Manifest.RunID, Size: proof.Size, Root: d.Head.Root, ManifestSHA256: d.ManifestSHA256,
 		Journal: d.Head.Journal, Rehearsal: d.Manifest.Rehearsal}
-	if d.Head != want || seq >= d.Head.Journal.Events-1 { // run_completed stands last
+	if d.Head != want || seq >= d.Head.Journal.Events-1 { // run_completed is last
 		return trajectory.Faultf(trajectory.CheckpointFile, "is not one of this plan and these events")
 	}
 	if err := proof.Check(*leaf, d.Head.Root); err != nil {
@@ -260,7 +260,7 @@ func (d *Disclosure) checkRun() error {
 	if err != nil {
 		return err
 	}
-	want.Journal.LastID = "" // which no checkpoint tells
+	want.Journal.LastID = "" // which a checkpoint does not have
 	if d.Head != want {
 		return trajectory.Faultf(trajectory.CheckpointFile, "does not say what the events give")
 	}

@@ -48,7 +48,7 @@ func derived(summary string) []string {
 	return []string{ResultsFile, summary, trajectory.CheckpointFile}
 }
 
-// present tells which files of a closing or closed run are there. It is asked before the journal is read, so that a run
+// present reports which files of a closing or closed run exist. It is called before the journal is read, so that a run
 // that is being written, and closes in the meantime, is not taken for a damaged one.
 func present(dir fs.FS, summary string) (map[string]bool, error) {
 	there := map[string]bool{}

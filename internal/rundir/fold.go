@@ -22,7 +22,7 @@ type Fold struct {
 	Completed      *trajectory.RunCompleted
 	Stopped        *trajectory.RunCompleted // how the run was closed before its end; nil: it was not, or it has been resumed since
 	Interruptions  []Interruption
-	NotRecorded    string // why recording failed, by the journal: the run went on after it
+	NotRecorded    string // why recording failed, by the journal: the run continued after it
 	Unrecorded     string // why evidence ended before the run did; what is derived then says so
 
 	completed string
@@ -74,8 +74,7 @@ func (f *Fold) Follow(ended func(Trajectory) error) { f.ended = ended }
 // Task returns a planned task, nil if there is none of that id.
 func (f *Fold) Task(id string) *Task { return f.byID[id] }
 
-// Add takes the next event with its line, newline included. An event that cannot stand where it does is a
-// *trajectory.Fault.
+// Add takes the next event with its line, newline included. An event at a wrong place is a *trajectory.Fault.
 func (f *Fold) Add(e trajectory.Event, line []byte) error {
 	refuse := func(format string, args ...any) error {
 		return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: fmt.Sprintf(format, args...)}
@@ -300,7 +299,7 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	return "", f.ended(record)
 }
 
-// The paths of judgments that are told apart, as package judge names them (TestPaths in internal/run).
+// The paths of judgments that are distinguished, as package judge names them (TestPaths in internal/run).
 const (
 	PathJudge      = "judge"
 	PathError      = "judge_error"

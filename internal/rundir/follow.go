@@ -15,7 +15,7 @@ import (
 var ErrRemoved = errors.New("the run was removed while it was followed")
 
 // Follow reads the journal of a run that another process may be writing, from its first line, and calls visit with each
-// event when it has its place in the fold. Where the journal ends it calls wait, and goes on with what was added. It
+// event when it has its place in the fold. Where the journal ends it calls wait, and continues with what was added. It
 // returns nil after run_completed, or when visit returns fs.SkipAll; else the first error of wait or visit. A line
 // counts once it is whole: one that a crash cut off is read when a resumed run has replaced it. The plan's signature,
 // the chain and the order of events are checked as Verify does; derived files are not read.
@@ -44,7 +44,7 @@ func Follow(dir fs.FS, begun func(*Run) error, wait func() error, visit func(*Fo
 	switch {
 	case errors.Is(err, fs.SkipAll):
 		return nil
-	case lines.err != nil: // without what ReadJournal puts before it
+	case lines.err != nil: // without the prefix of ReadJournal
 		return lines.err
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// PreflightSummary adds up what was asked of the models of the plan before tasks began, in all processes of the run.
+// PreflightSummary adds up the preflight requests to the models of the plan, in all processes of the run.
 type PreflightSummary struct {
 	CostMicroUSD *int64   `json:"cost_microusd"`        // null: a price is unknown
 	Kinds        []string `json:"kinds"`                // trajectory.PreflightModel and so on; in order, each once
@@ -21,7 +21,7 @@ type PreflightSummary struct {
 
 // preflights follows what is asked before tasks begin.
 type preflights struct {
-	begun bool     // a task, since the process began or went on
+	begun bool     // a task, since the process began or resumed
 	asked []string // kinds, since then
 	sum   *PreflightSummary
 }

@@ -113,7 +113,7 @@ type Result struct {
 	ToolCalls       int               `json:"tool_calls"`
 	ToolsUsed       []string          `json:"tools_used"`
 	Turns           int               `json:"turns"`
-	Unrecorded      bool              `json:"unrecorded,omitzero"` // of a run that went on without evidence; never in results.jsonl
+	Unrecorded      bool              `json:"unrecorded,omitzero"` // of a run that continued without evidence; never in results.jsonl
 	Voting          *TaskVote         `json:"voting,omitzero"`     // left out: the plan has no vote
 }
 
@@ -157,7 +157,7 @@ type Summary struct {
 	ToolCalls                 int                `json:"tool_calls"`
 	Tools                     []OfferedTool      `json:"tools"` // the catalogue: what the agent could call, by name
 	Turns                     int                `json:"turns"`
-	Unrecorded                string             `json:"unrecorded,omitzero"` // why the run went on without evidence; never in summary.json
+	Unrecorded                string             `json:"unrecorded,omitzero"` // why the run continued without evidence; never in summary.json
 	Voting                    *VotingSummary     `json:"voting,omitzero"`     // left out: the plan has no vote
 	VotingAttempts            int                `json:"voting_attempts"`
 }
@@ -169,8 +169,8 @@ type OfferedTool struct {
 	Server       string `json:"server,omitzero"`
 }
 
-// VotingSummary says what stands behind a score by vote. Scores are of the answers that were voted for; the rates here
-// are by the official verdict, over the planned tasks, null without gold.
+// VotingSummary describes a score by vote. Scores are of the answers that were voted for; the rates here are by the
+// official verdict, over the planned tasks, null without gold.
 type VotingSummary struct {
 	Attempts int         `json:"attempts"`  // a task, as planned
 	PassAt1  *stats.Rate `json:"pass_at_1"` // the first attempt that did not end as an error gave a correct answer
@@ -178,7 +178,7 @@ type VotingSummary struct {
 	Rule     string      `json:"rule"`
 }
 
-// Interruption is a place where one process stopped and another went on.
+// Interruption is a place where one process stopped and another continued.
 type Interruption struct {
 	Events  int64  `json:"events"` // lines before it
 	Resumed string `json:"resumed"`

@@ -63,7 +63,7 @@ type TestCounts struct {
 
 // Violation is a rule that a call broke, or its denial by deny list, mode or budget.
 type Violation struct {
-	AutoCorrected bool   `json:"auto_corrected" parquet:"auto_corrected"` // the call did not run, or the workspace was put back exactly as it was
+	AutoCorrected bool   `json:"auto_corrected" parquet:"auto_corrected"` // the call did not run, or the workspace was restored exactly
 	Class         string `json:"class" parquet:"class,dict"`              // as in the event
 	Description   string `json:"description" parquet:"description,dict"`
 	Location      string `json:"location" parquet:"location,dict"` // "turn 3, web_fetch, call c1"

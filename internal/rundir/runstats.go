@@ -22,7 +22,7 @@ type RunStats struct {
 	ManifestSHA256  string       `json:"manifest_sha256"`
 	Model           string       `json:"model"`
 	PolicyHash      string       `json:"policy_hash"`
-	RecordingFailed string       `json:"recording_failed,omitzero"` // why, where the run went on without evidence: its results are marked wherever they are shown
+	RecordingFailed string       `json:"recording_failed,omitzero"` // why, where the run continued without evidence: its results are marked wherever they are shown
 	Rehearsal       bool         `json:"rehearsal,omitzero"`
 	Root            string       `json:"root,omitzero"` // likewise
 	RunID           string       `json:"run_id"`
@@ -214,8 +214,8 @@ func (f *Fold) accepted(a *Attempt) *bool {
 	return &a.Judgment.Official
 }
 
-// tests counts the checks of an attempt's answer. The judge's counts where it was the judge that spoke: where the
-// official scorer says yes it is not asked, and a blank answer is not put to it.
+// tests counts the checks of an attempt's answer. The judge's check counts where the judge gave the verdict: it is not
+// asked about an answer that the official scorer accepts, or about a blank one.
 func (f *Fold) tests(a *Attempt) (c TestCounts) {
 	check := func(ran, passed bool) {
 		switch {

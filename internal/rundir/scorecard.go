@@ -98,7 +98,7 @@ type Tally struct {
 	cost             int64
 	conduct          trajectory.Conduct
 	unpriced, unsaid bool // a task's cost, or its conduct, is not known
-	unrecorded       bool // a run went on without evidence
+	unrecorded       bool // a run continued without evidence
 	policies         map[underPolicy]bool
 }
 
@@ -222,9 +222,9 @@ type Criterion struct {
 // bundles.
 const CriterionPolicies = "policies"
 
-// Accept holds what was added against thresholds, and wants that no run went on without evidence. Rollbacks are correct
-// where they are proven to be: where there was none, all are. Bundles of other writers do not say, and then neither
-// that nor whether all was recorded is known.
+// Accept compares what was added with thresholds, and requires that no run continued without evidence. Rollbacks are
+// correct where they are proven to be: where there was none, all are. Bundles of other writers do not say, and then
+// neither that nor whether all was recorded is known.
 func (t *Tally) Accept(want Thresholds) Acceptance {
 	c := t.Scorecard()
 	least := func(name string, wanted, got float32) Criterion {

@@ -10,7 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Told is what a summary says that neither the plan nor the records of the tasks give: the journal alone tells it.
+// Told is what a summary has from the journal alone, and not from the plan or the records of the tasks.
 type Told struct {
 	Started, Completed string
 	Interruptions      []Interruption
@@ -34,7 +34,7 @@ func (s Summary) Cost() *int64 {
 	return sum
 }
 
-// Told returns what the summary of a recorded run says that Summarise is told.
+// Told returns the values of a recorded summary that Summarise takes.
 func (s Summary) Told() Told {
 	told := Told{Started: s.Started, Completed: s.Completed, Interruptions: s.Interruptions, IntegrityEvents: s.JudgeCacheIntegrityEvents,
 		Preflight: s.Preflight, RetriedCalls: s.RetriedCalls}
@@ -47,8 +47,8 @@ func (s Summary) Told() Told {
 	return told
 }
 
-// Summarise returns the summary that a plan, the records of its tasks, in plan order, and what else is told give. The
-// texts of a record do not matter to it.
+// Summarise returns the summary that a plan, the records of its tasks, in plan order, and told give. The texts of a
+// record do not matter to it.
 func Summarise(m plan.Plan, manifestSHA256 string, rows []Result, told Told) Summary {
 	s := Summary{Cassette: m.Cassette, Completed: told.Completed, CostMicroUSD: new(int64), Dataset: m.Dataset, DurationMs: between(told.Started, told.Completed),
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: told.Interruptions,

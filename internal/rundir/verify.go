@@ -244,7 +244,7 @@ func (r *Run) verifyUnfinished(closed []string, before map[string]bool, compare 
 }
 
 // verifyFinished rebuilds the derived files. A crash between the last event and the last file leaves the marker
-// standing: such a run is incomplete, and what is there must still be right. A marker with a reason stands for good, so
+// standing: such a run is incomplete, and what is there must still be right. A marker with a reason is permanent, so
 // there a file that is missing can always be made up for.
 func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compare *comparison) error {
 	if err := compare.end(closing, false); err != nil {

@@ -227,7 +227,7 @@ func (f *Fold) taskVote(t *Task, counted *Attempt, votes []int) *TaskVote {
 	return v
 }
 
-// votingSummary says what stands behind the scores of a completed run; nil if
+// votingSummary describes the scores of a completed run; nil if
 // its plan has no vote.
 func votingSummary(m plan.Plan, rows []Result, passedFirst int) *VotingSummary {
 	if m.Voting.Rule != plan.VoteMajority {

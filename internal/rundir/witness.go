@@ -32,7 +32,7 @@ type WitnessReader struct {
 	Task           string                               // of one task alone; "" for all
 	UnpricedAsZero bool                                 // calls whose price is unknown count as free
 	Key            interface{ Sign(msg []byte) []byte } // signs the bundles, as Encode says; nil: they are not signed
-	Unrecorded     bool                                 // recording failed and the run went on: Run.Marked, which only Verify knows in the end
+	Unrecorded     bool                                 // recording failed and the run continued: Run.Marked, which only Verify knows in the end
 	Unpriced       int                                  // bundles of attempts with calls whose price is unknown
 	// Each is given each bundle with its bytes, in the order of the seals. Its error ends Verify.
 	Each func(taskID string, w witness.Bundle, data []byte) error
@@ -56,7 +56,7 @@ type witnessTask struct {
 type witnessAttempt struct {
 	question string
 	replied  bool   // the model has
-	plan     string // what it said first
+	plan     string // of its first message
 	calls    []witness.Entry
 	pending  map[string][]int // call id → places of its calls of the turn that await their decision
 	allowed  map[string][]int // … and of those that await their result
@@ -97,7 +97,7 @@ func (r *WitnessReader) add(e trajectory.Event) {
 	}
 }
 
-// add takes an event of an attempt. What belongs to a call is told by the call's id, in the order of the calls where
+// add takes an event of an attempt. What belongs to a call is found by the call's id, in the order of the calls where
 // several have the same.
 func (a *witnessAttempt) add(e trajectory.Event) {
 	switch p := e.Payload.(type) {
@@ -307,8 +307,8 @@ func firstBytes(digest string) (out [8]byte) {
 	return out
 }
 
-// statedPlan returns the text of a message by the head of its canonical form. Of a head that was cut it is the text up to
-// the last whole character or escape.
+// statedPlan returns the text of a message by the head of its canonical form. Of a head that was cut it is the text up
+// to the last whole character or escape.
 func statedPlan(head string) string {
 	rest, ok := strings.CutPrefix(head, `{"content":"`) // its first member
 	if !ok {
@@ -338,7 +338,7 @@ const (
 	pathLine       = "scoring path: "
 )
 
-// testLog says what the checks of an answer said, without gold and answer.
+// testLog returns the outcomes of the checks of an answer, without gold and answer.
 func testLog(j trajectory.Judgment, hasJudge bool) string {
 	log := fmt.Sprintf("%s%t\n", exactMatchLine, j.Official)
 	if hasJudge {
@@ -384,11 +384,11 @@ type WitnessMatch int
 const (
 	WitnessAgrees      WitnessMatch = iota // or is of a task without a verdict, and the log has none
 	WitnessContradicts                     // it, or the log itself
-	WitnessUnchecked                       // the log does not tell
+	WitnessUnchecked                       // the log has no verdict
 )
 
 // MatchWitness holds the outcome of a bundle against the verdict in its test log, which is that of a solved task where
-// the answer matches, and of a failed one or an error where it does not; said is what to tell of it.
+// the answer matches, and of a failed one or an error where it does not; said describes it.
 func MatchWitness(w witness.Bundle) (m WitnessMatch, said string) {
 	log, logged := w.Section(witness.TestLog)
 	passed, not, garbled := witnessVerdict(log)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Namespace is the name that the namespaces option of an allowed_signers line must let in for the line to speak of what
+// Namespace is the name that the namespaces option of an allowed_signers line must match for the line to apply to what
 // gaia signs.
 const Namespace = "gaia"
 
@@ -33,9 +33,9 @@ type AllowedSigner struct {
 type AllowedSigners []AllowedSigner
 
 // ParseAllowedSigners reads an allowed_signers file as ssh-keygen(1) describes it, but for what it says of dates
-// without a zone: they are UTC here, since whether a key is trusted must not hang on where a machine stands. A line
-// that cannot be honoured in full is an error that names it: a list that is passed over in part could trust a key that
-// it means to limit.
+// without a zone: they are UTC here, since whether a key is trusted must not depend on the time zone of a machine. A
+// line that cannot be honoured in full is an error that names it: a list that is passed over in part could trust a key
+// that it means to limit.
 func ParseAllowedSigners(content []byte) (AllowedSigners, error) {
 	if strings.HasPrefix(string(content), "\ufeff") {
 		return nil, errors.New("line 1: it begins with a byte order mark")
@@ -90,7 +90,7 @@ func parseAllowedSigner(line string) (AllowedSigner, error) {
 	return s, nil
 }
 
-// CheckPrincipals refuses what cannot stand in the first column of an allowed_signers file as it is, and what cannot be
+// CheckPrincipals refuses what cannot be in the first column of an allowed_signers file as it is, and what cannot be
 // seen there: a mark that shows as nothing before a # would make a comment a signer.
 func CheckPrincipals(principals string) error {
 	if principals == "" || strings.ContainsAny(principals, "\"'\\") || principals[0] == '#' || !utf8.ValidString(principals) ||
@@ -154,8 +154,8 @@ func parseBound(name, value string) (time.Time, error) {
 	return t, nil
 }
 
-// ParseBound reads a moment as it stands in allowed_signers files: YYYYMMDD or YYYYMMDDHHMM[SS], with or without a Z.
-// It is UTC either way, and after 1970: OpenSSH takes the first second of that year for no bound.
+// ParseBound reads a time as allowed_signers files have it: YYYYMMDD or YYYYMMDDHHMM[SS], with or without a Z. It is
+// UTC either way, and after 1970: OpenSSH takes the first second of that year for no bound.
 func ParseBound(s string) (time.Time, error) {
 	digits := strings.TrimSuffix(s, "Z")
 	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
@@ -191,7 +191,7 @@ func (s AllowedSigner) Line() string {
 	return strings.Join(fields, " ")
 }
 
-// Applies reports whether the line speaks of what gaia signs.
+// Applies reports whether the line applies to what gaia signs.
 func (s AllowedSigner) Applies() bool {
 	if s.Namespaces == "" {
 		return true

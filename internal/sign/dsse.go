@@ -30,7 +30,7 @@ func Seal(key Key, payloadType string, payload []byte) ([]byte, error) {
 	})
 }
 
-// Unseal checks an envelope made by Seal and returns its payload. It must be canonical, of the given type, and bear
+// Unseal checks an envelope made by Seal and returns its payload. It must be canonical, of the given type, and have
 // exactly one signature, by pub.
 func Unseal(data []byte, payloadType string, pub PublicKey) ([]byte, error) {
 	return UnsealBy(data, payloadType, func([]byte) (PublicKey, error) { return pub, nil })

@@ -27,7 +27,7 @@ type PublicKey struct {
 	wire ssh.PublicKey
 }
 
-// NewPublicKey checks a raw key. Small-order points, for which anybody can make signatures, and non-canonical encodings
+// NewPublicKey checks a raw key. Small-order points, for which anyone can make signatures, and non-canonical encodings
 // are refused.
 func NewPublicKey(raw ed25519.PublicKey) (PublicKey, error) {
 	raw = bytes.Clone(raw)
@@ -71,7 +71,7 @@ func publicKeyOf(wire ssh.PublicKey) (PublicKey, error) {
 // ID returns the OpenSSH fingerprint, "SHA256:…".
 func (p PublicKey) ID() string { return ssh.FingerprintSHA256(p.wire) }
 
-// Line returns the OpenSSH line without comment and newline, the one form in which a key stands in signed files.
+// Line returns the OpenSSH line without comment and newline, the one form of a key in signed files.
 func (p PublicKey) Line() string {
 	return strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(p.wire)), "\n")
 }

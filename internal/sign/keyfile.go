@@ -77,7 +77,7 @@ var ErrPublicOnly = errors.New("a public key is there already, without its priva
 // CreateKey makes a key and writes it to path (0600) and its public line to path+".pub". The private file is written
 // aside, synced and then linked, so that a crash never leaves half a key and an existing key is never replaced: then
 // the error matches fs.ErrExist, or [ErrPublicOnly] if there is but a .pub. A crash between the two files leaves a key
-// without its .pub, which [WritePublic] makes up for.
+// without its .pub, which [WritePublic] repairs.
 func CreateKey(path string, random io.Reader) (Key, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Key{}, err
@@ -99,7 +99,7 @@ func CreateKey(path string, random io.Reader) (Key, error) {
 // is such a file it must hold that very key, as an earlier call or a copy of the directory leaves it, else the error
 // matches fs.ErrExist. There is a whole key at path at every moment; its .pub goes before the key changes and comes
 // after, so that it never shows another key's public half. Once all is written and before the key changes, ready is
-// called to tell whatever relies on the old key; its error ends the renewal.
+// called to inform whatever relies on the old key; its error ends the renewal.
 func RenewKey(path, aside string, random io.Reader, ready func() error) (Key, error) {
 	r := renewal{path: path, aside: aside}
 	defer func() { os.Remove(r.next) }()
@@ -115,7 +115,7 @@ func RenewKey(path, aside string, random io.Reader, ready func() error) (Key, er
 type renewal struct {
 	path, aside string
 	key         Key
-	next        string // the new key's file, before it is put in its place
+	next        string // the new key's file, before it is renamed
 }
 
 // steps are what [RenewKey] does; a process may die between any two of them.
@@ -180,7 +180,7 @@ func isKept(path, aside string) error {
 	return nil
 }
 
-// putKey makes a key, writes it aside and puts it at path, where none may be.
+// putKey makes a key, writes it aside and links it to path, where no file may exist.
 func putKey(path string, random io.Reader) (Key, error) {
 	key, aside, err := writeKey(filepath.Dir(path), random)
 	if err != nil {
@@ -237,7 +237,7 @@ func readPublic(path string) (PublicKey, error) {
 	return ParsePublicFile(content)
 }
 
-// putPublic writes a public key aside and puts it beside the key at path by link, which wants that there is no such
+// putPublic writes a public key aside and moves it beside the key at path by link, which requires that there is no such
 // file, or rename: whole or not at all.
 func putPublic(path string, public PublicKey, put func(from, to string) error) error {
 	aside, err := durable.WriteAside(filepath.Dir(path), []byte(public.Line()+"\n"), 0o644)

@@ -17,7 +17,7 @@ const (
 // Signer makes signatures with one key: a [Key] or an [HMACKey].
 type Signer interface {
 	Alg() string   // AlgEd25519 or AlgHMAC
-	KeyID() string // tells keys apart and does not give them away
+	KeyID() string // identifies a key and does not reveal it
 	Sign(msg []byte) []byte
 }
 
@@ -40,8 +40,8 @@ func (p PublicKey) Alg() string { return AlgEd25519 }
 // KeyID returns the fingerprint.
 func (p PublicKey) KeyID() string { return p.ID() }
 
-// Signature stands inside of the value it signs, and says by which algorithm and key it was made. Value is base64,
-// standard alphabet, padded.
+// Signature is a member of the value it signs, and names the algorithm and key it was made. Value is base64, standard
+// alphabet, padded.
 type Signature struct {
 	Alg   string `json:"alg"`
 	KeyID string `json:"key_id"`

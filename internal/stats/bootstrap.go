@@ -41,7 +41,7 @@ func lowTail(b, c, n int) int {
 		return n
 	}
 	common := new(big.Int).GCD(nil, nil, big.NewInt(int64(b)), big.NewInt(int64(z)))
-	common.GCD(nil, nil, common, big.NewInt(int64(c))) // which multiplies all coefficients alike
+	common.GCD(nil, nil, common, big.NewInt(int64(c))) // a common factor multiplies all coefficients
 	b, z, c = b/int(common.Int64()), z/int(common.Int64()), c/int(common.Int64())
 	needed := power(b+z+c, n) // of the resamples, of which there are this many …
 	q, before := power(b, n), new(big.Int)

@@ -58,15 +58,15 @@ const (
 // The tags of a witness bundle's sections. The flag of section n is 1<<n.
 const (
 	Spec       uint16 = 1 // what was asked for
-	Plan       uint16 = 2 // what the agent said that it would do
+	Plan       uint16 = 2 // what the agent planned to do
 	Trace      uint16 = 3 // its calls: Entry by Entry
 	Diff       uint16 = 4 // unified diff of what it changed; empty where it changed nothing
-	TestLog    uint16 = 5 // what the checks of its result said
+	TestLog    uint16 = 5 // outcomes of the checks of its result
 	Postmortem uint16 = 6 // why it did not succeed
 )
 
-// Note is the tag of a section of our own, which other readers keep and do not ask: it holds [Rehearsal]
-// in each bundle of a rehearsal, and stands in no other.
+// Note is the tag of a section of our own, which other readers keep and do not ask: it holds [Rehearsal] in each bundle
+// of a rehearsal, and is in no other.
 const Note uint16 = 0x4147
 
 // Rehearsal is what Note says of a run of built-in tasks.
@@ -114,11 +114,11 @@ func Mode(mode string) (number uint8, ok bool) {
 const (
 	Allow   uint8 = 0
 	Deny    uint8 = 1
-	Confirm uint8 = 2 // it ran because a person said so
+	Confirm uint8 = 2 // it ran because a person approved it
 )
 
-// Bundle is a witness bundle (.rvw): one attempt at a task in one file, of a format that other programs write, too.
-// The numbers are wider than their fields; Encode refuses what does not fit.
+// Bundle is a witness bundle (.rvw): one attempt at a task in one file, of a format that other programs write, too. The
+// numbers are wider than their fields; Encode refuses what does not fit.
 //
 // TestWitnessRefuses and FuzzParseWitness show what Parse refuses.
 type Bundle struct {
@@ -156,10 +156,10 @@ type Entry struct {
 	Tokens       int64
 }
 
-// Signed reports whether a bundle that was read bears a MAC. That says nothing of whose it is: see Verify.
+// Signed reports whether a bundle that was read has a MAC. That does not show whose it is: see Verify.
 func (w Bundle) Signed() bool { return w.mac != nil }
 
-// Verify reports whether a bundle that was read bears the MAC of key. One that is not signed does not.
+// Verify reports whether a bundle that was read has the MAC of key. One that is not signed does not.
 func (w Bundle) Verify(key sign.HMACKey) bool { return w.mac != nil && key.Verify(w.signed, w.mac) }
 
 // Section returns the value of a section; false if there is none.
@@ -172,8 +172,8 @@ func (w Bundle) Section(tag uint16) (value []byte, ok bool) {
 	return nil, false
 }
 
-// EvidenceComplete reports whether what was asked for, what was changed and what the checks said are all there. An
-// empty diff is one.
+// EvidenceComplete reports whether what was asked for, what was changed and the outcomes of the checks are all there.
+// An empty diff is one.
 func (w Bundle) EvidenceComplete() bool {
 	for _, tag := range []uint16{Spec, Diff, TestLog} {
 		if _, ok := w.Section(tag); !ok {
@@ -239,8 +239,8 @@ func entryLen(trace []byte) int {
 	return n
 }
 
-// Parse reads a bundle. The values of its sections are parts of data, which must not be changed afterwards. It
-// does not check whose the MAC is. Its only error is ErrMalformed.
+// Parse reads a bundle. The values of its sections are parts of data, which must not be changed afterwards. It does not
+// check whose the MAC is. Its only error is ErrMalformed.
 func Parse(data []byte) (Bundle, error) {
 	if len(data) < witnessHeader || len(data) > MaxBundle {
 		return Bundle{}, ErrMalformed
@@ -294,8 +294,8 @@ func (w *Bundle) parseSections(body []byte, n int) bool {
 	return len(body) == 0
 }
 
-// consistent reports whether no tag stands there twice, the flags say of the sections known here what is so, the trace
-// is one and has as many calls as the header, and the section on governance is one and does not contradict the trace.
+// consistent reports whether no tag occurs twice, the flags say of the sections known here what is so, the trace is one
+// and has as many calls as the header, and the section on governance is one and does not contradict the trace.
 func (w *Bundle) consistent() bool {
 	flags, ok := sectionFlags(w.Sections)
 	if !ok || flags != w.Flags&witnessKnown&^Signed {
@@ -319,7 +319,7 @@ func (w *Bundle) traced() bool {
 	return !there || calls == w.ToolCalls
 }
 
-// sectionFlags returns the flags that tell of the known ones of sections; false if a tag stands there twice.
+// sectionFlags returns the flags that tell of the known ones of sections; false if a tag occurs twice.
 func sectionFlags(sections []Section) (flags uint16, ok bool) {
 	var low uint64
 	var high map[uint16]bool

@@ -91,7 +91,7 @@ func EncodeTrace(calls []Entry) ([]byte, error) {
 // fields appends numbers to b and keeps the first that does not fit.
 type fields struct {
 	b   []byte
-	in  string // what the field stands in, for the error
+	in  string // the place of the field, for the error
 	err error
 }
 
