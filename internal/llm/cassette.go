@@ -78,30 +78,24 @@ func askedIn(req *http.Request) (asked askedFor, body []byte, err error) {
 			return askedFor{}, nil, err
 		}
 	}
-	return askedFor{canonical.Digest(essential(req.Header.Get("Content-Type"), body)), req.Method, apiPath(req.URL.Path)}, body, nil
-}
-
-// essential takes out of a body what differs between two that say the same: the order and form of
-// JSON, and the boundary of a form, which may be random.
-func essential(contentType string, body []byte) []byte {
-	if canonical := jsontext.Value(bytes.Clone(body)); canonical.Canonicalize() == nil {
-		return canonical
-	}
-	if _, parameters, err := mime.ParseMediaType(contentType); err == nil && parameters["boundary"] != "" {
-		return bytes.ReplaceAll(body, []byte("--"+parameters["boundary"]), []byte("--"))
-	}
-	return body
-}
-
-// apiPath returns the part of a path that the interface defines, without what the endpoint puts before it.
-func apiPath(path string) string {
-	path = strings.TrimRight(path, "/")
-	for _, known := range []string{"chat/completions", "audio/transcriptions"} {
-		if strings.HasSuffix(path, "/"+known) {
-			return known
+	// What differs between two bodies that say the same does not count: the order and form of JSON, and the boundary
+	// of a form, which may be random.
+	essential := jsontext.Value(bytes.Clone(body))
+	if essential.Canonicalize() != nil {
+		essential = body
+		if _, parameters, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err == nil && parameters["boundary"] != "" {
+			essential = bytes.ReplaceAll(body, []byte("--"+parameters["boundary"]), []byte("--"))
 		}
 	}
-	return path[strings.LastIndexByte(path, '/')+1:]
+	// Nor does what the endpoint puts before the part of the path that the interface defines.
+	full := strings.TrimRight(req.URL.Path, "/")
+	path := full[strings.LastIndexByte(full, '/')+1:]
+	for _, known := range []string{"chat/completions", "audio/transcriptions"} {
+		if strings.HasSuffix(full, "/"+known) {
+			path = known
+		}
+	}
+	return askedFor{canonical.Digest(essential), req.Method, path}, body, nil
 }
 
 // keptHeader reports whether a header of an answer, by its canonical name, is kept: what the client reads

@@ -71,7 +71,23 @@ func chatRequest(r Request) chatBody {
 		body.MaxTokens = r.MaxTokens
 	}
 	for _, m := range r.Messages {
-		body.Messages = append(body.Messages, chatMessageOf(m))
+		// A reply with calls and no text has the content "": llama-cpp-python fails where it is null or missing.
+		message := chatMessage{Content: m.Content, Role: m.Role, ToolCallID: m.ToolCallID}
+		restore(m.Opaque, &message.messageExtras)
+		if m.Image != nil {
+			var parts []openai.ChatMessagePart
+			if m.Content != "" {
+				parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: m.Content})
+			}
+			message.Content = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL,
+				ImageURL: &openai.ChatMessageImageURL{URL: m.Image.dataURI()}})
+		}
+		for _, call := range m.ToolCalls {
+			c := chatCall{ID: call.ID, Type: "function", Function: chatFunction{Name: call.Name, Arguments: call.Arguments}}
+			restore(call.Opaque, &c.callExtras)
+			message.ToolCalls = append(message.ToolCalls, c)
+		}
+		body.Messages = append(body.Messages, message)
 	}
 	for _, t := range r.Tools {
 		body.Tools = append(body.Tools, openai.Tool{Type: openai.ToolTypeFunction,
@@ -84,26 +100,7 @@ func chatRequest(r Request) chatBody {
 	return body
 }
 
-func chatMessageOf(m Message) chatMessage {
-	// A reply with calls and no text has the content "": llama-cpp-python fails where it is null or missing.
-	message := chatMessage{Content: m.Content, Role: m.Role, ToolCallID: m.ToolCallID}
-	restore(m.Opaque, &message.messageExtras)
-	if m.Image != nil {
-		var parts []openai.ChatMessagePart
-		if m.Content != "" {
-			parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: m.Content})
-		}
-		message.Content = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: m.Image.dataURI()}})
-	}
-	for _, call := range m.ToolCalls {
-		c := chatCall{ID: call.ID, Type: "function", Function: chatFunction{Name: call.Name, Arguments: call.Arguments}}
-		restore(call.Opaque, &c.callExtras)
-		message.ToolCalls = append(message.ToolCalls, c)
-	}
-	return message
-}
-
-// restore reads what chatOpaque and members kept. What the other interface gave is no object, and left out.
+// restore reads what members kept. What the other interface gave is no object, and left out.
 func restore[E messageExtras | callExtras](opaque []byte, extras *E) {
 	var kept E
 	if len(opaque) > 0 && opaque[0] == '{' && json.Unmarshal(opaque, &kept, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) == nil {
@@ -138,21 +135,15 @@ func readChoice(completion openai.ChatCompletionResponse, raw gjson.Result) (Mes
 		}
 		message.ToolCalls = append(message.ToolCalls, c)
 	}
-	message.Opaque = chatOpaque(raw, len(message.ToolCalls) > 0)
+	// A provider wants back reasoning it signed always, reasoning in plain text only beside calls, which the model goes
+	// on from.
+	wanted := [][]string{{"reasoning_details", "thinking_blocks"}, {"reasoning_content"}, {"reasoning"}}
+	for i, names := range wanted {
+		if message.Opaque == nil && (i == 0 || len(message.ToolCalls) > 0) {
+			message.Opaque = members(raw, names...)
+		}
+	}
 	return message, string(choice.FinishReason)
-}
-
-// chatOpaque picks what a provider wants back with a message: reasoning it signed always, reasoning in
-// plain text only beside calls, which the model goes on from.
-func chatOpaque(raw gjson.Result, calling bool) []byte {
-	signed := members(raw, "reasoning_details", "thinking_blocks")
-	if signed != nil || !calling {
-		return signed
-	}
-	if plain := members(raw, "reasoning_content"); plain != nil {
-		return plain
-	}
-	return members(raw, "reasoning")
 }
 
 // maxOpaque bounds what is kept for a provider, in bytes. More is dropped whole: a part of it would be

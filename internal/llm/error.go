@@ -177,7 +177,7 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	case strings.Contains(lower, "not a chat model"):
 		e.Code, e.Stop = "not_a_chat_model", true
 		e.Message = "the model does not do chat completions: it may answer with --api responses; the endpoint says: " + f.message
-	case status != http.StatusTooManyRequests && toolsRefused(lower):
+	case status != http.StatusTooManyRequests && containsAny(lower, toolsRefused...):
 		e.Code, e.Stop = ToolsNotSupported, true
 		e.Hint = "name a model that calls tools with --model, or start the server with tool calling on (vLLM: --enable-auto-tool-choice and --tool-call-parser; llama.cpp: --jinja)"
 	case status == http.StatusNotFound && (f.code == "model_not_found" || // most servers give no code
@@ -186,7 +186,8 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	case status == http.StatusNotFound:
 		// A page, or a router that does not know the path: the base URL is wrong.
 		e.Stop = !valid || lower == "not found" || lower == "file not found" || strings.HasPrefix(lower, "invalid url") || strings.HasPrefix(lower, wrongEndpoint)
-	case status != http.StatusTooManyRequests && contextLength(f.code, lower):
+	case status != http.StatusTooManyRequests && (f.code == ContextLengthExceeded || f.code == "exceed_context_size_error" ||
+		containsAny(lower, tooLong...) || strings.Contains(lower, "token count") && strings.Contains(lower, "exceeds the maximum")):
 		e.Code = ContextLengthExceeded
 	case slices.Contains([]int{http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests}, status) || status >= 500:
 		e.Retryable, e.RetryAfter = true, f.delay
@@ -198,13 +199,17 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 // wrongEndpoint begins LM Studio's message for a path that it does not know, which comes with status 200.
 const wrongEndpoint = "unexpected endpoint or method"
 
-// toolsRefused reports whether an error means that the model, or the server as it was started, takes no
-// tools. No server has a code for it.
-func toolsRefused(lowerMessage string) bool {
-	return containsAny(lowerMessage,
-		"does not support tools", "does not support tool", "not support function calling", "found that support tool use",
-		"tool choice requires --enable-auto-tool-choice", "tools param requires --jinja", "tool calling is not supported",
-		"`tool calling` is not supported", "does not support parameters: ['tools'")
+// toolsRefused are said where the model, or the server as it was started, takes no tools. No server has a code for it.
+var toolsRefused = []string{
+	"does not support tools", "does not support tool", "not support function calling", "found that support tool use",
+	"tool choice requires --enable-auto-tool-choice", "tools param requires --jinja", "tool calling is not supported",
+	"`tool calling` is not supported", "does not support parameters: ['tools'",
+}
+
+// tooLong are said where the conversation no longer fits the model.
+var tooLong = []string{
+	"maximum context length", "context_length_exceeded", "context length exceeded", "exceeds the context length",
+	"exceeds the available context size", "prompt is too long", "context window",
 }
 
 func containsAny(s string, parts ...string) bool {
@@ -243,14 +248,6 @@ func (f failure) filtered(lowerMessage string) bool {
 			"datainspectionfailed", "prohibitedcontent") ||
 		containsAny(lowerMessage, "content management policy", "contentpolicyviolationerror", "content exists risk", "content filter",
 			"flagged by our safety", "input data may contain inappropriate content", "violating our usage policy")
-}
-
-// contextLength reports whether an error means that the conversation no longer fits the model.
-func contextLength(code, lowerMessage string) bool {
-	return code == ContextLengthExceeded || code == "exceed_context_size_error" ||
-		containsAny(lowerMessage, "maximum context length", "context_length_exceeded", "context length exceeded",
-			"exceeds the context length", "exceeds the available context size", "prompt is too long", "context window") ||
-		strings.Contains(lowerMessage, "token count") && strings.Contains(lowerMessage, "exceeds the maximum")
 }
 
 // plainMessage describes an answer whose body says nothing usable: its status and content type, and

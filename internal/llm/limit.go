@@ -67,9 +67,16 @@ func NewLimiter(c LimiterConfig) *Limiter {
 	if c.Fixed > 0 {
 		c.Start, c.Max = c.Fixed, c.Fixed
 	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Sleep == nil {
+		c.Sleep = Sleep
+	}
 	start := min(c.Start, c.Max)
 	return &Limiter{
-		turn: semaphore.NewWeighted(1), room: make(chan struct{}, 1), rates: newRates(c), fixed: c.Fixed > 0,
+		turn: semaphore.NewWeighted(1), room: make(chan struct{}, 1),
+		rates: rates{requests: newBucket(c.RequestsPerMinute), tokens: newBucket(c.TokensPerMinute), now: c.Now, sleep: c.Sleep}, fixed: c.Fixed > 0,
 		limit: start, aimd: aimd{limit: start, max: c.Max},
 	}
 }
@@ -277,7 +284,14 @@ func (a *aimd) began(n int) { a.peak = max(a.peak, n) }
 func (a *aimd) served() bool {
 	a.answers++
 	a.pressure = max(a.pressure-1, 0)
-	if a.limit >= a.max || a.peak < a.limit || a.pressure > 0 || a.answers < a.wanted() {
+	wanted := (a.limit + 3) / 4 // answers before the limit grows
+	switch a.limit {
+	case a.ceiling:
+		wanted = a.limit
+	case a.ceiling - 1:
+		wanted = a.patience * max(a.limit, leastWindow)
+	}
+	if a.limit >= a.max || a.peak < a.limit || a.pressure > 0 || a.answers < wanted {
 		return false
 	}
 	if a.limit == a.ceiling {
@@ -286,17 +300,6 @@ func (a *aimd) served() bool {
 	a.change(a.limit + 1)
 	a.fell = false
 	return true
-}
-
-// wanted is the number of answers before the limit grows.
-func (a *aimd) wanted() int {
-	switch {
-	case a.limit == a.ceiling:
-		return a.limit
-	case a.limit == a.ceiling-1:
-		return a.patience * max(a.limit, leastWindow)
-	}
-	return (a.limit + 3) / 4
 }
 
 // refused counts a refusal for load and reports whether the limit has shrunk.

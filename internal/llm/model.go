@@ -121,17 +121,9 @@ func reasons(name string) bool {
 		_, after, ok := leadingNumber(rest)
 		return ok && (after == "" || strings.ContainsRune("-:@", rune(after[0])))
 	}
-	return gptFrom5(name) && !chatOfGPT(name)
-}
-
-// gptFrom5 reports whether a plain name is that of GPT-5 or a later one.
-func gptFrom5(name string) bool {
 	rest, found := strings.CutPrefix(name, "gpt-")
-	if !found {
-		return false
-	}
 	n, after, ok := leadingNumber(rest)
-	return ok && n >= 5 && n < 100 && (after == "" || strings.ContainsRune("-.:@", rune(after[0])))
+	return found && ok && n >= 5 && n < 100 && (after == "" || strings.ContainsRune("-.:@", rune(after[0]))) && !chatOfGPT(name)
 }
 
 // chatOfGPT reports whether a plain name is that of the GPT-5 which does not reason.

@@ -39,17 +39,6 @@ type rates struct {
 	sleep            func(context.Context, time.Duration) error
 }
 
-func newRates(c LimiterConfig) rates {
-	r := rates{requests: newBucket(c.RequestsPerMinute), tokens: newBucket(c.TokensPerMinute), now: c.Now, sleep: c.Sleep}
-	if r.now == nil {
-		r.now = time.Now
-	}
-	if r.sleep == nil {
-		r.sleep = Sleep
-	}
-	return r
-}
-
 // wait waits until a request of so many bytes may be sent, and returns the tokens that were
 // charged for it. What was charged stays so when the context ends.
 func (r rates) wait(ctx context.Context, bytes int) (tokens int64, err error) {

@@ -40,7 +40,14 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 	if syntax != nil {
 		return reply{}, unreadable(status, header, body, syntax)
 	}
-	if tooManyValues(body) {
+	values := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	n := 0 // names of members count; a value takes a byte at least
+	for ; len(body) > maxValues && n < maxValues; n++ {
+		if _, err := values.ReadToken(); err != nil {
+			break
+		}
+	}
+	if n == maxValues {
 		return reply{}, &Error{Status: status, Code: "response_too_large", RequestID: requestID(header),
 			Message: fmt.Sprintf("the answer holds more than %d values", maxValues)}
 	}
@@ -95,20 +102,6 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 
 // maxValues bounds the JSON values of an answer: what holds them takes a hundred times their bytes.
 const maxValues = 100_000
-
-// tooManyValues reports whether an answer, which is JSON, holds more values than that. Names of members count.
-func tooManyValues(body []byte) bool {
-	if len(body) <= maxValues { // a value takes a byte at least
-		return false
-	}
-	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	for range maxValues {
-		if _, err := dec.ReadToken(); err != nil {
-			return false
-		}
-	}
-	return true
-}
 
 // checkJSON reports whether body is one JSON value and nothing else: nil, io.ErrUnexpectedEOF when it
 // ends too early, another error otherwise. It bounds nesting, which the field picker does not.

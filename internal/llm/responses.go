@@ -129,9 +129,17 @@ func readOutput(top map[string]gjson.Result) (output, bool) {
 	for _, item := range items.Array() {
 		switch item.Get("type").Str {
 		case "message":
-			text, refusal := messageText(item.Get("content"))
-			if text != "" {
-				said = append(said, text)
+			content := item.Get("content")
+			parts, whole, refusal := content.Array(), "", "" // what was said in one message, and what was refused
+			if content.Type == gjson.String {
+				parts, whole = nil, text(content)
+			}
+			for _, part := range parts {
+				whole += text(part.Get("text"))
+				refusal += text(part.Get("refusal"))
+			}
+			if whole != "" {
+				said = append(said, whole)
 			}
 			if refusal != "" {
 				refused = append(refused, refusal)
@@ -149,18 +157,6 @@ func readOutput(top map[string]gjson.Result) (output, bool) {
 	out.message.Opaque = responsesOpaque(items.Array())
 	out.finish = finishOf(top, len(out.message.ToolCalls) > 0)
 	return out, true
-}
-
-// messageText puts the parts of a message together: what was said, and what was refused.
-func messageText(content gjson.Result) (said, refused string) {
-	if content.Type == gjson.String {
-		return text(content), ""
-	}
-	for _, part := range content.Array() {
-		said += text(part.Get("text"))
-		refused += text(part.Get("refusal"))
-	}
-	return said, refused
 }
 
 // text reads a string as the decoder of the other interface does: bytes that are not UTF-8 become

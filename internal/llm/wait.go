@@ -65,17 +65,11 @@ func RetryAfter(status int, header http.Header, now func() time.Time) time.Durat
 			return bounded(until.Sub(from))
 		}
 	}
-	if status == http.StatusTooManyRequests {
-		return reset(header)
+	if status != http.StatusTooManyRequests {
+		return 0
 	}
-	return 0
-}
-
-// reset reads x-ratelimit-reset-requests and -tokens ("1s", "6m0s", "20ms", or seconds): that of the
-// limit with nothing remaining, else the longer one.
-func reset(header http.Header) time.Duration {
-	requests := span(header.Get("X-Ratelimit-Reset-Requests"))
-	tokens := span(header.Get("X-Ratelimit-Reset-Tokens"))
+	// "1s", "6m0s", "20ms", or seconds: that of the limit with nothing remaining, else the longer one.
+	requests, tokens := span(header.Get("X-Ratelimit-Reset-Requests")), span(header.Get("X-Ratelimit-Reset-Tokens"))
 	noRequests := header.Get("X-Ratelimit-Remaining-Requests") == "0"
 	noTokens := header.Get("X-Ratelimit-Remaining-Tokens") == "0"
 	switch {
