@@ -3,6 +3,7 @@ package judge
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -51,11 +52,13 @@ func asciiNumeral(b []byte, s string, asAmount bool) ([]byte, bool) {
 		i += size
 		if isSpace(r) {
 			b = append(b, ' ')
-		} else if d, ok := digit(r); ok {
-			b = append(b, '0'+d)
-		} else {
+			continue
+		}
+		zero, found := slices.BinarySearchFunc(digitZeros[:], r, func(zero, r rune) int { return compareRange(zero, zero+9, r) })
+		if !found {
 			return nil, false
 		}
+		b = append(b, '0'+byte(r-digitZeros[zero]))
 	}
 	return b, true
 }
@@ -97,8 +100,14 @@ func trimSign(b []byte) (rest []byte, negative bool) {
 // for infinity or not-a-number, and nothing else.
 func parseNumeral(b []byte) (float64, bool) {
 	rest, negative := trimSign(b)
-	if v, ok := parseWord(rest, negative); ok {
-		return v, true
+	switch {
+	case bytes.EqualFold(rest, []byte("inf")), bytes.EqualFold(rest, []byte("infinity")):
+		if negative {
+			return math.Inf(-1), true
+		}
+		return math.Inf(1), true
+	case bytes.EqualFold(rest, []byte("nan")):
+		return math.NaN(), true
 	}
 	whole := rest[:digitsOf(rest)]
 	rest = rest[len(whole):]
@@ -128,19 +137,6 @@ func parseNumeral(b []byte) (float64, bool) {
 	}
 	v, _ := strconv.ParseFloat(string(b), 64) // its only error left is range, with the right value
 	return v, true
-}
-
-func parseWord(b []byte, negative bool) (float64, bool) {
-	switch {
-	case bytes.EqualFold(b, []byte("inf")), bytes.EqualFold(b, []byte("infinity")):
-		if negative {
-			return math.Inf(-1), true
-		}
-		return math.Inf(1), true
-	case bytes.EqualFold(b, []byte("nan")):
-		return math.NaN(), true
-	}
-	return 0, false
 }
 
 // maxExponentDigits is how long an exponent may be before shiftPoint is needed:

@@ -69,7 +69,11 @@ func (p *plainText) next() rune {
 			}
 			return smallSigma
 		}
-		return lower(r)
+		i, found := slices.BinarySearchFunc(lowerRuns[:], r, func(run lowerRun, r rune) int { return compareRange(run.first, run.last, r) })
+		if found && (r-lowerRuns[i].first)%lowerRuns[i].step == 0 {
+			r += lowerRuns[i].delta
+		}
+		return r
 	}
 	return endOfText
 }
@@ -132,22 +136,4 @@ func compareRange(first, last, r rune) int {
 		return -1
 	}
 	return 0
-}
-
-// lower is the simple lower case of a code point outside ASCII.
-func lower(r rune) rune {
-	i, found := slices.BinarySearchFunc(lowerRuns[:], r, func(run lowerRun, r rune) int { return compareRange(run.first, run.last, r) })
-	if !found || (r-lowerRuns[i].first)%lowerRuns[i].step != 0 {
-		return r
-	}
-	return r + lowerRuns[i].delta
-}
-
-// digit is the value of a decimal digit outside ASCII.
-func digit(r rune) (byte, bool) {
-	i, found := slices.BinarySearchFunc(digitZeros[:], r, func(zero, r rune) int { return compareRange(zero, zero+9, r) })
-	if !found {
-		return 0, false
-	}
-	return byte(r - digitZeros[i]), true
 }

@@ -74,31 +74,23 @@ func unlisted(dir string) (shut string) {
 
 // shutFor says why nothing in a directory counts, "" if it does.
 func shutFor(dir fs.FileInfo) string {
-	switch uid, known := owner(dir); {
+	// Whose it is, systems say or not. The field is asked for by name, since the type's package can do far more than
+	// this one may.
+	var owner reflect.Value
+	if stat := reflect.Indirect(reflect.ValueOf(dir.Sys())); stat.Kind() == reflect.Struct {
+		owner = stat.FieldByName("Uid")
+	}
+	switch {
 	case dir.Mode().Type() == fs.ModeSymlink:
 		return Linked
 	case !dir.IsDir():
 		return NotDirectory
-	case known && uid != os.Geteuid():
+	case owner.IsValid() && owner.CanUint() && int(owner.Uint()) != os.Geteuid():
 		return NotOwned
 	case dir.Mode().Perm()&0o022 != 0:
 		return Writable
 	}
 	return ""
-}
-
-// owner returns whose a file is, on systems that say so. It asks by the name of
-// the field, since the type's package can do far more than this one may.
-func owner(info fs.FileInfo) (uid int, known bool) {
-	stat := reflect.Indirect(reflect.ValueOf(info.Sys()))
-	if stat.Kind() != reflect.Struct {
-		return 0, false
-	}
-	field := stat.FieldByName("Uid")
-	if !field.IsValid() || !field.CanUint() {
-		return 0, false
-	}
-	return int(field.Uint()), true
 }
 
 // Shut says why nothing in the cache counts, "" if it does.
@@ -128,7 +120,9 @@ func (r *Reader) Each(visit func(Entry)) {
 // entry describes the file called name; found is false for one that is not of
 // the cache, or went since it was listed.
 func (r *Reader) entry(name string) (e Entry, found bool) {
-	if isLeftover(name) {
+	hidden, ok := strings.CutPrefix(name, ".")
+	digits, number, cut := strings.Cut(hidden, suffix)
+	if ok && cut && canonical.IsDigest(digestPrefix+digits) && number != "" && strings.Trim(number, "0123456789") == "" {
 		return Entry{Name: name, Leftover: true}, true
 	}
 	if !strings.HasSuffix(name, suffix) {
@@ -142,13 +136,6 @@ func (r *Reader) entry(name string) (e Entry, found bool) {
 		return Entry{}, false
 	}
 	return Entry{Name: name, Reason: reason, Legacy: reason == noReason && read == entry{}}, true
-}
-
-// isLeftover recognises the names that a write has until it is done.
-func isLeftover(name string) bool {
-	hidden, ok := strings.CutPrefix(name, ".")
-	digits, number, found := strings.Cut(hidden, suffix)
-	return ok && found && canonical.IsDigest(digestPrefix+digits) && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 // read reads and checks the file called name, a regular one of at most maxEntry bytes. found is

@@ -75,10 +75,12 @@ func Hub(c HubConfig) (Source, error) {
 		}
 		return nil, sourceErrorf("set HF_ENDPOINT to a URL such as "+HubEndpoint, "the endpoint %q of the hub is no URL to ask at", shown)
 	}
+	// What the hub accepts as a name, and the cache can have as part of a directory's.
+	repo := regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 	switch {
 	case c.Token != "" && base.Scheme == "http" && base.Hostname() != "localhost" && !net.ParseIP(base.Hostname()).IsLoopback():
 		return nil, sourceErrorf("use https, or do without a token", "the token from %s would be sent to %s for all to read: its endpoint is http", c.TokenFrom, base.Host)
-	case !isRepo(c.Repo):
+	case len(c.Repo) > 96 || !repo.MatchString(c.Repo) || strings.Contains(c.Repo, "--") || strings.Contains(c.Repo, ".."):
 		return nil, sourceErrorf("give owner/name, such as "+GAIA, "%q does not name a dataset of the hub", c.Repo)
 	case !isRevision(c.Revision):
 		return nil, sourceErrorf("give a branch, a tag or a commit", "%q does not name a revision", c.Revision)
@@ -100,68 +102,42 @@ func Hub(c HubConfig) (Source, error) {
 		c.Progress = func(Progress) {}
 	}
 	c.Endpoint = strings.TrimRight(c.Endpoint, "/")
-	return &hub{HubConfig: c, base: base, kept: newHubCache(c.Cache, c.Repo)}, nil
+	folder := "datasets--" + strings.ReplaceAll(c.Repo, "/", "--")
+	kept := hubCache{root: filepath.Join(c.Cache, folder), locks: filepath.Join(c.Cache, ".locks", folder)}
+	return &hub{HubConfig: c, base: base, kept: kept}, nil
 }
 
 // Resolve asks which commit the revision is. Where the hub does not say, a revision that the cache knows is taken from
 // there, and a notice says so.
 func (h *hub) Resolve(ctx context.Context) (Origin, error) {
-	commit, err := h.commit(ctx)
-	if err != nil {
-		return Origin{}, err
-	}
-	return Origin{Hub: h.base.Scheme + "://" + h.base.Host, Dataset: h.Repo, Revision: commit}, nil
-}
-
-func (h *hub) commit(ctx context.Context) (string, error) {
+	found := Origin{Hub: h.base.Scheme + "://" + h.base.Host, Dataset: h.Repo, Revision: h.Revision}
 	if isCommit(h.Revision) {
-		return h.Revision, nil
+		return found, nil
 	}
+	cached := h.kept.ref(h.Revision)
 	if h.Offline {
-		if commit := h.kept.ref(h.Revision); commit != "" {
-			return commit, nil
+		if found.Revision = cached; cached == "" {
+			return Origin{}, h.offline(h.Revision, "revision "+h.Revision, "")
 		}
-		return "", h.offline(h.Revision, "revision "+h.Revision, "")
+		return found, nil
 	}
 	// The metadata's answer names the commit even where that revision lacks it, and it is given, or not, as the files
 	// behind the terms are.
 	file, err := h.ask(ctx, h.Revision, metadataFiles(Validation)[0])
-	if errors.Is(err, fs.ErrNotExist) && file.commit != "" {
-		err = nil
-	}
-	if err == nil {
+	if err == nil || errors.Is(err, fs.ErrNotExist) && file.commit != "" {
 		h.mu.Lock()
 		h.now = file.commit
 		h.mu.Unlock()
-		return file.commit, nil
+		found.Revision = file.commit
+		return found, nil
 	}
 	refused := (*SourceError)(nil)
-	if commit := h.kept.ref(h.Revision); commit != "" && ctx.Err() == nil && errors.As(err, &refused) && !refused.final {
-		h.Notice(fmt.Sprintf("going on with the cached copy, commit %s: %s", commit, refused))
-		return commit, nil
+	if cached != "" && ctx.Err() == nil && errors.As(err, &refused) && !refused.final {
+		h.Notice(fmt.Sprintf("going on with the cached copy, commit %s: %s", cached, refused))
+		found.Revision = cached
+		return found, nil
 	}
-	return "", err
-}
-
-// gives is the error by which a split at a commit could not be loaded: nil if the cache has its metadata, or the hub would
-// give it. Nothing is kept.
-func (h *hub) gives(ctx context.Context, commit string, split Split) (err error) {
-	for _, name := range metadataFiles(split) {
-		f, _, kept := h.kept.open(commit, name)
-		switch {
-		case kept == nil:
-			return f.Close()
-		case !errors.Is(kept, fs.ErrNotExist):
-			return inCache(kept)
-		case h.Offline:
-			err = h.offline(commit, name+" at "+commit, name)
-			continue
-		}
-		if _, err = h.askAt(ctx, commit, name); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return err
+	return Origin{}, err
 }
 
 // Open returns a file whose bytes have the digest that the hub gave for it.
@@ -252,14 +228,6 @@ var (
 	errNotCached = errors.New("not in the cache")
 	errNotGiven  = errors.New("not given by the hub")
 )
-
-// isRepo accepts what the hub accepts as a name and the cache can have as part of a directory's.
-func isRepo(s string) bool {
-	const most = 96
-	part := `[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`
-	return len(s) <= most && regexp.MustCompile(`^`+part+`/`+part+`$`).MatchString(s) &&
-		!strings.Contains(s, "--") && !strings.Contains(s, "..")
-}
 
 // isRevision accepts the names that git accepts for branches and tags, some of which lie in folders, and commits.
 func isRevision(s string) bool {

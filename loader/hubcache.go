@@ -25,11 +25,6 @@ type hubCache struct {
 	locks string
 }
 
-func newHubCache(cache, repo string) hubCache {
-	folder := "datasets--" + strings.ReplaceAll(repo, "/", "--")
-	return hubCache{root: filepath.Join(cache, folder), locks: filepath.Join(cache, ".locks", folder)}
-}
-
 func (c hubCache) blob(digest string) string { return filepath.Join(c.root, "blobs", digest) }
 
 func (c hubCache) pointer(commit, name string) string {

@@ -96,7 +96,25 @@ func (h *hub) fetch(ctx context.Context, commit, name string) error {
 	if err != nil {
 		return err
 	}
-	err = h.keep(ctx, file)
+	err = func() error {
+		waiting := time.AfterFunc(lockNotice, func() { h.Notice("another process is fetching " + file.path + "; waiting for it") })
+		unlock, err := h.kept.lock(ctx, file.digest)
+		waiting.Stop()
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		blob := h.kept.blob(file.digest)
+		if _, err = os.Stat(blob); errors.Is(err, fs.ErrNotExist) {
+			if err = os.MkdirAll(filepath.Dir(blob), 0o777); err == nil {
+				err = h.retry(ctx, func() error { return h.download(ctx, file, blob) })
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return h.kept.link(file.commit, file.path, file.digest)
+	}()
 	if refused := (*SourceError)(nil); err == nil || ctx.Err() != nil || errors.As(err, &refused) {
 		return err
 	}
@@ -106,29 +124,6 @@ func (h *hub) fetch(ctx context.Context, commit, name string) error {
 		h.Notice(failed.Reason)
 	}
 	return failed
-}
-
-// keep makes a file one of the cache's.
-func (h *hub) keep(ctx context.Context, file hubFile) error {
-	waiting := time.AfterFunc(lockNotice, func() { h.Notice("another process is fetching " + file.path + "; waiting for it") })
-	unlock, err := h.kept.lock(ctx, file.digest)
-	waiting.Stop()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	blob := h.kept.blob(file.digest)
-	if _, err := os.Stat(blob); errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(filepath.Dir(blob), 0o777); err != nil {
-			return err
-		}
-		if err := h.retry(ctx, func() error { return h.download(ctx, file, blob) }); err != nil {
-			return err
-		}
-	} else if err != nil {
-		return err
-	}
-	return h.kept.link(file.commit, file.path, file.digest)
 }
 
 // download makes one try at fetching what is still missing of a file.

@@ -131,14 +131,12 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 		source: src,
 	}
 	set.IDs, set.CarriedGold = outline(rows)
-	for _, r := range rows {
-		set.Levels[r.task.Level-1]++
-	}
 	if set.Others, err = others(ctx, src, origin, split); err != nil {
 		return Set{}, Gold{}, err
 	}
 	all := make([]selection.Task, len(rows))
 	for i, r := range rows {
+		set.Levels[r.task.Level-1]++
 		all[i] = selection.Task{ID: r.task.ID, Level: r.task.Level}
 	}
 	picked, err := f.Pick(all, string(split))

@@ -112,7 +112,14 @@ func findColumn(root *parquet.Column, name string) (*parquet.Column, error) {
 	if !found.Leaf() || found.Repeated() {
 		return nil, fmt.Errorf("column %q is nested or repeated: want %s: %s", name, want, otherVersion)
 	}
-	if t := found.Type(); !isNull(t) && !isText(t) && (name != colLevel || !isInteger(t)) {
+	t := found.Type()
+	_, text := logicalValue(t).(*format.StringType)
+	_, integer := logicalValue(t).(*format.IntType)
+	untyped := logicalValue(t) == nil && t.ConvertedType() == nil // as older writers leave it
+	switch kind := t.Kind(); {
+	case isNull(t), kind == parquet.ByteArray && (text || untyped):
+	case name == colLevel && (kind == parquet.Int32 || kind == parquet.Int64) && (integer || untyped):
+	default:
 		return nil, fmt.Errorf("column %q is of physical type %s (%s): want %s: %s", name, t.Kind(), t, want, otherVersion)
 	}
 	return found, nil
@@ -122,25 +129,6 @@ func findColumn(root *parquet.Column, name string) (*parquet.Column, error) {
 func isNull(t parquet.Type) bool {
 	_, ok := logicalValue(t).(*format.NullType)
 	return ok
-}
-
-// isText accepts byte arrays without a logical type too: older writers leave it out.
-func isText(t parquet.Type) bool {
-	if t.Kind() != parquet.ByteArray {
-		return false
-	}
-	logical := logicalValue(t)
-	_, ok := logical.(*format.StringType)
-	return ok || logical == nil && t.ConvertedType() == nil
-}
-
-func isInteger(t parquet.Type) bool {
-	if t.Kind() != parquet.Int32 && t.Kind() != parquet.Int64 {
-		return false
-	}
-	logical := logicalValue(t)
-	_, ok := logical.(*format.IntType)
-	return ok || logical == nil && t.ConvertedType() == nil
 }
 
 func logicalValue(t parquet.Type) format.LogicalTypeValue {
@@ -200,15 +188,31 @@ func readChunk(values []string, chunk parquet.ColumnChunk, budget *int) (_ []str
 				err = io.ErrNoProgress
 			}
 			for _, v := range buf[:n] {
-				s, terr := valueText(v, budget)
-				if terr == nil && len(values) == maxRows {
-					terr = errTooManyRows(unitRow)
+				text, fault := "", error(nil)
+				switch {
+				case v.IsNull():
+				case v.Kind() == parquet.Int32:
+					text = strconv.FormatInt(int64(v.Int32()), 10)
+				case v.Kind() == parquet.Int64:
+					text = strconv.FormatInt(v.Int64(), 10)
+				default:
+					b := v.ByteArray()
+					if *budget -= len(b); *budget < 0 {
+						fault = fmt.Errorf("the file unfolds to more than %d bytes of text: %s", maxTextBytes, otherVersion)
+					} else if !utf8.Valid(b) {
+						fault = errors.New("text that is not UTF-8: " + repairCopy)
+					} else {
+						text = string(b)
+					}
 				}
-				if terr != nil {
+				if fault == nil && len(values) == maxRows {
+					fault = errTooManyRows(unitRow)
+				}
+				if fault != nil {
 					parquet.Release(page)
-					return nil, fmt.Errorf("row %d: %w", len(values)+1, terr)
+					return nil, fmt.Errorf("row %d: %w", len(values)+1, fault)
 				}
-				values = append(values, s)
+				values = append(values, text)
 			}
 			if err != nil && !errors.Is(err, io.EOF) {
 				parquet.Release(page)
@@ -217,23 +221,4 @@ func readChunk(values []string, chunk parquet.ColumnChunk, budget *int) (_ []str
 		}
 		parquet.Release(page)
 	}
-}
-
-func valueText(v parquet.Value, budget *int) (string, error) {
-	switch {
-	case v.IsNull():
-		return "", nil
-	case v.Kind() == parquet.Int32:
-		return strconv.FormatInt(int64(v.Int32()), 10), nil
-	case v.Kind() == parquet.Int64:
-		return strconv.FormatInt(v.Int64(), 10), nil
-	}
-	b := v.ByteArray()
-	if *budget -= len(b); *budget < 0 {
-		return "", fmt.Errorf("the file unfolds to more than %d bytes of text: %s", maxTextBytes, otherVersion)
-	}
-	if !utf8.Valid(b) {
-		return "", errors.New("text that is not UTF-8: " + repairCopy)
-	}
-	return string(b), nil
 }

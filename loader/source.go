@@ -76,8 +76,24 @@ func sourceErrorf(remedy, format string, args ...any) error {
 // the revision only.
 func Reach(ctx context.Context, src Source, split Split) (Origin, error) {
 	origin, err := src.Resolve(ctx)
-	if h, ok := src.(*hub); ok && err == nil {
-		err = h.gives(ctx, origin.Revision, split)
+	h, ok := src.(*hub)
+	if !ok || err != nil {
+		return origin, err
+	}
+	for _, name := range metadataFiles(split) {
+		f, _, kept := h.kept.open(origin.Revision, name)
+		switch {
+		case kept == nil:
+			return origin, f.Close()
+		case !errors.Is(kept, fs.ErrNotExist):
+			return origin, inCache(kept)
+		case h.Offline:
+			err = h.offline(origin.Revision, name+" at "+origin.Revision, name)
+			continue
+		}
+		if _, err = h.askAt(ctx, origin.Revision, name); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
 	return origin, err
 }
@@ -110,26 +126,20 @@ func (d dir) Open(ctx context.Context, _, name string) (io.ReadCloser, error) {
 		}
 		return nil, err
 	}
+	// A clone holds a pointer, a text file like any other, while Git LFS has not fetched the file.
+	const pointer, longest = "version https://git-lfs.github.com/spec/", 1024
 	info, err := f.Stat()
-	if err == nil && isPointer(d.root, name, info.Size()) {
-		err = &SourceError{Reason: "a Git LFS pointer stands in its place", Remedies: []string{"run 'git lfs pull' in the clone, or fetch the file another way"}}
+	if err == nil && info.Size() <= longest {
+		if b, rerr := fs.ReadFile(d.root, name); rerr == nil && strings.HasPrefix(string(b), pointer) {
+			err = &SourceError{Reason: "a Git LFS pointer stands in its place",
+				Remedies: []string{"run 'git lfs pull' in the clone, or fetch the file another way"}}
+		}
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("opening %q: %w", name, err)
 	}
 	return f, nil
-}
-
-// isPointer recognises what a clone holds of a large file while Git LFS has not fetched it. Nothing else would: a
-// pointer is a text file like any other.
-func isPointer(root fs.FS, name string, size int64) bool {
-	const begin, most = "version https://git-lfs.github.com/spec/", 1024
-	if size > most {
-		return false
-	}
-	b, err := fs.ReadFile(root, name)
-	return err == nil && strings.HasPrefix(string(b), begin)
 }
 
 // attachmentPath says where a task's attachment lies. The dataset is outside bytes: its paths must not lead out of it,
