@@ -10,9 +10,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// chatBody is a request for a chat completion as it is sent. Its parts are the client library's types,
-// except for requests, messages and calls: those of the library drop a temperature of 0, an empty content
-// and empty arguments, and lack what providers add.
+// chatBody is a request for a chat completion as it is sent. Its parts are a library's types, except for
+// requests, messages and calls: those of the library drop a temperature of 0, an empty content
+// and empty arguments, and lack what providers add (decision 0072).
 type chatBody struct {
 	MaxCompletionTokens int                                  `json:"max_completion_tokens,omitzero"`
 	MaxTokens           int                                  `json:"max_tokens,omitzero"`
@@ -112,28 +112,36 @@ func (i *Image) dataURI() string {
 	return "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
 }
 
-// readChoice turns the first choice that the library decoded into a message, with what the library
-// lost of it.
-func readChoice(completion openai.ChatCompletionResponse, raw gjson.Result) (Message, string) {
-	message := Message{Role: openai.ChatMessageRoleAssistant}
-	if len(completion.Choices) == 0 {
-		return message, ""
+// readChoice reads the first choice of a chat completion. The second result is false where it does not have the form
+// of one; members that are not read may have any form.
+func readChoice(choices gjson.Result) (output, bool) {
+	first := choices.Get("0")
+	raw := first.Get("message")
+	known := choices.Type == gjson.Null || choices.IsArray()
+	for _, v := range []gjson.Result{first, raw} {
+		known = known && (v.Type == gjson.Null || v.IsObject())
 	}
-	choice := completion.Choices[0]
-	message.Content = choice.Message.Content
-	for _, part := range choice.Message.MultiContent {
-		message.Content += part.Text
+	word := func(v gjson.Result) string {
+		known = known && (v.Type == gjson.String || v.Type == gjson.Null)
+		return text(v)
 	}
-	if message.Content == "" {
-		message.Content = choice.Message.Refusal // a separate field
-	}
-	calls := raw.Get("tool_calls").Array()
-	for i, call := range choice.Message.ToolCalls {
-		c := ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments}
-		if i < len(calls) {
-			c.Opaque = members(calls[i], "extra_content", "provider_specific_fields")
+	out := output{message: Message{Role: "assistant"}, finish: word(first.Get("finish_reason"))}
+	message := &out.message
+	if content := raw.Get("content"); content.IsArray() {
+		for _, part := range content.Array() {
+			message.Content += word(part.Get("text"))
 		}
-		message.ToolCalls = append(message.ToolCalls, c)
+	} else {
+		message.Content = word(content)
+	}
+	if refusal := word(raw.Get("refusal")); message.Content == "" {
+		message.Content = refusal // a separate field
+	}
+	calls := raw.Get("tool_calls")
+	known = known && (calls.Type == gjson.Null || calls.IsArray())
+	for _, call := range calls.Array() {
+		message.ToolCalls = append(message.ToolCalls, ToolCall{ID: word(call.Get("id")), Name: word(call.Get("function.name")),
+			Arguments: word(call.Get("function.arguments")), Opaque: members(call, "extra_content", "provider_specific_fields")})
 	}
 	// A provider wants back reasoning it signed always, reasoning in plain text only beside calls, which the model goes
 	// on from.
@@ -143,7 +151,7 @@ func readChoice(completion openai.ChatCompletionResponse, raw gjson.Result) (Mes
 			message.Opaque = members(raw, names...)
 		}
 	}
-	return message, string(choice.FinishReason)
+	return out, known
 }
 
 // maxOpaque bounds what is kept for a provider, in bytes. More is dropped whole: a part of it would be

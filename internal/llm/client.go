@@ -16,7 +16,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	openai "github.com/sashabaranov/go-openai"
 	"github.com/tidwall/gjson"
 )
 
@@ -120,50 +119,21 @@ func (c *Client) Chat(ctx context.Context, r Request, o Observer) (Response, err
 	if failed != nil {
 		return Response{}, c.shown(failed)
 	}
-	return c.call(ctx, request, func(ctx context.Context, x *exchange) (*Response, error) {
-		config := openai.DefaultConfig(c.config.APIKey)
-		config.BaseURL = c.config.BaseURL
-		config.HTTPClient = x
-		library := openai.NewClientWithConfig(config)
-		var completion openai.ChatCompletionResponse
-		var err error
-		// The exchange holds what is sent. The library's validator refuses models by their names, so it is
-		// given no request to look at.
-		if request.api == APIResponses {
-			_, err = library.CreateResponse(ctx, openai.CreateResponseRequest{})
-		} else {
-			completion, err = library.CreateChatCompletion(ctx, openai.ChatCompletionRequest{})
-		}
-		if err != nil && !x.sent {
-			return nil, unsendable("%v", err)
-		}
-		if err != nil {
-			if !x.reply.usage.Reported && x.reply.cost == nil {
-				return nil, err
-			}
-			completion = openai.ChatCompletionResponse{} // it may be decoded in part
-		}
-		response, failed := c.assemble(request, completion, x.reply)
-		if err == nil && failed != nil {
-			err = failed
-		}
-		return &response, err // beside an error: what it is known to have cost
-	}, o)
+	return c.call(ctx, request, func(x *exchange) (*Response, *Error) { return c.assemble(request, x.reply) }, o)
 }
 
-// asking sends one request through an exchange and reads the answer. A Response beside an error was
-// paid for.
-type asking func(context.Context, *exchange) (*Response, error)
+// reading makes a Response of an answer. One beside an error was paid for.
+type reading func(*exchange) (*Response, *Error)
 
 // call asks until there is an answer, or an error that another try cannot help.
-func (c *Client) call(ctx context.Context, p prepared, ask asking, o Observer) (Response, error) {
+func (c *Client) call(ctx context.Context, p prepared, read reading, o Observer) (Response, error) {
 	// Its own randomness is off: the jitter is passed in.
 	waits := &backoff.ExponentialBackOff{InitialInterval: firstWait, Multiplier: waitGrowth, MaxInterval: longestWait}
 	for number := 1; ; number++ {
 		if ctx.Err() != nil {
 			return Response{}, cancelled(ctx.Err(), "before the request was sent")
 		}
-		response, err := c.try(ctx, number, p, ask, o)
+		response, err := c.try(ctx, number, p, read, o)
 		var failed *Error
 		if err == nil || !errors.As(err, &failed) || !failed.Retryable || number >= c.config.MaxTries {
 			return response, err
@@ -175,7 +145,7 @@ func (c *Client) call(ctx context.Context, p prepared, ask asking, o Observer) (
 }
 
 // try sends one request between the two calls of the observer.
-func (c *Client) try(ctx context.Context, number int, p prepared, ask asking, o Observer) (Response, error) {
+func (c *Client) try(ctx context.Context, number int, p prepared, read reading, o Observer) (Response, error) {
 	slot, err := c.config.Limiter.acquire(ctx, p.size)
 	if err != nil {
 		return Response{}, cancelled(err, "while waiting for other requests")
@@ -185,30 +155,31 @@ func (c *Client) try(ctx context.Context, number int, p prepared, ask asking, o 
 	timed, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	var began time.Time
-	x := &exchange{http: c.http, now: c.config.Now, maxBody: c.config.MaxBody, api: p.api, body: p.body, start: func() error {
+	x := &exchange{prepared: p, http: c.http, now: c.config.Now, maxBody: c.config.MaxBody, start: func() error {
 		err := o.TryStarted(number)
 		if c.config.Now != nil {
 			began = c.config.Now()
 		}
 		return err
 	}}
-	response, err := ask(timed, x)
+	failed := x.send(timed, c.config.BaseURL, c.config.APIKey)
 	if x.startErr != nil {
 		return Response{}, x.startErr
 	}
 	if !x.sent {
-		return Response{}, c.shown(unfit(err))
+		return Response{}, c.shown(failed)
 	}
-
-	done.Number, done.Response = number, response
+	done.Number, done.Err = number, failed
+	if failed == nil {
+		done.Response, done.Err = read(x)
+	} else if p.api != "" && (x.reply.usage.Reported || x.reply.cost != nil) {
+		done.Response, _ = read(x) // what it is known to have cost
+	}
 	if c.config.Now != nil {
 		done.LatencyMs = c.config.Now().Sub(began).Milliseconds()
 	}
-	switch {
-	case err != nil && response == nil && ctx.Err() != nil:
+	if done.Err != nil && done.Response == nil && ctx.Err() != nil {
 		done.Err = cancelled(ctx.Err(), "while the request was under way")
-	case err != nil:
-		done.Err = unfit(err)
 	}
 	if done.Err != nil {
 		if done.Err.Status == http.StatusNotFound && done.Err.Code != "model_not_found" && done.Err.Hint == "" {
@@ -222,7 +193,7 @@ func (c *Client) try(ctx context.Context, number int, p prepared, ask asking, o 
 	if done.Err != nil {
 		return Response{}, done.Err
 	}
-	return *response, nil
+	return *done.Response, nil
 }
 
 func cancelled(err error, when string) *Error {
@@ -234,16 +205,6 @@ func (c *Client) jitter() float64 {
 		return 0.5
 	}
 	return min(max(c.config.Jitter(), 0), 1)
-}
-
-// unfit is the *Error of the exchange, or one for an answer that the library could not decode.
-func unfit(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return &Error{Status: http.StatusOK, Code: "invalid_response", Retryable: true,
-		Message: "the answer does not have the form of a chat completion: " + err.Error()}
 }
 
 // shown makes an error fit to be shown and recorded.
@@ -267,14 +228,16 @@ func (c *Client) tidy(s string, limit int) string {
 // prepared is a request as it will be sent, however often.
 type prepared struct {
 	model string
-	api   string // APIChat or APIResponses
+	api   string // APIChat or APIResponses; "" for a transcription
 	size  int    // about how many bytes a model reads of it
 	body  []byte
+
+	path, contentType string
 }
 
 // compose gives a request the form of the interface it goes by.
 func (c *Client) compose(r Request) (prepared, *Error) {
-	p := prepared{model: r.Model, api: c.config.API, size: r.size()}
+	p := prepared{model: r.Model, api: c.config.API, size: r.size(), path: "/chat/completions", contentType: "application/json"}
 	if p.api == "" {
 		p.api = APIOf(r.Model, c.config.BaseURL)
 	}
@@ -288,7 +251,7 @@ func (c *Client) compose(r Request) (prepared, *Error) {
 	}
 	var body any
 	if p.api == APIResponses {
-		body = responsesRequest(r)
+		p.path, body = "/responses", responsesRequest(r)
 	} else {
 		body = chatRequest(r)
 	}
@@ -323,15 +286,11 @@ func unsendable(format string, args ...any) *Error {
 	return &Error{Code: "invalid_request", Stop: true, Message: fmt.Sprintf(format, args...)}
 }
 
-// assemble puts together what the library decoded and what it lost.
-func (c *Client) assemble(p prepared, completion openai.ChatCompletionResponse, r reply) (Response, *Error) {
-	message, finish := r.output.message, r.output.finish
-	if p.api != APIResponses {
-		message, finish = readChoice(completion, r.message)
-	}
-	response := Response{
-		Message:       message,
-		FinishReason:  c.tidy(finish, maxName),
+// assemble makes a response of a reply.
+func (c *Client) assemble(p prepared, r reply) (*Response, *Error) {
+	response := &Response{
+		Message:       r.output.message,
+		FinishReason:  c.tidy(r.output.finish, maxName),
 		RequestID:     c.tidy(r.id, maxName),
 		ResponseModel: c.tidy(r.model, maxName),
 		Fingerprint:   c.tidy(r.fingerprint, maxName),
@@ -348,7 +307,7 @@ func (c *Client) assemble(p prepared, completion openai.ChatCompletionResponse, 
 	if response.CostMicroUSD == nil {
 		response.CostMicroUSD = c.config.Prices.Cost(p.model, r.usage)
 	}
-	if strings.TrimSpace(message.Content) == "" && len(message.ToolCalls) == 0 {
+	if strings.TrimSpace(response.Message.Content) == "" && len(response.Message.ToolCalls) == 0 {
 		return response, &Error{Status: http.StatusOK, Code: EmptyCompletion, Retryable: true, RequestID: r.id,
 			Message: fmt.Sprintf("the completion has neither content nor tool calls (finish reason %q)", response.FinishReason)}
 	}

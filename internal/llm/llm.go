@@ -7,7 +7,7 @@
 // It promises:
 //
 //   - What is asked is what is sent: temperature is 0 for every model that takes one, empty tool results
-//     and empty arguments are sent as empty strings (the client library drops all three). The body is
+//     and empty arguments are sent as empty strings. The body is
 //     made once a call and is the same, byte for byte, in every try.
 //   - What a provider wants back of a message (Opaque) is sent back as it came; what an endpoint did on
 //     its own is named (Channels).

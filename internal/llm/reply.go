@@ -17,17 +17,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// reply is what the client library loses of an answer, and the part of the body it is given.
+// reply is what an answer says.
 type reply struct {
 	id          string
 	model       string
 	fingerprint string
 	channels    []string
 	usage       Usage
-	cost        *int64       // micro-USD, as the endpoint reported it
-	message     gjson.Result // of a chat completion's first choice
-	output      output       // of a response
-	body        []byte       // {"choices":…}; {} for a response
+	cost        *int64 // micro-USD, as the endpoint reported it
+	output      output // of a chat completion or a response
 }
 
 // readReply judges a whole answer to a request by one of the interfaces. Either it is a JSON object
@@ -74,27 +72,23 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 		channels:    channels(top, message),
 		usage:       readUsage(top["usage"]),
 		cost:        reportedCost(top["usage"], header),
-		message:     message,
 	}
-	if r.id == "" {
-		r.id = top["id"].String()
-	}
-	if api != APIResponses {
-		// Only this is for the client library to decode. Everything else of the answer (usage, timestamps,
-		// extensions) is either read here or not at all: odd values there must not spoil it.
-		r.body = []byte(`{"choices":` + cmp.Or(top["choices"].Raw, "null") + `}`)
+	r.id = cmp.Or(r.id, top["id"].String())
+	read, missing := false, ""
+	switch state := top["status"].Str; {
+	case api == APIChat:
+		r.output, read = readChoice(top["choices"])
+		missing = "the answer does not have the form of a chat completion"
+	case api == APIResponses && slices.Contains([]string{"", "completed", "incomplete"}, state):
+		r.output, read = readOutput(top)
+		missing = "the answer does not have the form of a response: it has no list of output items"
+	case api == APIResponses:
+		missing = fmt.Sprintf("the response is not there: its status is %q", state)
+	default:
 		return r, nil
 	}
-	r.body = []byte("{}")
-	switch state := top["status"].Str; state {
-	case "", "completed", "incomplete":
-	default:
-		invalid.Message = fmt.Sprintf("the response is not there: its status is %q", state)
-		return r, invalid
-	}
-	var ok bool
-	if r.output, ok = readOutput(top); !ok {
-		invalid.Message = "the answer does not have the form of a response: it has no list of output items"
+	if !read {
+		invalid.Message = missing
 		return r, invalid
 	}
 	return r, nil

@@ -50,19 +50,8 @@ func (c *Client) Transcribe(ctx context.Context, t Transcription, o Observer) (T
 		return Transcript{}, c.shown(&Error{Code: "invalid_request", Stop: true, Message: err.Error()})
 	}
 	var heard Transcript
-	_, err = c.call(ctx, prepared{model: t.Model, body: body}, func(ctx context.Context, x *exchange) (*Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.config.BaseURL, "/")+"/audio/transcriptions", nil)
-		if err != nil {
-			return nil, &Error{Code: "invalid_config", Stop: true, Message: "the base URL makes no request"}
-		}
-		req.Header.Set("Accept", "application/json")
-		req.Header.Set("Content-Type", contentType)
-		if c.config.APIKey != "" {
-			req.Header.Set("Authorization", "Bearer "+c.config.APIKey)
-		}
-		if _, err := x.Do(req); err != nil {
-			return nil, err
-		}
+	request := prepared{model: t.Model, body: body, path: "/audio/transcriptions", contentType: contentType}
+	_, err = c.call(ctx, request, func(x *exchange) (*Response, *Error) {
 		var failed *Error
 		heard, failed = c.heard(t.Model, x)
 		response := &Response{Message: Message{Role: "assistant", Content: heard.Text}, RequestID: heard.RequestID,

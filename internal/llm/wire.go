@@ -10,21 +10,16 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
-// exchange is one request and its answer as they really are on the wire. It is the client library's
-// HTTP client: the library makes the address and the credentials and decodes the choices of a chat
-// completion, and that is all. What it would drop, refuse, hide or guess never passes through it: the
-// body is put in its place here (chat.go and responses.go write it), the
-// answer is judged here before the library has it (reply.go), and what it has no fields for is read
-// from the raw answer (chat.go, responses.go, reply.go).
+// exchange is one request and its answer as they are on the wire. What the answer says is judged by reply.go.
 type exchange struct {
+	prepared
 	http    *http.Client
 	now     func() time.Time // may be nil
 	maxBody int64
-	api     string
-	body    []byte       // what is sent in place of the library's
 	start   func() error // called when all is ready, right before the request leaves
 
 	startErr error  // what start said
@@ -33,43 +28,41 @@ type exchange struct {
 	reply    reply
 }
 
-// Do sends a request of the client library. An answer that is not a usable success comes back as an
-// *Error, so that the library never judges one.
-func (x *exchange) Do(req *http.Request) (*http.Response, error) {
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
-	req.Body = io.NopCloser(bytes.NewReader(x.body))
-	req.ContentLength = int64(len(x.body))
-
+// send posts the request below a base URL and reads the answer. One that is no usable success is an *Error.
+func (x *exchange) send(ctx context.Context, baseURL, key string) *Error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(baseURL, "/")+x.path, bytes.NewReader(x.body))
+	if err != nil {
+		return &Error{Code: "invalid_config", Stop: true, Message: "the base URL makes no request"}
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Content-Type", x.contentType)
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
 	if x.startErr = x.start(); x.startErr != nil {
-		return nil, x.startErr
+		return nil
 	}
 	x.sent = true
 	res, err := x.http.Do(req)
 	if err != nil {
-		return nil, transportError(err)
+		return transportError(err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, x.maxBody+1))
 	success := res.StatusCode >= 200 && res.StatusCode <= 299
 	switch {
 	case err != nil && success:
-		return nil, transportError(err)
+		return transportError(err)
 	case int64(len(answer)) > x.maxBody && success:
-		return nil, &Error{Status: res.StatusCode, Code: "response_too_large", RequestID: requestID(res.Header),
+		return &Error{Status: res.StatusCode, Code: "response_too_large", RequestID: requestID(res.Header),
 			Message: fmt.Sprintf("the answer is larger than %d bytes", x.maxBody)}
 	}
 	x.answer = answer
 	var failed *Error
-	if x.reply, failed = readReply(x.api, res.StatusCode, res.Header, answer); failed != nil {
-		if failed.Retryable {
-			failed.RetryAfter = cmp.Or(RetryAfter(failed.Status, res.Header, x.now), failed.RetryAfter)
-		}
-		return nil, failed
+	if x.reply, failed = readReply(x.api, res.StatusCode, res.Header, answer); failed != nil && failed.Retryable {
+		failed.RetryAfter = cmp.Or(RetryAfter(failed.Status, res.Header, x.now), failed.RetryAfter)
 	}
-	return &http.Response{
-		StatusCode: http.StatusOK, Proto: res.Proto, Header: res.Header,
-		Body: io.NopCloser(bytes.NewReader(x.reply.body)), Request: req,
-	}, nil
+	return failed
 }
 
 // transportError describes a request that got no whole answer. The URL is left out: it may hold
