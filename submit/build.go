@@ -233,7 +233,8 @@ func write(c Config, stage string, run *rundir.Run, report audit.Report, later [
 			return err
 		})
 	}
-	e, err := newEvidence(run, report, len(later), said{date: c.Date, goldAtHand: c.Gold != nil && run.Scored(), harness: c.Harness, recordingFailed: run.Marked, submitter: c.Submitter})
+	e, err := newEvidence(run, report, len(later), Predicate{Date: c.Date, GoldAtHand: c.Gold != nil && run.Scored(), Harness: c.Harness,
+		RecordingFailed: run.Marked, Submitter: c.Submitter})
 	if err != nil {
 		return Statement{}, err
 	}

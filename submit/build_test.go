@@ -97,7 +97,7 @@ func mustBuild(t testing.TB, c Config) Package {
 	return p
 }
 
-func mustEvidence(t testing.TB, run *rundir.Run, report audit.Report, s said) evidence {
+func mustEvidence(t testing.TB, run *rundir.Run, report audit.Report, s Predicate) evidence {
 	t.Helper()
 	e, err := newEvidence(run, report, 0, s)
 	if err != nil {

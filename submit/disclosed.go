@@ -101,7 +101,7 @@ func (v *Verified) Shows(pkg fs.FS, d *rundir.Disclosure) error {
 // public package's file. README.md follows from all of this, unless p.NotRebuilt says that this is not known.
 func (p *Public) IsOf(v *Verified) error {
 	said, run := p.Statement.Predicate.says(), v.Run
-	said.goldAtHand, said.recordingFailed = v.Statement.Predicate.GoldAtHand, run.Marked
+	said.GoldAtHand, said.RecordingFailed = v.Statement.Predicate.GoldAtHand, run.Marked
 	e, err := newEvidence(run, v.Report, len(v.Later), said)
 	if err != nil {
 		return err

@@ -107,11 +107,6 @@ func signedFiles(names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == AttestationFile || name == BundleFile })
 }
 
-// signedAdditions returns the additions that digests has.
-func signedAdditions(digests map[string]string) []string {
-	return slices.DeleteFunc(additions(), func(name string) bool { return digests[name] == "" })
-}
-
 // IsPackage tells a package, whole or damaged, from a run directory: by the files
 // that only a package has.
 func IsPackage(dir fs.FS) bool {

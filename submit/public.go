@@ -69,18 +69,6 @@ type CheckResult struct {
 	TaskID   string         `json:"task_id,omitzero"` // of the same finding; left out: the whole run
 }
 
-func newCheckResults(report audit.Report) []CheckResult {
-	var all []CheckResult
-	for _, c := range report.Checks {
-		r := CheckResult{Findings: len(c.Findings), Gaps: len(c.Gaps), ID: c.ID, Severity: c.Severity, Status: c.Status}
-		if first, _ := gravest(c); first != nil && c.Status == audit.Fail {
-			r.Line, r.TaskID = first.Seq+1, first.TaskID
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
 // newAuditResult returns what the checks of a withheld report come to.
 func newAuditResult(checks []CheckResult) AuditResult {
 	a := AuditResult{Checks: checks, Clean: true, CriticalFailures: []string{}, StrictClean: true, WarnFailures: []string{}}
@@ -106,19 +94,24 @@ func newAuditResult(checks []CheckResult) AuditResult {
 // may name places on the computer of who ran it.
 const recordingWithheld = "withheld"
 
-// public reports whether the evidence is that of a public package.
-func (e evidence) public() bool { return len(e.withheld) > 0 }
-
 // published returns the evidence that a public package has in place of e, which is
 // that of the run and its audit.
 func (e evidence) published(run *rundir.Run, report audit.Report) evidence {
-	e.withheld = newWithheld(run.Files[trajectory.JournalFile], present(report, e.later))
-	e.audit = newAuditResult(newCheckResults(report))
-	e.answeredBy = publicAnsweredBy(e.plan, e.answeredBy)
-	if e.recordingFailed != "" {
-		e.recordingFailed = recordingWithheld
+	var checks []CheckResult
+	for _, c := range report.Checks {
+		r := CheckResult{Findings: len(c.Findings), Gaps: len(c.Gaps), ID: c.ID, Severity: c.Severity, Status: c.Status}
+		if first, _ := gravest(c); first != nil && c.Status == audit.Fail {
+			r.Line, r.TaskID = first.Seq+1, first.TaskID
+		}
+		checks = append(checks, r)
 	}
-	e.reasons = publicReasons(e.plan, e.audit.Checks, e.recordingFailed)
+	e.Withheld = newWithheld(run.Files[trajectory.JournalFile], present(report, e.later))
+	e.Audit = newAuditResult(checks)
+	e.AnsweredBy = publicAnsweredBy(e.plan, e.AnsweredBy)
+	if e.RecordingFailed != "" {
+		e.RecordingFailed = recordingWithheld
+	}
+	e.reasons = publicReasons(e.plan, checks, e.RecordingFailed)
 	return e
 }
 

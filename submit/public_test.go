@@ -393,7 +393,7 @@ func TestDisclosedOther(t *testing.T) {
 func hush(t *testing.T, whole Package) fstest.MapFS {
 	t.Helper()
 	said := whole.Statement.Predicate.says()
-	said.recordingFailed = ""
+	said.RecordingFailed = ""
 	e, err := newEvidence(whole.Run, whole.Report, len(whole.Later), said)
 	if err != nil {
 		t.Fatal(err)

@@ -232,10 +232,11 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	if why := p.strangeVerdict(said, len(void)); why != "" {
 		return refuse("%s", why)
 	}
-	e := evidence{answeredBy: said.AnsweredBy, exceptions: said.Exceptions, plan: p.Manifest, dismissals: said.Dismissals, planSHA256: planSHA256, summary: p.Summary, journal: Journal{p.Head.Journal.Events, p.Head.Journal.Head},
-		root: p.Head.Root.String(), audit: newAuditResult(said.Audit.Checks), void: void, digests: p.Statement.digests(),
-		later: later, withheld: newWithheld(journal, with), said: said.says()}
-	e.reasons = publicReasons(e.plan, e.audit.Checks, e.recordingFailed)
+	e := evidence{Predicate: said.says(), plan: p.Manifest, summary: p.Summary, void: void, digests: p.Statement.digests(), later: later}
+	e.AnsweredBy, e.Exceptions, e.Dismissals = said.AnsweredBy, said.Exceptions, said.Dismissals
+	e.ManifestSHA256, e.Journal, e.Root = planSHA256, Journal{p.Head.Journal.Events, p.Head.Journal.Head}, p.Head.Root.String()
+	e.Audit, e.Withheld = newAuditResult(said.Audit.Checks), newWithheld(journal, with)
+	e.reasons = publicReasons(e.plan, e.Audit.Checks, e.RecordingFailed)
 	for _, r := range p.Results {
 		e.results = append(e.results, r.result())
 	}

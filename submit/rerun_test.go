@@ -198,13 +198,13 @@ func TestSignedAbout(t *testing.T) {
 	for name, tt := range map[string]struct {
 		c         Config
 		report    func(*audit.Report)
-		statement func(*said)
+		statement func(*Predicate)
 		file, why string
 	}{
 		"another run":        {config(t, two), func(r *audit.Report) { r.RunID = "01JAAAAAAAAAAAAAAAAAAAAAAA" }, nil, audit.ReportFile, "is about another run"},
 		"no rehearsal":       {config(t, two), func(r *audit.Report) { r.Rehearsal = false }, nil, audit.ReportFile, "is about another run"},
 		"a part of it":       {config(t, two), partly, nil, audit.ReportFile, "is about other files than the package's"},
-		"a failed recording": {noted, nil, func(s *said) { s.recordingFailed = "" }, AttestationFile, "does not say that recording failed, which the journal does"},
+		"a failed recording": {noted, nil, func(s *Predicate) { s.RecordingFailed = "" }, AttestationFile, "does not say that recording failed, which the journal does"},
 		"as it is":           {noted, nil, nil, "", ""},
 	} {
 		tt.c.Out = t.TempDir()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -138,17 +139,6 @@ type Dismissal struct {
 	TaskID          string         `json:"task_id,omitzero"` // left out: the whole run
 }
 
-func newDismissals(run *rundir.Run, report audit.Report) (all []Dismissal) {
-	for _, d := range report.Dismissals() {
-		one := Dismissal{Check: d.Of.Check, KeyID: run.Key.ID(), Severity: d.Of.Severity, TaskID: d.Of.TaskID}
-		if d.Pending == audit.PendingTrust {
-			one.CountersignedBy = d.Countersigned.KeyID
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
 // Journal is where events.jsonl ends.
 type Journal struct {
 	Events int64  `json:"events"`
@@ -171,51 +161,42 @@ type Score struct {
 // evidence is all that a statement is made of: what the package's files say, and
 // what only whoever packages can.
 type evidence struct {
-	plan       plan.Plan
-	planSHA256 string
-	summary    rundir.Summary
-	results    []rundir.Result // in plan order
-	journal    Journal
-	root       string
-	audit      AuditResult
-	exceptions rundir.Exceptions
-	answeredBy plan.AnsweredBy
-	reasons    []string        // against the run
-	void       map[string]bool // tasks, by adjudications
-	dismissals []Dismissal
-	later      int               // judgments of other judges after the run
-	digests    map[string]string // of the subjects, "sha256:…"
-	withheld   []WithheldFile    // of a public package; nil: nothing is
-	said
+	Predicate // of it, what does not follow from the rest
+	plan      plan.Plan
+	summary   rundir.Summary
+	results   []rundir.Result   // in plan order
+	reasons   []string          // against the run
+	void      map[string]bool   // tasks, by adjudications
+	later     int               // judgments of other judges after the run
+	digests   map[string]string // of the subjects, "sha256:…"
 }
 
-// said is the signer's word.
-type said struct {
-	date            string
-	goldAtHand      bool
-	harness         trajectory.Harness
-	recordingFailed string
-	submitter       *Submitter
+// says returns the members of a predicate that follow from nothing else: the signer's word.
+func (p Predicate) says() Predicate {
+	return Predicate{Date: p.Date, GoldAtHand: p.GoldAtHand, Harness: p.Harness, RecordingFailed: p.RecordingFailed, Submitter: p.Submitter}
 }
 
-// says returns what a predicate says that follows from nothing else.
-func (p Predicate) says() said {
-	return said{date: p.Date, goldAtHand: p.GoldAtHand, harness: p.Harness, recordingFailed: p.RecordingFailed, submitter: p.Submitter}
-}
-
-// newEvidence gathers what a statement is made of but for the files' digests.
-func newEvidence(run *rundir.Run, report audit.Report, later int, s said) (evidence, error) {
+// newEvidence gathers what a statement is made of but for the files' digests. Of said only the signer's word counts.
+func newEvidence(run *rundir.Run, report audit.Report, later int, said Predicate) (evidence, error) {
 	encoded, err := report.Encode()
 	if err != nil {
 		return evidence{}, err
 	}
+	e := evidence{Predicate: said.says(), plan: run.Manifest, summary: run.Summary(), later: later,
+		reasons: reasons(run, report.Trusting(audit.TrustAll), said.RecordingFailed), void: audit.Voided(report.Checks)}
+	for _, d := range report.Dismissals() {
+		one := Dismissal{Check: d.Of.Check, KeyID: run.Key.ID(), Severity: d.Of.Severity, TaskID: d.Of.TaskID}
+		if d.Pending == audit.PendingTrust {
+			one.CountersignedBy = d.Countersigned.KeyID
+		}
+		e.Dismissals = append(e.Dismissals, one)
+	}
 	a := report.Attestation
-	e := evidence{plan: run.Manifest, planSHA256: run.ManifestSHA256, summary: run.Summary(), journal: Journal{run.End.Events, run.End.Head}, root: run.RootHash,
-		audit: AuditResult{Clean: a.Clean, CountersignedClean: a.CountersignedClean, CriticalFailures: a.CriticalFailures, HarnessGaps: len(a.HarnessGaps), ReportSHA256: canonical.Digest(encoded),
-			StrictClean: a.StrictClean, WarnFailures: a.WarnFailures},
-		reasons: reasons(run, report.Trusting(audit.TrustAll), s.recordingFailed), void: audit.Voided(report.Checks), dismissals: newDismissals(run, report), later: later, said: s}
-	e.answeredBy, e.exceptions = run.AnsweredBy(), run.Exceptions()
-	e.exceptions.Dismissals, e.exceptions.VoidTasks = len(e.dismissals), len(voidTasks(e.plan, e.void))
+	e.Audit = AuditResult{Clean: a.Clean, CountersignedClean: a.CountersignedClean, CriticalFailures: a.CriticalFailures,
+		HarnessGaps: len(a.HarnessGaps), ReportSHA256: canonical.Digest(encoded), StrictClean: a.StrictClean, WarnFailures: a.WarnFailures}
+	e.ManifestSHA256, e.Journal, e.Root = run.ManifestSHA256, Journal{run.End.Events, run.End.Head}, run.RootHash
+	e.AnsweredBy, e.Exceptions = run.AnsweredBy(), run.Exceptions()
+	e.Exceptions.Dismissals, e.Exceptions.VoidTasks = len(e.Dismissals), len(voidTasks(e.plan, e.void))
 	for _, t := range run.Tasks {
 		e.results = append(e.results, run.Result(t))
 	}
@@ -224,42 +205,16 @@ func newEvidence(run *rundir.Run, report audit.Report, later int, s said) (evide
 
 // statement returns the one statement that evidence gives.
 func (e evidence) statement() Statement {
-	m, dirty := e.plan, len(e.reasons) > 0
-	s := Statement{Type: StatementType, PredicateType: PredicateType, Subject: newSubjects(e.digests), Predicate: Predicate{
-		AnsweredBy:                e.answeredBy,
-		Audit:                     e.audit,
-		Date:                      e.date,
-		Dirty:                     dirty,
-		DirtyReasons:              e.reasons,
-		Dismissals:                e.dismissals,
-		Dismissed:                 len(e.dismissals),
-		Exceptions:                e.exceptions,
-		GaiaSplit:                 m.Dataset.Split,
-		GoldAtHand:                e.goldAtHand,
-		Harness:                   e.harness,
-		Journal:                   e.journal,
-		JudgeCacheIntegrityEvents: e.summary.JudgeCacheIntegrityEvents,
-		Judgments:                 audit.Judgments(m, e.later),
-		ManifestSHA256:            e.planSHA256,
-		Name:                      name(e.date, m.RunID, dirty, e.public()),
-		NotForLeaderboard:         dirty || m.Rehearsal,
-		Public:                    e.public(),
-		RecordingFailed:           e.recordingFailed,
-		Rehearsal:                 m.Rehearsal,
-		Root:                      e.root,
-		RunID:                     m.RunID,
-		Schema:                    schema,
-		Scores:                    e.scores(),
-		Selection:                 m.Dataset.Selection,
-		Submitter:                 e.submitter,
-		TasksPlanned:              len(m.Tasks),
-		VoidTasks:                 voidTasks(m, e.void),
-		VotingAttempts:            m.Voting.Attempts,
-		VotingRule:                m.Voting.Rule,
-		Withheld:                  e.withheld,
-	}}
-	s.Predicate.Claims = s.Predicate.stated(m, e.summary).claims(checked{})
-	return s
+	m, p, dirty := e.plan, e.Predicate, len(e.reasons) > 0
+	p.Dirty, p.DirtyReasons, p.Dismissed = dirty, e.reasons, len(p.Dismissals)
+	p.GaiaSplit, p.Selection = m.Dataset.Split, m.Dataset.Selection
+	p.JudgeCacheIntegrityEvents, p.Judgments = e.summary.JudgeCacheIntegrityEvents, audit.Judgments(m, e.later)
+	p.Public, p.NotForLeaderboard, p.Rehearsal = len(p.Withheld) > 0, dirty || m.Rehearsal, m.Rehearsal
+	p.Name, p.RunID, p.Schema = name(p.Date, m.RunID, dirty, p.Public), m.RunID, schema
+	p.Scores, p.TasksPlanned, p.VoidTasks = e.scores(), len(m.Tasks), voidTasks(m, e.void)
+	p.VotingAttempts, p.VotingRule = m.Voting.Attempts, m.Voting.Rule
+	p.Claims = p.stated(m, e.summary).claims(checked{})
+	return Statement{Type: StatementType, PredicateType: PredicateType, Subject: newSubjects(e.digests), Predicate: p}
 }
 
 // Encode returns the statement's bytes.
@@ -269,7 +224,7 @@ func newSubjects(digests map[string]string) []Subject {
 	var list []Subject
 	names := publicPackageFiles()
 	if _, public := digests[leavesFile]; !public {
-		names = Files(signedAdditions(digests)...)
+		names = Files(slices.DeleteFunc(additions(), func(name string) bool { return digests[name] == "" })...)
 	}
 	for _, name := range signedFiles(names) {
 		s := Subject{Name: name}

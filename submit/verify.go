@@ -79,7 +79,7 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 			return nil, trajectory.Faultf(name, "is not what the journal gives")
 		}
 	}
-	e, err := newEvidence(run, report, len(later), p.says())
+	e, err := newEvidence(run, report, len(later), p)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func checkSubjects(pkg fs.FS, s Statement, names []string) error {
 
 // checkStatement wants the statement to be the one that evidence gives.
 func (s signed) checkStatement(e evidence) error {
-	if why := strangeDate(e.date, e.summary.Completed); why != "" {
+	if why := strangeDate(e.Date, e.summary.Completed); why != "" {
 		return trajectory.Faultf(AttestationFile, "%s", why)
 	}
 	rebuilt := e.statement()
