@@ -2,8 +2,6 @@ package judgecache
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 )
@@ -29,40 +27,4 @@ func (t BatteryContext) Digest() (string, error) {
 	return canonical.Digest(b), nil
 }
 
-// GetBattery looks up whether a judge withstood a battery. found and bad are those
-// of Get.
-func (c *Cache) GetBattery(t BatteryContext) (withstood, found bool, bad *Bad, err error) {
-	digest, err := t.Digest()
-	if err != nil {
-		return false, false, nil, err
-	}
-	return c.get(batteries(), digest, t.Model)
-}
-
-// PutBattery keeps whether a judge withstood a battery, as Put keeps a verdict. But
-// that it paid stays until it is removed: a judge that may pay cannot be tried
-// until it does not. So does an entry that is bad, which can have said so; that is
-// an error. Only of two processes that put at the same moment, the later wins.
-func (c *Cache) PutBattery(t BatteryContext, withstood bool) error {
-	digest, err := t.Digest()
-	if err != nil {
-		return err
-	}
-	before, found, fault, err := c.lookUp(batteries(), digest, t.Model)
-	if err != nil {
-		return fmt.Errorf("writing a null battery: %w", err) // what is there may say that it paid
-	}
-	if fault.Reason != noReason && fault.Name != Place {
-		return fmt.Errorf("writing a null battery: the entry that is there is %s, and stays until it is removed", fault.Reason)
-	}
-	if withstood && found && !before {
-		return nil
-	}
-	return c.put(batteries(), digest, t.Model, withstood)
-}
-
-// BatteryFile returns the path of the file that holds the outcome of a battery.
-func (c *Cache) BatteryFile(t BatteryContext) (string, error) {
-	digest, err := t.Digest()
-	return filepath.Join(c.Dir(), fileName(digest)), err
-}
+func (t BatteryContext) kind() (kind, string) { return batteries(), t.Model }

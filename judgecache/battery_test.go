@@ -29,7 +29,7 @@ func batteryPath(t testing.TB, dir string, which judgecache.BatteryContext) stri
 
 func putBattery(t testing.TB, c *judgecache.Cache, which judgecache.BatteryContext, withstood bool) {
 	t.Helper()
-	if err := c.PutBattery(which, withstood); err != nil {
+	if err := c.Put(which, withstood); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -50,7 +50,7 @@ func TestPutBatteryThenGet(t *testing.T) {
 		c := open(t, dir, key)
 		putBattery(t, c, which, withstood)
 		for name, c := range map[string]*judgecache.Cache{"same": c, "reopened": open(t, dir, key)} {
-			got, found, bad, err := c.GetBattery(which)
+			got, found, bad, err := c.Get(which)
 			if got != withstood || !found || bad != nil || err != nil {
 				t.Errorf("%s cache: GetBattery = %v, %v, %v, %v; want %v", name, got, found, bad, err, withstood)
 			}
@@ -97,21 +97,21 @@ func TestPaidStays(t *testing.T) {
 		dir := t.TempDir()
 		cache := open(t, dir, own, other.Public())
 		c.before(cache, dir)
-		err := cache.PutBattery(battery(), c.put)
+		err := cache.Put(battery(), c.put)
 		if c.want == Untrusted || c.want == forged {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: PutBattery: %v", name, err)
 			}
-			if _, found, bad, _ := cache.GetBattery(battery()); found || bad == nil || bad.Reason != c.want {
+			if _, found, bad, _ := cache.Get(battery()); found || bad == nil || bad.Reason != c.want {
 				t.Errorf("%s: GetBattery: found %v, bad %v", name, found, bad)
 			}
 			continue
 		}
-		if got, found, bad, getErr := cache.GetBattery(battery()); got != (c.want == "withstood") || !found || bad != nil || errors.Join(err, getErr) != nil {
+		if got, found, bad, getErr := cache.Get(battery()); got != (c.want == "withstood") || !found || bad != nil || errors.Join(err, getErr) != nil {
 			t.Errorf("%s: GetBattery = %v, %v, %v, %v, %v", name, got, found, bad, err, getErr)
 		}
 		spoil(t, batteryPath(t, dir, battery()))
-		if _, _, bad, _ := cache.GetBattery(battery()); bad == nil {
+		if _, _, bad, _ := cache.Get(battery()); bad == nil {
 			t.Errorf("%s: an entry that is bad then is not reported", name)
 		}
 	}
@@ -134,11 +134,11 @@ func TestAnotherBatteryMisses(t *testing.T) {
 		for which, text := range map[*judgecache.BatteryContext]string{&other: "another", &broken: "\xff"} {
 			*[]*string{&which.Battery, &which.Model, &which.Origin, &which.PromptDigest}[i] = text
 		}
-		if withstood, found, bad, err := c.GetBattery(other); withstood || found || bad != nil || err != nil {
+		if withstood, found, bad, err := c.Get(other); withstood || found || bad != nil || err != nil {
 			t.Errorf("field %d: GetBattery = %v, %v, %v, %v", i, withstood, found, bad, err)
 		}
-		_, found, _, err := c.GetBattery(broken)
-		for _, err := range []error{err, c.PutBattery(broken, true)} {
+		_, found, _, err := c.Get(broken)
+		for _, err := range []error{err, c.Put(broken, true)} {
 			if found || err == nil || err.Error() != "a judge's null battery is not named in UTF-8" {
 				t.Errorf("field %d: found %v, %v", i, found, err)
 			}
@@ -226,7 +226,7 @@ func TestKindsApart(t *testing.T) {
 			var found bool
 			var bad *judgecache.Bad
 			if c.to == which {
-				_, found, bad, err = cache.GetBattery(battery())
+				_, found, bad, err = cache.Get(battery())
 			} else {
 				_, found, bad, err = cache.Get(question(1))
 			}

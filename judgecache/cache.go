@@ -91,6 +91,15 @@ func (c Context) Digest() (string, error) {
 	return canonical.Digest(b), nil
 }
 
+func (c Context) kind() (kind, string) { return judgments(), c.Model }
+
+// Question is what an entry answers: a [Context] or a [BatteryContext].
+type Question interface {
+	// Digest returns "sha256:…" over the canonical object of all fields. It fails where a field is not UTF-8.
+	Digest() (string, error)
+	kind() (k kind, model string)
+}
+
 // Cache is a directory of judgments. It is safe for concurrent use.
 type Cache struct {
 	reader *Reader
@@ -172,37 +181,22 @@ func (c *Cache) Sweep() Sweep {
 	return s
 }
 
-// Get looks a verdict up. An entry that is bad, or in a bad directory, is not
-// found; bad says so once for every name, and not at all if Sweep has.
-func (c *Cache) Get(ctx Context) (correct, found bool, bad *Bad, err error) {
-	digest, err := ctx.Digest()
-	if err != nil {
-		return false, false, nil, err
-	}
-	return c.get(judgments(), digest, ctx.Model)
-}
-
-// Put keeps a verdict, in place of the one there is. When it returns without
-// an error, the entry is whole and on disk; else the one before is untouched.
-// Into a bad directory it writes nothing, without an error.
-func (c *Cache) Put(ctx Context, correct bool) error {
-	digest, err := ctx.Digest()
-	if err != nil {
-		return err
-	}
-	return c.put(judgments(), digest, ctx.Model, correct)
-}
-
-func (c *Cache) get(k kind, digest, model string) (yes, found bool, bad *Bad, err error) {
-	yes, found, fault, err := c.lookUp(k, digest, model)
+// Get looks a verdict up: whether an answer is correct, or a judge withstood a battery. An entry that is bad, or in
+// a bad directory, is not found; bad says so once for every name, and not at all if Sweep has.
+func (c *Cache) Get(q Question) (yes, found bool, bad *Bad, err error) {
+	yes, found, fault, err := c.lookUp(q)
 	if fault != (Bad{}) && c.report(fault.Name) {
 		bad = &fault
 	}
 	return yes, found, bad, err
 }
 
-// lookUp is get, but marks nothing as reported; fault is zero where nothing is bad.
-func (c *Cache) lookUp(k kind, digest, model string) (yes, found bool, fault Bad, err error) {
+// lookUp is Get, but marks nothing as reported; fault is zero where nothing is bad.
+func (c *Cache) lookUp(q Question) (yes, found bool, fault Bad, err error) {
+	digest, err := q.Digest()
+	if err != nil {
+		return false, false, Bad{}, err
+	}
 	if c.reader.shut != noReason {
 		return false, false, Bad{Place, c.reader.shut}, nil
 	}
@@ -211,6 +205,7 @@ func (c *Cache) lookUp(k kind, digest, model string) (yes, found bool, fault Bad
 	if err != nil {
 		return false, false, Bad{}, err
 	}
+	k, model := q.kind()
 	found = e != entry{}
 	switch {
 	case reason != noReason || !found:
@@ -225,7 +220,37 @@ func (c *Cache) lookUp(k kind, digest, model string) (yes, found bool, fault Bad
 	return found && e.Verdict == k.yes, found, Bad{}, nil
 }
 
-func (c *Cache) put(k kind, digest, model string, yes bool) error {
+// File returns the path of the file that holds the answer to a question.
+func (c *Cache) File(q Question) (string, error) {
+	digest, err := q.Digest()
+	return filepath.Join(c.Dir(), fileName(digest)), err
+}
+
+// Put keeps a verdict, in place of the one there is. When it returns without
+// an error, the entry is whole and on disk; else the one before is untouched.
+// Into a bad directory it writes nothing, without an error.
+//
+// But that a judge paid for a null battery stays until it is removed: a judge that may pay cannot be tried until
+// it does not. So does an entry that is bad, which can have said so; that is an error. Only of two processes that put
+// at the same moment, the later wins.
+func (c *Cache) Put(q Question, yes bool) error {
+	digest, err := q.Digest()
+	if err != nil {
+		return err
+	}
+	k, model := q.kind()
+	if k == batteries() {
+		before, found, fault, err := c.lookUp(q)
+		if err != nil {
+			return fmt.Errorf("writing a %s: %w", k.name, err) // what is there may say that it paid
+		}
+		if fault.Reason != noReason && fault.Name != Place {
+			return fmt.Errorf("writing a %s: the entry that is there is %s, and stays until it is removed", k.name, fault.Reason)
+		}
+		if yes && found && !before {
+			return nil
+		}
+	}
 	if c.reader.shut != "" {
 		return nil
 	}

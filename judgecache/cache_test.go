@@ -186,7 +186,7 @@ func TestPutRefusesWhatGetWould(t *testing.T) {
 	}
 	which := battery()
 	which.Model = long.Model
-	if err := open(t, dir, newKey(t, 1)).PutBattery(which, true); err == nil || err.Error() != "a null battery cannot be kept: it would be too large" {
+	if err := open(t, dir, newKey(t, 1)).Put(which, true); err == nil || err.Error() != "a null battery cannot be kept: it would be too large" {
 		t.Errorf("a battery of a name of 16 KiB: %v", err)
 	}
 	late, err := judgecache.Open(dir, newKey(t, 1), nil, func() time.Time { return clock().AddDate(9000, 0, 0) })

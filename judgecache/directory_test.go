@@ -95,7 +95,7 @@ func TestBadDirectory(t *testing.T) {
 			if found || bad == nil || *bad != want || err != nil {
 				t.Errorf("Get: found %v, bad %v, %v", found, bad, err)
 			}
-			_, found, bad, err = cache.GetBattery(battery())
+			_, found, bad, err = cache.Get(battery())
 			if found || bad != nil || err != nil {
 				t.Errorf("BatteryContext: found %v, bad %v again, %v", found, bad, err)
 			}
@@ -103,7 +103,7 @@ func TestBadDirectory(t *testing.T) {
 			if s := sweep(t, swept); s.Checked != 1 || !slices.Equal(s.Bad, []judgecache.Bad{want}) {
 				t.Errorf("Sweep = %+v", s)
 			}
-			if _, found, bad, err := swept.GetBattery(battery()); found || bad != nil || err != nil {
+			if _, found, bad, err := swept.Get(battery()); found || bad != nil || err != nil {
 				t.Errorf("BatteryContext after Sweep: found %v, bad %v, %v", found, bad, err)
 			}
 			put(t, cache, question(2), true)

@@ -178,7 +178,7 @@ func TestUnreadableForAnyReason(t *testing.T) {
 		t.Errorf("unlisted: %q", shut)
 	}
 	c := &Cache{reader: r, reported: map[string]bool{}}
-	for what, err := range map[string]error{"Put": c.PutBattery(BatteryContext{}, true), "Get": func() error { _, _, _, err := c.Get(Context{}); return err }()} {
+	for what, err := range map[string]error{"Put": c.Put(BatteryContext{}, true), "Get": func() error { _, _, _, err := c.Get(Context{}); return err }()} {
 		if err == nil || !strings.HasSuffix(err.Error(), ": not a directory") {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -29,10 +29,10 @@ func publicPackageFiles() []string {
 		plan.EnvelopeFile, plan.ManifestFile, MetadataFile, rundir.ResultsFile}
 }
 
-// IsPublic tells a public package, whole or damaged, from a full one: by most of the
+// isPublic tells a public package, whole or damaged, from a full one: by most of the
 // files that only one of them has, so that verifying it as what it is names the one
 // that was added or taken away.
-func IsPublic(dir fs.FS) bool {
+func isPublic(dir fs.FS) bool {
 	there, full := holds(dir), 0
 	for _, name := range []string{audit.ReportFile, trajectory.JournalFile, LeaderboardFile, scorecardFile, rundir.TrajectoriesFile} {
 		if there(name) {
@@ -472,7 +472,7 @@ func strangeBattery(b rundir.BatterySummary, plan *plan.JudgePlan) string {
 	case slices.ContainsFunc(named, strange):
 		return "names an item that the null battery does not have"
 	case b.Problem != "" && !slices.Contains(append(judge.Problems(), prompt.RunMoneySpent), b.Problem):
-		return "says in words of its own why the null battery was cut short"
+		return "gives a reason that this program does not have for cutting the null battery short"
 	case len(slices.Compact(named)) != len(b.Accepted)+len(b.Refused)+len(b.Unreadable) || slices.Min(counts) < 0:
 		return "miscounts the items of the null battery, or what they took"
 	case b.Passed && (len(b.Accepted)+len(b.Unreadable) > 0 || b.Problem != ""):

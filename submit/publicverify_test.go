@@ -264,7 +264,7 @@ func TestPublicForged(t *testing.T) {
 		{"another name", files, says(func(p *Predicate) { p.Name = strings.TrimSuffix(p.Name, "-public") }), AttestationFile, "see name"},
 		{"why recording failed", files, says(func(p *Predicate) { p.RecordingFailed = "/home/a" }), AttestationFile, "tells why recording failed"},
 		{"not dirty", unclean, says(func(p *Predicate) { p.Dirty, p.DirtyReasons, p.NotForLeaderboard = false, []string{}, false }), AttestationFile, "see dirty"},
-		{"a reason of its own", unclean, says(func(p *Predicate) { p.DirtyReasons[0] = "a page said Brellin" }), AttestationFile, "see dirty_reasons"},
+		{"another reason", unclean, says(func(p *Predicate) { p.DirtyReasons[0] = "a page said Brellin" }), AttestationFile, "see dirty_reasons"},
 		{"called clean", unclean, says(func(p *Predicate) { p.Audit.Clean = true }), AttestationFile, "see audit"},
 		{"a check that passes with a grave finding", unclean, says(func(p *Predicate) { p.Audit.Checks[0].Status = audit.Pass }), AttestationFile, "gives check AUD-1 a status"},
 		{"a check of words", unclean, says(func(p *Predicate) { p.Audit.Checks[0].ID = "Brellin" }), AttestationFile, "in the place of check AUD-1"},
@@ -289,7 +289,7 @@ func TestPublicForged(t *testing.T) {
 func TestPublicAndFull(t *testing.T) {
 	full, public := both(t, config(t, two))
 	whole, files := load(t, full.Path), load(t, public.Path)
-	if dir := os.DirFS(public.Path); !IsPublic(dir) || !IsPackage(dir) || IsPublic(os.DirFS(full.Path)) {
+	if dir := os.DirFS(public.Path); !isPublic(dir) || !IsPackage(dir) || isPublic(os.DirFS(full.Path)) {
 		t.Error("a public and a full package are not told apart")
 	}
 	wantFault(t, "a public package", memory(files), "", leavesFile)
@@ -303,7 +303,7 @@ func TestPublicAndFull(t *testing.T) {
 			if of[name] == nil {
 				pkg[name], what, why = &fstest.MapFile{Data: data}, "with "+name, "is not part of a package"
 			}
-			if IsPublic(pkg) != public {
+			if isPublic(pkg) != public {
 				t.Errorf("%s, which is public %t: it is taken for the other kind", what, public)
 			}
 			if public {

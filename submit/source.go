@@ -98,7 +98,7 @@ func (s *Source) Close() {
 }
 
 // Public reports whether the package is a public one, whole or damaged.
-func (s *Source) Public() bool { return IsPublic(s.Files) }
+func (s *Source) Public() bool { return isPublic(s.Files) }
 
 // Verify verifies a full package, as the function Verify does, and the name of an archive's
 // folder.

@@ -36,10 +36,10 @@ type Remembered struct {
 func Recall(cache *judgecache.Cache, j Judge) (Remembered, error) {
 	r := Remembered{cache: cache, key: j.SelfTestKey()}
 	var err error
-	if r.File, err = cache.BatteryFile(r.key); err != nil {
+	if r.File, err = cache.File(r.key); err != nil {
 		return r, err
 	}
-	passed, found, bad, err := cache.GetBattery(r.key)
+	passed, found, bad, err := cache.Get(r.key)
 	switch {
 	case err != nil:
 		return r, fmt.Errorf("reading the judge cache: %w", err)
@@ -66,7 +66,7 @@ func (r Remembered) Keep(t SelfTest) error {
 	if r.cache == nil || !t.Lasts() || passed && r.Outcome == outcomePaid {
 		return nil
 	}
-	return r.cache.PutBattery(r.key, passed)
+	return r.cache.Put(r.key, passed)
 }
 
 // maxNamed bounds the entries that a message lists.

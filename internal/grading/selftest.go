@@ -92,7 +92,7 @@ func (g *Grader) makeSelfTest(ctx context.Context) (passed bool, err error) {
 	key := g.Judge.SelfTestKey() // but by the plan, whose self-test may be another than today's
 	key.Battery, key.PromptDigest = g.Plan.Battery, g.Plan.PromptSHA256
 	if g.Cache != nil {
-		passed, found, bad, err := g.Cache.GetBattery(key)
+		passed, found, bad, err := g.Cache.Get(key)
 		if err := g.checkRead(bad, err); err != nil {
 			return false, err
 		}
@@ -114,7 +114,7 @@ func (g *Grader) makeSelfTest(ctx context.Context) (passed bool, err error) {
 	}
 	err = g.Record(event) // also of what was cut off: it had a price
 	if err == nil && t.Lasts() && g.Cache != nil && !g.KeepNone {
-		if err := g.Cache.PutBattery(key, t.Passed()); err != nil {
+		if err := g.Cache.Put(key, t.Passed()); err != nil {
 			g.Warn(fmt.Errorf("writing the judge cache: %w", err))
 		}
 	}

@@ -453,7 +453,7 @@ func TestForbiddenLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, _ = judged(t, c.env.Cache.Dir())
-	if err := c.env.Cache.PutBattery(c.env.Judge.SelfTestKey(), true); err != nil {
+	if err := c.env.Cache.Put(c.env.Judge.SelfTestKey(), true); err != nil {
 		t.Fatal(err)
 	}
 	revoked, l := listened(c, func(asked int, _ string) (string, error) {
@@ -518,7 +518,7 @@ func TestBatteryKept(t *testing.T) {
 			if err := r.Execute(t.Context(), nil); (err == nil) != tt.ends {
 				t.Errorf("the run ends with %v", err)
 			}
-			if withstood, found, bad, err := c.env.Cache.GetBattery(c.env.Judge.SelfTestKey()); withstood || found != tt.found || bad != nil || err != nil {
+			if withstood, found, bad, err := c.env.Cache.Get(c.env.Judge.SelfTestKey()); withstood || found != tt.found || bad != nil || err != nil {
 				t.Errorf("remembered: %v, %v, %v, %v", withstood, found, bad, err)
 			}
 		})
