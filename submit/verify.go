@@ -53,9 +53,23 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	again, run, err := checkRun(pkg, digests, o.again(m, p, report), o.Once)
-	if err != nil {
+	var again audit.Report // unless it is to be made once, the audit of what is verified
+	var run *rundir.Run
+	if o.Once {
+		run, err = rundir.Verify(pkg, rundir.Options{Summary: MetadataFile})
+	} else {
+		again, run, err = audit.Run(pkg, o.again(m, p, report))
+	}
+	if err != nil && !errors.Is(err, audit.ErrIncomplete) {
 		return nil, err
+	}
+	if !run.Complete {
+		return nil, trajectory.Faultf(trajectory.JournalFile, "is not of a finished run: %s", run.Missing)
+	}
+	for name, digest := range run.Files {
+		if digests[name] != digest {
+			return nil, changed(name)
+		}
 	}
 	if run.ManifestSHA256 != s.planSHA256 {
 		return nil, changed(plan.ManifestFile)
@@ -252,28 +266,6 @@ func strangeDate(date, completed string) string {
 	return ""
 }
 
-// checkRun verifies the run's files, and audits what it verifies unless it is to be
-// done once.
-func checkRun(pkg fs.FS, digests map[string]string, o audit.Options, once bool) (report audit.Report, run *rundir.Run, err error) {
-	if once {
-		run, err = rundir.Verify(pkg, rundir.Options{Summary: o.Summary})
-	} else {
-		report, run, err = audit.Run(pkg, o)
-	}
-	if err != nil && !errors.Is(err, audit.ErrIncomplete) {
-		return report, nil, err
-	}
-	if !run.Complete {
-		return report, nil, trajectory.Faultf(trajectory.JournalFile, "is not of a finished run: %s", run.Missing)
-	}
-	for name, digest := range run.Files {
-		if digests[name] != digest {
-			return report, nil, changed(name)
-		}
-	}
-	return report, run, nil
-}
-
 // checkReport checks that the audit's report is about this run, and that its
 // findings are closed as the adjudications say.
 func checkReport(pkg fs.FS, r audit.Report, run *rundir.Run, later []audit.SealedRejudgment, digests map[string]string) error {
@@ -406,7 +398,20 @@ func (v *Verified) compare(report audit.Report, o Options) error {
 	if bytes.Equal(got, want) {
 		return nil
 	}
-	return trajectory.Faultf(audit.ReportFile, "is not what the audit gives when it is run again: %s%s", auditDifference(v.Report, report), o.otherProgram(p.Harness))
+	theirs, differ := map[string]string{}, []string(nil)
+	for _, c := range v.Report.Checks {
+		theirs[c.ID] = form(c)
+	}
+	for _, c := range report.Checks { // both are of all checks
+		if theirs[c.ID] != form(c) {
+			differ = append(differ, c.ID)
+		}
+	}
+	difference := "the checks agree, and what is said besides does not"
+	if len(differ) > 0 {
+		difference = "see " + plain(strings.Join(differ, ", "))
+	}
+	return trajectory.Faultf(audit.ReportFile, "is not what the audit gives when it is run again: %s%s", difference, o.otherProgram(p.Harness))
 }
 
 // leftOut returns a CRITICAL or HIGH finding of an audit without gold answers that
@@ -432,25 +437,6 @@ func leftOut(report, blind audit.Report) (audit.Finding, bool) {
 		}
 	}
 	return audit.Finding{}, false
-}
-
-// auditDifference says in which checks two reports about the same files differ; both
-// are of all checks.
-func auditDifference(got, want audit.Report) string {
-	theirs := map[string]string{}
-	for _, c := range got.Checks {
-		theirs[c.ID] = form(c)
-	}
-	var differ []string
-	for _, c := range want.Checks {
-		if theirs[c.ID] != form(c) {
-			differ = append(differ, c.ID)
-		}
-	}
-	if len(differ) == 0 {
-		return "the checks agree, and what is said besides does not"
-	}
-	return "see " + plain(strings.Join(differ, ", "))
 }
 
 // form is the canonical form of a value that is compared, "" for one without.

@@ -258,28 +258,22 @@ func (c *Client) compose(r Request) (prepared, *Error) {
 	var err error
 	// What a provider gave is sent back as it is, odd as it may be.
 	p.body, err = json.Marshal(body, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
-	if err == nil && len(r.Extra) > 0 {
-		p.body, err = withMembers(p.body, r.Extra)
+	if err == nil && len(r.Extra) > 0 { // the beginning of a request is the same in every turn
+		for name := range r.Extra {
+			if gjson.GetBytes(p.body, gjson.Escape(name)).Exists() {
+				return p, unsendable("the request cannot be encoded as JSON: the member %q is set twice", name)
+			}
+		}
+		var more []byte
+		more, err = json.Marshal(r.Extra, json.Deterministic(true))
+		if err == nil {
+			p.body = append(append(p.body[:len(p.body)-1], ','), more[1:]...)
+		}
 	}
 	if err != nil {
 		return p, unsendable("the request cannot be encoded as JSON: %v", err)
 	}
 	return p, nil
-}
-
-// withMembers appends members, sorted by name, to the JSON of an object. They come last, so that the beginning of a
-// request is the same in every turn. A member that the object has is an error.
-func withMembers(object []byte, members map[string]any) ([]byte, error) {
-	for name := range members {
-		if gjson.GetBytes(object, gjson.Escape(name)).Exists() {
-			return nil, fmt.Errorf("the member %q is set twice", name)
-		}
-	}
-	more, err := json.Marshal(members, json.Deterministic(true))
-	if err != nil {
-		return nil, err
-	}
-	return append(append(object[:len(object)-1], ','), more[1:]...), nil
 }
 
 func unsendable(format string, args ...any) *Error {

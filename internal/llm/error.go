@@ -154,8 +154,12 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	if valid {
 		f = readFailure(body)
 	}
-	if f.message == "" {
-		f.message = plainMessage(status, header, body)
+	if f.message == "" { // its status and content type, and the body's beginning unless it is a page
+		media := mediaType(header)
+		f.message = fmt.Sprintf("%s, with a body of %d bytes (%s)", cmp.Or(http.StatusText(status), "unnamed status"), len(body), cmp.Or(media, "no content type"))
+		if media == "text/plain" && len(body) > 0 {
+			f.message += ": " + string(body[:min(len(body), 64<<10)]) // cut to size only after redaction
+		}
 	}
 	e := &Error{Status: status, Code: f.code, Message: f.message, RequestID: requestID(header)}
 	switch lower := strings.ToLower(f.message); {
@@ -248,17 +252,6 @@ func (f failure) filtered(lowerMessage string) bool {
 			"datainspectionfailed", "prohibitedcontent") ||
 		containsAny(lowerMessage, "content management policy", "contentpolicyviolationerror", "content exists risk", "content filter",
 			"flagged by our safety", "input data may contain inappropriate content", "violating our usage policy")
-}
-
-// plainMessage describes an answer whose body says nothing usable: its status and content type, and
-// the body's beginning unless it is a page.
-func plainMessage(status int, header http.Header, body []byte) string {
-	media := mediaType(header)
-	message := fmt.Sprintf("%s, with a body of %d bytes (%s)", cmp.Or(http.StatusText(status), "unnamed status"), len(body), cmp.Or(media, "no content type"))
-	if media == "text/plain" && len(body) > 0 {
-		message += ": " + string(body[:min(len(body), 64<<10)]) // cut to size only after redaction
-	}
-	return message
 }
 
 // mediaType returns the content type without parameters, in lower case; "" if there is none that

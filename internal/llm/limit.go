@@ -128,7 +128,12 @@ func (s slot) release(t Try) {
 		return
 	}
 	if t.Response != nil {
-		l.rates.settle(s.tokens, t.Response.Usage)
+		// It is charged what it cost beyond what was charged before; later requests wait for that. Of a usage that lies no
+		// more is believed than a token for each byte that was read.
+		usage, most := t.Response.Usage, bytesPerToken*s.tokens+mostWritten
+		if rest := min(usage.In+usage.Out, most) - s.tokens; l.rates.tokens != nil && rest > 0 {
+			l.rates.tokens.take(l.rates.now(), rest)
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

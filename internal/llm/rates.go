@@ -59,15 +59,6 @@ func (r rates) wait(ctx context.Context, bytes int) (tokens int64, err error) {
 // mostWritten bounds, in tokens, what is believed that a model wrote.
 const mostWritten = 1_000_000
 
-// settle charges what a request cost beyond what was charged before; later ones wait for it. Of a usage
-// that lies no more is believed than a token for each byte that was read.
-func (r rates) settle(charged int64, u Usage) {
-	most := bytesPerToken*charged + mostWritten
-	if rest := min(u.In+u.Out, most) - charged; r.tokens != nil && rest > 0 {
-		r.tokens.take(r.now(), rest)
-	}
-}
-
 // bucket fills evenly and holds at most a tenth of a minute's worth.
 type bucket struct {
 	limiter *rate.Limiter

@@ -79,7 +79,17 @@ func (t Transcription) form() (body []byte, contentType string, err error) {
 	if strings.Contains(strings.ToLower(t.Model), "whisper") {
 		format = "verbose_json"
 	}
-	name := t.formName()
+	// The last part of the file's name, with nothing in it that has a meaning in a header. Of a long one the end is kept:
+	// the extension counts.
+	name := strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f || strings.ContainsRune("\"\\;%", r) {
+			return '_'
+		}
+		return r
+	}, strings.ToValidUTF8(path.Base(t.FileName), "_"))
+	if len(name) > maxName {
+		name = strings.ToValidUTF8(name[len(name)-maxName:], "")
+	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %q ", t.Model, format, name)
 	sum.Write(t.Audio)
@@ -93,21 +103,6 @@ func (t Transcription) form() (body []byte, contentType string, err error) {
 	}
 	err = errors.Join(err, w.Close())
 	return b.Bytes(), w.FormDataContentType(), err
-}
-
-// formName is the last part of the file's name, with nothing in it that has a meaning in a header.
-// The end is kept when it is long: the extension counts.
-func (t Transcription) formName() string {
-	name := strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || strings.ContainsRune("\"\\;%", r) {
-			return '_'
-		}
-		return r
-	}, strings.ToValidUTF8(path.Base(t.FileName), "_"))
-	if len(name) > maxName {
-		name = strings.ToValidUTF8(name[len(name)-maxName:], "")
-	}
-	return name
 }
 
 // heard reads an answer: {"text":…} and, as the endpoint likes, "duration" in seconds and

@@ -210,7 +210,19 @@ func (p *piece) called(r *reading, t target, open int) {
 			r.commands = append(r.commands, removeAll)
 		}
 	case "join", "joinpath", "Path", "PurePath", "PosixPath":
-		r.literals = append(r.literals, p.path(args))
+		// The path is made of these parts, or of a list of them; {} stands for one that is no string.
+		if len(args) == 1 && args[0].from < args[0].to && p.all[args[0].from].is("[") && p.partner[args[0].from] > 0 {
+			args = p.arguments(args[0].from)
+		}
+		var parts []string
+		for _, a := range args {
+			part := "{}"
+			if p.all[a.from].kind == literal {
+				part, _ = p.joined(a.from, a.to)
+			}
+			parts = append(parts, part)
+		}
+		r.literals = append(r.literals, strings.Join(parts, "/"))
 	}
 }
 
@@ -278,23 +290,6 @@ func (p *piece) runs(r *reading, args []argument) {
 			r.code(text, p.within+1)
 		}
 	}
-}
-
-// path returns the path that is made of parts, or of a list of them, with {} for those that are not
-// strings.
-func (p *piece) path(args []argument) string {
-	if len(args) == 1 && args[0].from < args[0].to && p.all[args[0].from].is("[") && p.partner[args[0].from] > 0 {
-		args = p.arguments(args[0].from)
-	}
-	var parts []string
-	for _, a := range args {
-		part := "{}"
-		if p.all[a.from].kind == literal {
-			part, _ = p.joined(a.from, a.to)
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, "/")
 }
 
 // target is what a name of code stands for: a function or class, and the last part of the module or

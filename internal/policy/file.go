@@ -64,18 +64,29 @@ func Parse(data []byte) (Policy, error) {
 		return Policy{}, wrong(nil, "", "a policy is at most %d bytes", maxPolicyFile)
 	}
 	source := strings.TrimPrefix(string(data), "\ufeff")
-	if err := legible(source); err != nil {
-		return Policy{}, err
+	line, column := 1, 0
+	for at, r := range source { // what no text editor shows as it is
+		column++
+		if _, size := utf8.DecodeRuneInString(source[at:]); r == utf8.RuneError && size == 1 {
+			return Policy{}, &FileError{line, column, "this is not UTF-8", "save the file as UTF-8"}
+		}
+		if unicode.IsControl(r) && !strings.ContainsRune("\t\r\n", r) {
+			return Policy{}, &FileError{line, column, "this is a control character", ""}
+		}
+		if r == '\n' {
+			line, column = line+1, 0
+		}
 	}
 	body, err := mapping(source)
 	if err != nil {
 		return Policy{}, err
 	}
+	names := []string{"mode", "allow", "deny", "confirm", "max_tool_calls", "max_task_cost", "answer_sources", "commands", "packages"}
 	members := map[string]*ast.MappingValueNode{}
 	for _, pair := range body {
 		key, ok := pair.Key.(*ast.StringNode)
-		if !ok || !slices.Contains(memberNames(), key.Value) {
-			return Policy{}, wrong(pair.Key.GetToken(), "the members are "+strings.Join(memberNames(), ", "), "%q is no member of a policy", clip(pair.Key.GetToken().Value))
+		if !ok || !slices.Contains(names, key.Value) {
+			return Policy{}, wrong(pair.Key.GetToken(), "the members are "+strings.Join(names, ", "), "%q is no member of a policy", clip(pair.Key.GetToken().Value))
 		}
 		if first := members[key.Value]; first != nil {
 			return Policy{}, wrong(key.GetToken(), "leave one of them", "%s stands here again, after line %d", key.Value, first.Key.GetToken().Position.Line)
@@ -86,28 +97,6 @@ func Parse(data []byte) (Policy, error) {
 		return Policy{}, wrong(nil, "begin with mode: restricted, approved or autonomous", "mode is missing")
 	}
 	return assemble(members)
-}
-
-func memberNames() []string {
-	return []string{"mode", "allow", "deny", "confirm", "max_tool_calls", "max_task_cost", "answer_sources", "commands", "packages"}
-}
-
-// legible refuses what no text editor shows as it is.
-func legible(source string) error {
-	line, column := 1, 0
-	for at, r := range source {
-		column++
-		if _, size := utf8.DecodeRuneInString(source[at:]); r == utf8.RuneError && size == 1 {
-			return &FileError{line, column, "this is not UTF-8", "save the file as UTF-8"}
-		}
-		if unicode.IsControl(r) && !strings.ContainsRune("\t\r\n", r) {
-			return &FileError{line, column, "this is a control character", ""}
-		}
-		if r == '\n' {
-			line, column = line+1, 0
-		}
-	}
-	return nil
 }
 
 // mapping returns the members of the one document of a file. What is more than lists in a mapping is
@@ -237,6 +226,15 @@ func names(name string, node ast.Node, tools bool) ([]string, error) {
 	if !ok {
 		return nil, wrong(node.GetToken(), "write a list, such as ["+map[bool]string{true: "read_file", false: "a"}[tools]+"]", "%s is not a list", name)
 	}
+	// What is added to a rule has to be what the rule can look for.
+	meaningless := map[string]func(string) bool{
+		"answer_sources": func(source string) bool {
+			parts, _ := cut(source)
+			return len(parts) == 0 || strings.Contains(source, "://")
+		},
+		"commands": func(command string) bool { return strings.Contains(command, "/") },
+		"packages": func(name string) bool { return distribution(name) == "" },
+	}
 	all := []string{}
 	for _, v := range list.Values {
 		text, ok := v.(*ast.StringNode)
@@ -249,7 +247,7 @@ func names(name string, node ast.Node, tools bool) ([]string, error) {
 			return nil, wrong(v.GetToken(), "", "a name of %s is longer than %d bytes", name, maxPolicyName)
 		case strings.ContainsFunc(text.Value, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
 			return nil, wrong(v.GetToken(), "", "%q of %s holds a space or what cannot be seen", clip(text.Value), name)
-		case !tools && !meansSomething(name, text.Value):
+		case !tools && meaningless[name](text.Value):
 			return nil, wrong(v.GetToken(), "", "%q of %s can match nothing", clip(text.Value), name)
 		}
 		if tools {
@@ -259,18 +257,6 @@ func names(name string, node ast.Node, tools bool) ([]string, error) {
 		}
 	}
 	return all, nil
-}
-
-// meansSomething reports whether a name that is added to a rule can be what the rule looks for.
-func meansSomething(list, name string) bool {
-	switch list {
-	case "answer_sources":
-		parts, _ := cut(name)
-		return len(parts) > 0 && !strings.Contains(name, "://")
-	case "commands":
-		return !strings.Contains(name, "/")
-	}
-	return distribution(name) != ""
 }
 
 // clip cuts what is quoted from a file.

@@ -135,7 +135,18 @@ var data = sync.OnceValue(func() *ruleData {
 	if err := json.Unmarshal(rulesFile, d, json.RejectUnknownMembers(true)); err != nil {
 		panic("policy: the embedded rules do not parse: " + err.Error())
 	}
-	d.Lists.Seeking.prepare()
+	s := &d.Lists.Seeking
+	s.plainWords = map[string]bool{}
+	for _, phrase := range slices.Concat(s.Answers, s.Materials, s.Certain, s.Benchmark, s.Splits, s.Weak, s.Plain, s.Strong) {
+		for word := range strings.FieldsSeq(phrase) {
+			s.plainWords[word] = true
+		}
+	}
+	pairs := slices.Clone(s.Foreign)
+	for i := 1; i < len(pairs); i += 2 {
+		pairs[i] = " " + pairs[i] + " "
+	}
+	s.translate = strings.NewReplacer(pairs...)
 	return d
 })
 

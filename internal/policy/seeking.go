@@ -35,21 +35,6 @@ type seekingWords struct {
 	translate  *strings.Replacer
 }
 
-// prepare makes the lists ready for use.
-func (s *seekingWords) prepare() {
-	s.plainWords = map[string]bool{}
-	for _, phrase := range slices.Concat(s.Answers, s.Materials, s.Certain, s.Benchmark, s.Splits, s.Weak, s.Plain, s.Strong) {
-		for word := range strings.FieldsSeq(phrase) {
-			s.plainWords[word] = true
-		}
-	}
-	pairs := slices.Clone(s.Foreign)
-	for i := 1; i < len(pairs); i += 2 {
-		pairs[i] = " " + pairs[i] + " "
-	}
-	s.translate = strings.NewReplacer(pairs...)
-}
-
 // Seeks reports whether a text, a query or an address, looks for this benchmark's answers: within 20 words
 // of gaia, or of what else the benchmark is called, it names the benchmark and what would be had there, in
 // any order. Percent encoding, base64 and hex hide nothing. Weak words, such as a level, count only beside words for a
