@@ -427,8 +427,26 @@ func (c *counting) Read(p []byte) (int, error) {
 func TestArchiveBomb(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
-	zeros, noise := make([]byte, grownAlways+64<<20), make([]byte, 1<<20)
+	const far = grownAlways + 64<<20
+	date, noise := time.Date(2031, 2, 3, 0, 0, 0, 0, time.UTC), make([]byte, 1<<20)
 	rand.NewChaCha8([32]byte{}).Read(noise)
+	mebibyte := zipped(t, make([]byte, 1<<20))
+	zerosBehind := func(plain []byte) []byte { // each MiB of them is a gzip member
+		return append(zipped(t, plain), bytes.Repeat(mebibyte, far>>20)...)
+	}
+	begun := func(items ...item) []byte { // a tar whose last file is to come
+		var out bytes.Buffer
+		w := tar.NewWriter(&out)
+		for _, one := range items {
+			if err := w.WriteHeader(&one.Header); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write([]byte(one.data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return out.Bytes()
+	}
 	claimed := func(file string, size int64) []byte { // of which but the beginning is there
 		plain := tarred(t, harbourItems())
 		at := map[string]int{"README.md": 0, "SHA256SUMS": 1024, "events.jsonl": 2048}[file]
@@ -439,9 +457,9 @@ func TestArchiveBomb(t *testing.T) {
 		data []byte
 		why  string
 	}{
-		"noise before zeros":      {packed(t, harbour, map[string][]byte{"events.jsonl": noise, "trajectories.jsonl": zeros}), errGrows.Error()},
-		"zeros":                   {packed(t, harbour, map[string][]byte{"events.jsonl": zeros}), errGrows.Error()},
-		"zeros behind the tar":    {zipped(t, slices.Concat(tarred(t, harbourItems()), zeros)), errGrows.Error()},
+		"noise before zeros":      {zerosBehind(begun(item{*header(harbour, "events.jsonl", 1<<20, date), string(noise)}, item{*header(harbour, "trajectories.jsonl", far, date), ""})), errGrows.Error()},
+		"zeros":                   {zerosBehind(begun(item{*header(harbour, "events.jsonl", far, date), ""})), errGrows.Error()},
+		"zeros behind the tar":    {zerosBehind(tarred(t, harbourItems())), errGrows.Error()},
 		"a GiB of journal":        {claimed("events.jsonl", 1<<30), errGrows.Error()},
 		"a GiB of README":         {claimed("README.md", 1<<30), quote(harbour+"/README.md") + ": is larger than 16777216 bytes"},
 		"sums of 4 KiB and a bit": {claimed("SHA256SUMS", 4097), quote(harbour+"/SHA256SUMS") + ": is larger than 4096 bytes"},

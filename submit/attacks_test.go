@@ -316,7 +316,7 @@ func TestRunIsEdited(t *testing.T) {
 			_ = os.Symlink(rundir.ResultsFile, filepath.Join(c.Run, trajectory.JournalFile))
 		},
 	}
-	made, refusedTo, step := 0, 0, long.Step(19)
+	made, refusedTo, step := 0, 0, long.Step(37)
 	for what, edit := range edits {
 		for moment := 1; ; moment += step {
 			if err := os.RemoveAll(c.Run); err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -17,27 +18,23 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
+// variedPackages are what varied returns, made once.
+var variedPackages struct {
+	sync.Once
+	first, second map[string][]byte
+}
+
 // varied packages two runs of one story in which everything happens. Their
 // audits have findings, so the packages say that they are dirty; what is found at
 // single tasks was decided about.
 func varied(t *testing.T) (pkg, other map[string][]byte) {
-	t.Helper()
-	var both [2]map[string][]byte
-	first, second := runs.Varied()
-	for i, c := range []runs.Case{first, second} {
-		config := configOf(t, c)
-		config.AllowDirty = true
-		report, run := audited(t, config)
-		for _, check := range report.Checks {
-			for _, f := range check.Findings {
-				if audit.Void.Refuses(f) == "" {
-					decide(t, config, audit.NewRuling(run, f, audit.Void, "it was tried", "2031-02-03T04:05:06.789Z"))
-				}
-			}
-		}
-		both[i] = load(t, mustBuild(t, config).Path)
-	}
-	return both[0], both[1]
+	v := &variedPackages
+	v.Do(func() {
+		first, second := runs.Varied()
+		v.first = load(t, mustBuild(t, variedConfig(t, first)).Path)
+		v.second = load(t, mustBuild(t, variedConfig(t, second)).Path)
+	})
+	return maps.Clone(v.first), maps.Clone(v.second)
 }
 
 // refused checks that a changed package is refused, and a file blamed that was
@@ -189,7 +186,7 @@ func TestSignedAgain(t *testing.T) {
 	for _, name := range []string{rundir.ResultsFile, LeaderboardFile, scorecardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {
 		n := 0
 		err := runs.Mutate(map[string][]byte{name: pkg[name]}, func(m runs.Mutation) {
-			if n++; n%5 != 0 {
+			if n++; n%max(long.Step(thin), 5) != 0 {
 				return
 			}
 			signed := memory(pkg)

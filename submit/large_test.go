@@ -364,6 +364,9 @@ func TestLargeRuns(t *testing.T) {
 		size = 8 << 20
 	}
 	for kind, r := range largeRuns(32 << 10) {
+		if !long.Thorough() {
+			r.tasks = min(r.tasks, 2000)
+		}
 		t.Run(kind, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			write(t, dir, r, size)

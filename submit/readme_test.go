@@ -74,7 +74,10 @@ func TestShell(t *testing.T) {
 			t.Errorf("%s: %v\n%s", what, err, out)
 		}
 	}
-	for _, name := range Files() {
+	for i, name := range Files() {
+		if i%long.Step(3) != 0 { // each costs a dozen processes
+			continue
+		}
 		put(t, filepath.Join(p.Path, name), flipped(files[name], len(files[name])/2))
 		refused(name + " changed")
 		put(t, filepath.Join(p.Path, name), files[name])
