@@ -371,10 +371,26 @@ func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	e, err := p.next(asked)
+	digest := asked.digest()
+	p.mu.Lock()
+	n := p.played[digest] + 1
+	recorded := n <= p.counts[digest]
+	if recorded {
+		p.played[digest] = n
+	}
+	p.mu.Unlock()
+	var e exchanged
 	var body []byte
-	if err == nil {
-		body, err = e.Response.bytes()
+	what := fmt.Sprintf("%s %s with the body %s", asked.Method, asked.Path, asked.BodySHA256)
+	switch {
+	case recorded:
+		if e, err = readExchange(p.dir, digest, n); err == nil {
+			body, err = e.Response.bytes()
+		}
+	case n == 1:
+		err = fmt.Errorf("cassette %q has no answer to %s: the run is not the one that was recorded", p.dir, what)
+	default:
+		err = fmt.Errorf("cassette %q has no more answers to %s: it was asked %d times when it was recorded", p.dir, what, n-1)
 	}
 	if err != nil {
 		return nil, &Error{Code: "not_on_cassette", Stop: true, Message: err.Error()}
@@ -388,24 +404,4 @@ func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
 	}, nil
-}
-
-// next returns the next answer to a request.
-func (p *Player) next(asked askedFor) (exchanged, error) {
-	digest := asked.digest()
-	p.mu.Lock()
-	n := p.played[digest] + 1
-	recorded := n <= p.counts[digest]
-	if recorded {
-		p.played[digest] = n
-	}
-	p.mu.Unlock()
-	what := fmt.Sprintf("%s %s with the body %s", asked.Method, asked.Path, asked.BodySHA256)
-	switch {
-	case recorded:
-		return readExchange(p.dir, digest, n)
-	case n == 1:
-		return exchanged{}, fmt.Errorf("cassette %q has no answer to %s: the run is not the one that was recorded", p.dir, what)
-	}
-	return exchanged{}, fmt.Errorf("cassette %q has no more answers to %s: it was asked %d times when it was recorded", p.dir, what, n-1)
 }

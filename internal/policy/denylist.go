@@ -54,25 +54,23 @@ type denylist struct {
 	Note        string      `json:"note"`
 	AnswerFiles answerFiles `json:"answer_files"`
 	ReHosts     reHosts     `json:"re_hosts"`
-	Honest      [][]string  `json:"honest"`
+	Honest      []sequence  `json:"honest"`
 	HonestHosts []string    `json:"honest_hosts"`
 	Entries     []entry     `json:"entries"`
-
-	honest [][]pattern
 }
+
+// sequence is what parts of a URL are meant, one after another.
+type sequence []pattern
 
 type entry struct {
 	ID           string     `json:"id"`
 	Class        Class      `json:"class"`
 	Title        string     `json:"title"`
-	Match        [][]string `json:"match"`
-	Then         string     `json:"then"`
+	Match        []sequence `json:"match"`
+	Then         pattern    `json:"then"` // nil if there is none
 	Within       int        `json:"within"`
 	UnlessHonest bool       `json:"unless_honest"`
 	ReHost       bool       `json:"re_host"`
-
-	match [][]pattern
-	then  pattern // nil if there is none
 }
 
 // parseDenylist reads a list: strict members, known classes, ids in order, no empty pattern. Class A
@@ -85,44 +83,20 @@ func parseDenylist(b []byte) (denylist, error) {
 	if list.Version == "" || len(list.Entries) == 0 {
 		return denylist{}, fmt.Errorf("reading denylist: version or entries are missing")
 	}
-	var err error
-	if list.honest, err = list.compileAll(list.Honest); err != nil {
-		return denylist{}, fmt.Errorf("reading denylist: honest: %v", err)
+	empty := func(s sequence) bool { return len(s) == 0 }
+	if slices.ContainsFunc(list.Honest, empty) {
+		return denylist{}, fmt.Errorf("reading denylist: honest: an empty sequence")
 	}
 	last := ""
-	for i := range list.Entries {
-		e := &list.Entries[i]
+	for _, e := range list.Entries {
 		if e.ID <= last || !strings.HasPrefix(e.ID, string(e.Class)) || e.Class != ClassA && e.Class != ClassB {
 			return denylist{}, fmt.Errorf("reading denylist: entry %q: ids start with their class and ascend", e.ID)
 		}
-		last = e.ID
-		if e.match, err = list.compileAll(e.Match); err == nil && e.Then != "" {
-			e.then, err = list.compile(e.Then)
-		}
-		if err != nil || len(e.match) == 0 || e.Within < 0 {
-			return denylist{}, fmt.Errorf("reading denylist: entry %q: bad patterns (%v)", e.ID, err)
+		if last = e.ID; len(e.Match) == 0 || slices.ContainsFunc(e.Match, empty) || e.Within < 0 {
+			return denylist{}, fmt.Errorf("reading denylist: entry %q: bad patterns", e.ID)
 		}
 	}
 	return list, nil
-}
-
-func (l denylist) compileAll(sequences [][]string) ([][]pattern, error) {
-	var all [][]pattern
-	for _, sequence := range sequences {
-		if len(sequence) == 0 {
-			return nil, fmt.Errorf("an empty sequence")
-		}
-		var patterns []pattern
-		for _, s := range sequence {
-			p, err := l.compile(s)
-			if err != nil {
-				return nil, err
-			}
-			patterns = append(patterns, p)
-		}
-		all = append(all, patterns)
-	}
-	return all, nil
 }
 
 // classify returns the first entry that matches s, and its class. A path is matched without the
@@ -159,12 +133,12 @@ func (l denylist) source(s string, path bool) string {
 // matches looks for an entry in one view. Without a bound on the distance the first place counts:
 // what does not follow it does not follow a later one. astronomy reports whether the URL's own host is named for it.
 func (l denylist) matches(e entry, parts []string, astronomy bool) bool {
-	for _, sequence := range e.match {
+	for _, sequence := range e.Match {
 		for i := range parts {
-			if !at(sequence, parts, i) || e.UnlessHonest && l.excused(parts, i) {
+			if !l.at(sequence, parts, i) || e.UnlessHonest && l.excused(parts, i) {
 				continue
 			}
-			if e.then == nil {
+			if e.Then == nil {
 				return true
 			}
 			end := i + len(sequence)
@@ -177,10 +151,10 @@ func (l denylist) matches(e entry, parts []string, astronomy bool) bool {
 				named = slices.IndexFunc(parts, func(part string) bool { return l.ReHosts.has(l.ReHosts.Benchmark, part) })
 			}
 			for j := end; j < stop; j++ {
-				if at(sequence, parts, j) {
+				if l.at(sequence, parts, j) {
 					between = j + len(sequence) // the nearest place counts
 				}
-				if !e.then(parts[j]) || e.UnlessHonest && l.excused(parts, j) {
+				if !e.Then(&l.AnswerFiles, parts[j]) || e.UnlessHonest && l.excused(parts, j) {
 					continue
 				}
 				if !e.ReHost || l.lies(parts[j], parts[between:j], named >= 0 && named < j, astronomy) == e.Class {
@@ -197,12 +171,12 @@ func (l denylist) matches(e entry, parts []string, astronomy bool) bool {
 }
 
 // at reports whether a sequence stands in parts from place i on.
-func at(sequence []pattern, parts []string, i int) bool {
+func (l denylist) at(sequence sequence, parts []string, i int) bool {
 	if i < 0 || i+len(sequence) > len(parts) {
 		return false
 	}
 	for k, p := range sequence {
-		if !p(parts[i+k]) {
+		if !p(&l.AnswerFiles, parts[i+k]) {
 			return false
 		}
 	}
@@ -211,9 +185,9 @@ func at(sequence []pattern, parts []string, i int) bool {
 
 // excused reports whether the part at place i belongs to an honest sequence.
 func (l denylist) excused(parts []string, i int) bool {
-	for _, sequence := range l.honest {
+	for _, sequence := range l.Honest {
 		for k := range sequence {
-			if at(sequence, parts, i-k) {
+			if l.at(sequence, parts, i-k) {
 				return true
 			}
 		}
@@ -221,44 +195,49 @@ func (l denylist) excused(parts []string, i int) bool {
 	return false
 }
 
-// pattern reports whether one part of a URL is meant.
-type pattern func(part string) bool
+// pattern reports whether one part of a URL is meant. Some ask how files with answers are named.
+type pattern func(files *answerFiles, part string) bool
 
-// compile reads one pattern of the list: literals separated by |, each with a star at its end if
+// UnmarshalText reads one pattern of the list: literals separated by |, each with a star at its end if
 // anything may follow, or one of the descriptions in angle brackets.
-func (l denylist) compile(s string) (pattern, error) {
-	switch s {
+func (p *pattern) UnmarshalText(text []byte) error {
+	switch string(text) {
 	case "<answer file>":
-		return func(part string) bool { ok, _ := l.AnswerFiles.match(part); return ok }, nil
+		*p = func(files *answerFiles, part string) bool { ok, _ := files.match(part); return ok }
+		return nil
 	case "<gaia answer file>":
-		return func(part string) bool {
-			if !strings.Contains(part, "gaia") {
-				return false
+		*p = func(files *answerFiles, part string) bool {
+			ok, named := strings.Contains(part, "gaia"), false
+			if ok {
+				ok, named = files.match(part)
 			}
-			ok, named := l.AnswerFiles.match(part)
 			return ok && named
-		}, nil
+		}
+		return nil
 	case "<gaia word>":
-		return gaiaWord, nil
+		*p = func(_ *answerFiles, part string) bool { return gaiaWord(part) }
+		return nil
 	case "<gaia space>":
-		return func(part string) bool { return strings.HasSuffix(part, ".hf.space") && gaiaWord(part) }, nil
+		*p = func(_ *answerFiles, part string) bool { return strings.HasSuffix(part, ".hf.space") && gaiaWord(part) }
+		return nil
 	}
 	var exact, prefixes []string
-	for _, word := range strings.Split(s, "|") {
+	for word := range strings.SplitSeq(string(text), "|") {
 		bare, open := strings.CutSuffix(word, "*")
 		switch {
 		case bare == "" || bare != strings.ToLower(bare) || strings.ContainsFunc(bare, betweenParts):
-			return nil, fmt.Errorf("bad pattern %q", s)
+			return fmt.Errorf("bad pattern %q", text)
 		case open:
 			prefixes = append(prefixes, bare)
 		default:
 			exact = append(exact, bare)
 		}
 	}
-	return func(part string) bool {
+	*p = func(_ *answerFiles, part string) bool {
 		return slices.Contains(exact, part) ||
 			slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(part, p) })
-	}, nil
+	}
+	return nil
 }
 
 // gaiaWord reports whether gaia is one of the words of a part.
