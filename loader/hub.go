@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,12 +90,7 @@ func Hub(c HubConfig) (Source, error) {
 	case strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, sourceErrorf("make a new one at "+c.Endpoint+"/settings/tokens", "the token from %s has characters that no token has", c.TokenFrom)
 	}
-	if c.FirstWait == 0 {
-		c.FirstWait = 500 * time.Millisecond
-	}
-	if c.Patience == 0 {
-		c.Patience = time.Minute
-	}
+	c.FirstWait, c.Patience = cmp.Or(c.FirstWait, 500*time.Millisecond), cmp.Or(c.Patience, time.Minute)
 	if c.Notice == nil {
 		c.Notice = func(string) {}
 	}

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -55,10 +56,7 @@ func (h *hub) ask(ctx context.Context, revision, name string) (file hubFile, err
 		if err := h.refusal(answer, revision, name); err != nil {
 			return err
 		}
-		file.digest = etag(answer.Header.Get("X-Linked-Etag"))
-		if file.digest == "" {
-			file.digest = etag(answer.Header.Get("ETag"))
-		}
+		file.digest = cmp.Or(etag(answer.Header.Get("X-Linked-Etag")), etag(answer.Header.Get("ETag")))
 		if linked := answer.Header.Get("X-Linked-Size"); linked != "" {
 			if file.size, err = strconv.ParseInt(linked, 10, 64); err != nil {
 				file.size = -1

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,9 +152,7 @@ func attachmentPath(split Split, fileName, filePath string) (string, error) {
 		}
 		return "", nil
 	}
-	if filePath == "" {
-		filePath = "2023/" + string(split) + "/" + fileName
-	}
+	filePath = cmp.Or(filePath, "2023/"+string(split)+"/"+fileName)
 	unsafe := func(r rune) bool { return r == '\\' || r == ':' || !unicode.IsPrint(r) }
 	switch {
 	case !fs.ValidPath(fileName) || strings.Contains(fileName, "/") || strings.HasPrefix(fileName, ".") || strings.ContainsFunc(fileName, unsafe):

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/base64"
 	"strings"
 
@@ -134,9 +135,7 @@ func readChoice(choices gjson.Result) (output, bool) {
 	} else {
 		message.Content = word(content)
 	}
-	if refusal := word(raw.Get("refusal")); message.Content == "" {
-		message.Content = refusal // a separate field
-	}
+	message.Content = cmp.Or(message.Content, word(raw.Get("refusal"))) // a separate field
 	calls := raw.Get("tool_calls")
 	known = known && (calls.Type == gjson.Null || calls.IsArray())
 	for _, call := range calls.Array() {

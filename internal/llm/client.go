@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,18 +57,8 @@ type Client struct {
 
 // New returns a client; nothing is sent.
 func New(c Config) *Client {
-	if c.BaseURL == "" {
-		c.BaseURL = defaultBaseURL
-	}
-	if c.MaxTries <= 0 {
-		c.MaxTries = defaultMaxTries
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = defaultTimeout
-	}
-	if c.MaxBody <= 0 {
-		c.MaxBody = defaultMaxBody
-	}
+	c.BaseURL, c.MaxTries = cmp.Or(c.BaseURL, defaultBaseURL), cmp.Or(max(c.MaxTries, 0), defaultMaxTries)
+	c.Timeout, c.MaxBody = cmp.Or(max(c.Timeout, 0), defaultTimeout), cmp.Or(max(c.MaxBody, 0), defaultMaxBody)
 	if c.Sleep == nil {
 		c.Sleep = Sleep
 	}
@@ -237,10 +228,7 @@ type prepared struct {
 
 // compose gives a request the form of the interface it goes by.
 func (c *Client) compose(r Request) (prepared, *Error) {
-	p := prepared{model: r.Model, api: c.config.API, size: r.size(), path: "/chat/completions", contentType: "application/json"}
-	if p.api == "" {
-		p.api = APIOf(r.Model, c.config.BaseURL)
-	}
+	p := prepared{model: r.Model, api: cmp.Or(c.config.API, APIOf(r.Model, c.config.BaseURL)), size: r.size(), path: "/chat/completions", contentType: "application/json"}
 	for _, t := range r.Tools {
 		if !jsontext.Value(t.Parameters).IsValid() {
 			return p, unsendable("the parameters of tool %q are not JSON", t.Name)
@@ -289,7 +277,7 @@ func (c *Client) assemble(p prepared, r reply) (*Response, *Error) {
 		ResponseModel: c.tidy(r.model, maxName),
 		Fingerprint:   c.tidy(r.fingerprint, maxName),
 		Usage:         r.usage,
-		CostMicroUSD:  r.cost,
+		CostMicroUSD:  cmp.Or(r.cost, c.config.Prices.Cost(p.model, r.usage)),
 	}
 	for _, name := range r.channels {
 		if name = c.tidy(name, maxName); name != "" {
@@ -298,9 +286,6 @@ func (c *Client) assemble(p prepared, r reply) (*Response, *Error) {
 	}
 	slices.Sort(response.Channels)
 	response.Channels = slices.Compact(response.Channels)
-	if response.CostMicroUSD == nil {
-		response.CostMicroUSD = c.config.Prices.Cost(p.model, r.usage)
-	}
 	if strings.TrimSpace(response.Message.Content) == "" && len(response.Message.ToolCalls) == 0 {
 		return response, &Error{Status: http.StatusOK, Code: EmptyCompletion, Retryable: true, RequestID: r.id,
 			Message: fmt.Sprintf("the completion has neither content nor tool calls (finish reason %q)", response.FinishReason)}

@@ -94,9 +94,7 @@ func readFailure(body []byte) failure {
 	}
 	for _, name := range []string{"code", "type", "status"} {
 		v := e.Get(name)
-		if f.code == "" {
-			f.code = word(v)
-		}
+		f.code = cmp.Or(f.code, word(v))
 		if n := v.Int(); f.number == 0 && n >= 400 && n <= 599 {
 			f.number = int(n)
 		}

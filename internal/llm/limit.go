@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -58,12 +59,7 @@ type Limiter struct {
 
 // NewLimiter returns a limiter for one endpoint.
 func NewLimiter(c LimiterConfig) *Limiter {
-	if c.Max <= 0 {
-		c.Max = defaultMax
-	}
-	if c.Start <= 0 {
-		c.Start = defaultStart
-	}
+	c.Max, c.Start = cmp.Or(max(c.Max, 0), defaultMax), cmp.Or(max(c.Start, 0), defaultStart)
 	if c.Fixed > 0 {
 		c.Start, c.Max = c.Fixed, c.Fixed
 	}

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -123,15 +124,8 @@ func (c *Client) heard(model string, x *exchange) (Transcript, *Error) {
 	if okIn && okOut {
 		t.Usage = Usage{Reported: true, In: in, Out: out}
 	}
-	if t.Milliseconds == 0 {
-		t.Milliseconds = milliseconds(top.Get("duration"))
-	}
-	if t.CostMicroUSD == nil {
-		t.CostMicroUSD = c.config.Prices.Cost(model, t.Usage)
-	}
-	if t.CostMicroUSD == nil {
-		t.CostMicroUSD = c.config.Prices.CostOfAudio(model, t.Milliseconds)
-	}
+	t.Milliseconds = cmp.Or(t.Milliseconds, milliseconds(top.Get("duration")))
+	t.CostMicroUSD = cmp.Or(t.CostMicroUSD, c.config.Prices.Cost(model, t.Usage), c.config.Prices.CostOfAudio(model, t.Milliseconds))
 	if text.Type != gjson.String {
 		t.Text = ""
 		return t, &Error{Status: http.StatusOK, Code: "invalid_response", Retryable: true, RequestID: x.reply.id,

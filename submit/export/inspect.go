@@ -292,10 +292,7 @@ func failure(a *rundir.Attempt) evalError {
 	if a.Error != nil {
 		message = a.Error.Message
 	}
-	if message == "" {
-		message = "the attempt ended as an error"
-	}
-	return evalError{Message: message}
+	return evalError{Message: cmp.Or(message, "the attempt ended as an error")}
 }
 
 // spec returns what was planned.
