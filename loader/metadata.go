@@ -2,6 +2,7 @@ package loader
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -136,12 +138,6 @@ func errTooManyRows(unit string) error {
 	return fmt.Errorf("more than %d %ss: %s", maxRows, unit, otherVersion)
 }
 
-// A member is what a line has for one key.
-type member struct {
-	kind jsontext.Kind // 0 = the key is missing
-	text string        // of a string; of a number under Level, as it is spelt
-}
-
 // decodeLines reads a file with one JSON object a line. Its text unfolds to less than its own length, so the limit on
 // the file is one on the text.
 func decodeLines(data []byte, split Split) ([]row, error) {
@@ -166,7 +162,7 @@ func decodeLines(data []byte, split Split) ([]row, error) {
 			return nil, fmt.Errorf("%s: empty: delete the line, or %s", at.of("", ""), fetchAgain)
 		}
 		members, err := readMembers(line, ended)
-		id := members[colID].text
+		id := textOf(members[colID])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at.of(id, ""), err)
 		}
@@ -186,42 +182,30 @@ func decodeLines(data []byte, split Split) ([]row, error) {
 	return rows, nil
 }
 
-// readMembers reads a line that is one JSON object. What has no column is passed over undecoded. ended says that a
-// newline follows. With an error come the members before it, which may name the task.
-func readMembers(line []byte, ended bool) (map[string]member, error) {
-	members := make(map[string]member, 6)
+// readMembers reads a line that is one JSON object. ended says that a newline follows. With an error come the members
+// before it, which may name the task.
+func readMembers(line []byte, ended bool) (map[string]jsontext.Value, error) {
+	members := map[string]jsontext.Value{}
 	d := jsontext.NewDecoder(bytes.NewBuffer(line))
 	if d.PeekKind() != jsontext.KindBeginObject {
 		return members, errors.New("not a JSON object: " + repairCopy)
 	}
-	_, err := d.ReadToken()
-	for err == nil && d.PeekKind() != jsontext.KindEndObject {
-		var name, value jsontext.Token
-		if name, err = d.ReadToken(); err != nil {
-			break
-		}
-		key := name.String() // the next read overwrites the token
-		m := member{kind: d.PeekKind()}
-		known := slices.Contains(metadataColumns, key)
-		if !known || m.kind != jsontext.KindString && (m.kind != jsontext.KindNumber || key != colLevel) {
-			err = d.SkipValue()
-		} else if value, err = d.ReadToken(); err == nil {
-			m.text = value.String()
-		}
-		if known && err == nil {
-			members[key] = m
-		}
-	}
-	if err == nil {
-		_, err = d.ReadToken()
-	}
-	if err != nil {
+	if err := json.UnmarshalDecode(d, &members); err != nil {
 		return members, jsonFault(err, ended)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return members, errors.New("more follows the JSON object: give each object a separate line, or " + fetchAgain)
 	}
 	return members, nil
+}
+
+// textOf returns a string's text, and of any other value "".
+func textOf(value jsontext.Value) string {
+	text, err := jsontext.AppendUnquote(nil, value)
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 // jsonFault says what is wrong with a line that is not JSON.
@@ -241,21 +225,25 @@ func jsonFault(err error, ended bool) error {
 }
 
 // checkMembers takes the fields out of members that are all there and of the right type.
-func checkMembers(members map[string]member, at place, split Split) (fields, error) {
-	id := members[colID].text
+func checkMembers(members map[string]jsontext.Value, at place, split Split) (fields, error) {
+	id := textOf(members[colID])
 	fault := func(key, reason string) (fields, error) {
 		return fields{}, fmt.Errorf("%s: %s: %s", at.of(id, key), reason, repairCopy)
 	}
+	text := map[string]string{}
 	for _, key := range metadataColumns {
-		m := members[key]
+		value, found := members[key]
 		withheld := key == colGold && split == Test
-		switch {
-		case m.kind == jsontext.KindString, m.kind == jsontext.KindNumber && key == colLevel:
-		case m.kind == 0:
+		switch kind := value.Kind(); {
+		case kind == jsontext.KindString:
+			text[key] = textOf(value)
+		case kind == jsontext.KindNumber && key == colLevel:
+			text[key] = string(value) // as it is spelt
+		case !found:
 			if !withheld && key != colFilePath {
 				return fault(key, "missing")
 			}
-		case m.kind == jsontext.KindNull:
+		case kind == jsontext.KindNull:
 			if !withheld && key != colFileName && key != colFilePath {
 				return fault(key, "null")
 			}
@@ -264,15 +252,10 @@ func checkMembers(members map[string]member, at place, split Split) (fields, err
 			if key == colLevel {
 				want = "text or an integer"
 			}
-			kind, known := map[jsontext.Kind]string{jsontext.KindNumber: "number", jsontext.KindBeginObject: "object", jsontext.KindBeginArray: "array"}[m.kind]
-			if !known {
-				kind = "boolean"
-			}
-			return fault(key, fmt.Sprintf("a JSON %s: want %s", kind, want))
+			names := map[jsontext.Kind]string{jsontext.KindNumber: "number", jsontext.KindBeginObject: "object", jsontext.KindBeginArray: "array"}
+			return fault(key, fmt.Sprintf("a JSON %s: want %s", cmp.Or(names[kind], "boolean"), want))
 		}
 	}
-	return fields{
-		id: id, question: members[colQuestion].text, level: members[colLevel].text, gold: members[colGold].text,
-		fileName: members[colFileName].text, filePath: members[colFilePath].text,
-	}, nil
+	return fields{id: id, question: text[colQuestion], level: text[colLevel], gold: text[colGold],
+		fileName: text[colFileName], filePath: text[colFilePath]}, nil
 }

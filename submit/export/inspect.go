@@ -77,13 +77,14 @@ func Inspect(w io.Writer, s Source) error {
 	if err := out.put("summaries.json", summaries); err != nil {
 		return err
 	}
+	results, reductions := s.results(summaries)
 	if s.votes() {
-		if err := out.put("reductions.json", s.reductions()); err != nil {
+		if err := out.put("reductions.json", reductions); err != nil {
 			return err
 		}
 	}
 	told := s.Run.Summary()
-	header := logHeader{Version: logVersion, Status: "success", Eval: spec, Plan: plan, Results: s.results(summaries),
+	header := logHeader{Version: logVersion, Status: "success", Eval: spec, Plan: plan, Results: results,
 		Stats: evalStats{Started: told.Started, Completed: told.Completed, Usage: log.usage.models()},
 		Tags:  spec.Tags, Metadata: spec.Metadata}
 	if err := out.put("header.json", header); err != nil {
@@ -354,67 +355,46 @@ func (s Source) aboutRun() map[string]any {
 
 func (s Source) votes() bool { return s.Run.Manifest.Voting.Rule == plan.VoteMajority }
 
-// results returns the scores over the planned tasks: those of the answers that
-// count, void tasks wrong.
-func (s Source) results(samples []sampleSummary) evalResults {
+// results returns the scores over the planned tasks, those of the answers that count and void tasks wrong,
+// and what the vote made of the attempts, task by task.
+func (s Source) results(samples []sampleSummary) (evalResults, []reduction) {
 	m := s.Run.Manifest
-	out := evalResults{Total: len(m.Tasks) * m.Voting.Attempts, Scores: []evalScore{}}
+	out, reductions := evalResults{Total: len(m.Tasks) * m.Voting.Attempts, Scores: []evalScore{}}, []reduction{}
 	for _, one := range samples {
 		if one.Error == "" {
 			out.Completed++
 		}
 	}
 	if !s.Run.Scored() {
-		return out
+		return out, reductions
 	}
 	for _, name := range s.scorers() {
-		of := evalScore{Name: name, Scorer: name}
-		if s.votes() {
-			of.Reducer = m.Voting.Rule
-		}
-		correct := 0
+		of, voted, correct := evalScore{Name: name, Scorer: name}, reduction{Scorer: name, Reducer: m.Voting.Rule, Samples: []reducedScore{}}, 0.0
 		for _, t := range s.Run.Tasks {
-			verdict := s.verdict(name, t, t.Counted())
+			counted := t.Counted()
+			verdict := s.verdict(name, t, counted)
 			if verdict == nil {
 				of.Unscored++
 				continue
 			}
 			of.Scored++
-			if *verdict {
-				correct++
-			}
-		}
-		of.Metrics = map[string]evalMetric{"accuracy": {Name: "accuracy", Value: float64(correct) / float64(len(m.Tasks))}}
-		out.Scores = append(out.Scores, of)
-	}
-	return out
-}
-
-// reductions returns what the vote made of the attempts, task by task.
-func (s Source) reductions() []reduction {
-	all := []reduction{}
-	if !s.Run.Scored() {
-		return all
-	}
-	for _, name := range s.scorers() {
-		of := reduction{Scorer: name, Reducer: s.Run.Manifest.Voting.Rule, Samples: []reducedScore{}}
-		for _, t := range s.Run.Tasks {
-			verdict := s.verdict(name, t, t.Counted())
-			if verdict == nil {
-				continue
-			}
 			one := reducedScore{SampleID: t.Plan.TaskID}
 			if *verdict {
 				one.Value = 1
 			}
-			if a := t.Counted(); a != nil && a.Answer != nil {
-				one.Answer = &a.Answer.Answer
+			if counted != nil && counted.Answer != nil {
+				one.Answer = &counted.Answer.Answer
 			}
-			of.Samples = append(of.Samples, one)
+			correct += one.Value
+			voted.Samples = append(voted.Samples, one)
 		}
-		all = append(all, of)
+		if s.votes() {
+			of.Reducer = m.Voting.Rule
+		}
+		of.Metrics = map[string]evalMetric{"accuracy": {Name: "accuracy", Value: correct / float64(len(m.Tasks))}}
+		out.Scores, reductions = append(out.Scores, of), append(reductions, voted)
 	}
-	return all
+	return out, reductions
 }
 
 // archive is a zip whose local headers have the sizes of what follows them: zip's
