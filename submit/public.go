@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -371,16 +372,13 @@ func (r PublicResult) voted(m plan.Plan) bool {
 // journal gives, "" if nothing: no text is to stand where times, counts and fixed
 // words do. events are those of the journal.
 func strangeTold(told rundir.Told, m plan.Plan, rows []PublicResult, events int64) string {
-	if why := strangeTimes(told, events); why != "" {
-		return why
-	}
-	passed, allowed := 0, max(m.Voting.Attempts, 1)+max(m.Retry.AttemptsPerTask, 1)+len(told.Interruptions)
+	few, passed, allowed := "", 0, max(m.Voting.Attempts, 1)+max(m.Retry.AttemptsPerTask, 1)+len(told.Interruptions)
 	for _, r := range rows {
 		if v := r.Voting; v != nil && v.Passed != nil && *v.Passed > 0 {
 			passed++
 		}
-		if r.Attempts > allowed { // what a process leaves open when it ends is one a task
-			return fmt.Sprintf("has too few interruptions for %d attempts at task %q", r.Attempts, r.TaskID)
+		if r.Attempts > allowed && few == "" { // what a process leaves open when it ends is one a task
+			few = fmt.Sprintf("has too few interruptions for %d attempts at task %q", r.Attempts, r.TaskID)
 		}
 	}
 	j := told.Judge
@@ -389,16 +387,18 @@ func strangeTold(told rundir.Told, m plan.Plan, rows []PublicResult, events int6
 	if j.CostMicroUSD != nil {
 		counts = append(counts, *j.CostMicroUSD)
 	}
-	if j.Asked != j.Judged+j.Unreadable+j.Errors || j.Cached > j.Judged || told.PassedFirst > passed || slices.Min(counts) < 0 || !countsJudged(j, m, rows) {
-		return "miscounts what the journal tells"
+	why := cmp.Or(strangeTimes(told, events), few)
+	switch {
+	case why != "":
+	case j.Asked != j.Judged+j.Unreadable+j.Errors || j.Cached > j.Judged || told.PassedFirst > passed || slices.Min(counts) < 0 ||
+		!countsJudged(j, m, rows):
+		why = "miscounts what the journal tells"
+	case told.Preflight != nil && told.Preflight.Contradicts(m):
+		why = "has a preflight that the plan does not allow"
+	case j.Battery != nil:
+		why = strangeBattery(*j.Battery, m.Judge)
 	}
-	if told.Preflight != nil && told.Preflight.Contradicts(m) {
-		return "has a preflight that the plan does not allow"
-	}
-	if j.Battery != nil {
-		return strangeBattery(*j.Battery, m.Judge)
-	}
-	return ""
+	return why
 }
 
 // countsJudged reports whether a summary counts as many answers by what came of the

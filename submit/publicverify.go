@@ -2,6 +2,7 @@ package submit
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -185,15 +186,6 @@ func eachTask(name string, data []byte, m plan.Plan, visit func(plan.PlannedTask
 // withheld is taken from it, as far as that can be.
 func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	said := p.Statement.Predicate
-	refuse := func(format string, args ...any) (evidence, error) {
-		return evidence{}, trajectory.Faultf(AttestationFile, format, args...)
-	}
-	if why := said.Audit.strange(p.Manifest, p.Head.Journal.Events); why != "" {
-		return refuse("%s", why)
-	}
-	if said.RecordingFailed != "" && said.RecordingFailed != recordingWithheld {
-		return refuse("tells why recording failed, which no public package does")
-	}
 	journal, with := "", []string(nil)
 	for _, w := range said.Withheld {
 		if w.Name == trajectory.JournalFile {
@@ -203,34 +195,37 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 		}
 	}
 	decided, rejudged := slices.Contains(with, audit.AdjudicationsFile), slices.Contains(with, audit.RejudgmentsFile)
-	if !canonical.IsDigest(journal) {
-		return refuse("does not withhold %s by its digest", trajectory.JournalFile)
-	}
 	later := said.Judgments - audit.Judgments(p.Manifest, 0)
-	if later < 0 || later > maxLater || (later > 0) != rejudged {
-		return refuse("counts %d judgments, which is not what the plan and the withheld files give", said.Judgments)
-	}
 	void := map[string]bool{}
 	for _, id := range said.VoidTasks {
 		void[id] = true
 	}
-	if len(void) > 0 && !decided {
-		return refuse("has void tasks, and withholds no %s", audit.AdjudicationsFile)
-	}
-	findings := 0
+	findings, closed := 0, "" // how many, and the first check of which all are closed
 	for _, c := range said.Audit.Checks {
-		if findings += c.Findings; c.Findings > 0 && c.Severity == "" && !decided { // all of them are closed
-			return refuse("has closed findings of check %s, and withholds no %s", c.ID, audit.AdjudicationsFile)
+		if findings += c.Findings; c.Findings > 0 && c.Severity == "" {
+			closed = cmp.Or(closed, c.ID)
 		}
 	}
-	if findings < len(void) {
-		return refuse("has %s, and %s", view.Count(len(void), "void task"), view.Count(findings, "finding"))
+	why := said.Audit.strange(p.Manifest, p.Head.Journal.Events)
+	switch {
+	case why != "":
+	case said.RecordingFailed != "" && said.RecordingFailed != recordingWithheld:
+		why = "tells why recording failed, which no public package does"
+	case !canonical.IsDigest(journal):
+		why = "does not withhold " + trajectory.JournalFile + " by its digest"
+	case later < 0 || later > maxLater || (later > 0) != rejudged:
+		why = fmt.Sprintf("counts %d judgments, which is not what the plan and the withheld files give", said.Judgments)
+	case len(void) > 0 && !decided:
+		why = "has void tasks, and withholds no " + audit.AdjudicationsFile
+	case closed != "" && !decided:
+		why = fmt.Sprintf("has closed findings of check %s, and withholds no %s", closed, audit.AdjudicationsFile)
+	case findings < len(void):
+		why = fmt.Sprintf("has %s, and %s", view.Count(len(void), "void task"), view.Count(findings, "finding"))
+	default:
+		why = cmp.Or(p.strangeDismissals(said, decided), p.strangeVerdict(said, len(void)))
 	}
-	if why := p.strangeDismissals(said, decided); why != "" {
-		return refuse("%s", why)
-	}
-	if why := p.strangeVerdict(said, len(void)); why != "" {
-		return refuse("%s", why)
+	if why != "" {
+		return evidence{}, trajectory.Faultf(AttestationFile, "%s", why)
 	}
 	e := evidence{Predicate: said.says(), plan: p.Manifest, summary: p.Summary, void: void, digests: p.Statement.digests(), later: later}
 	e.AnsweredBy, e.Exceptions, e.Dismissals = said.AnsweredBy, said.Exceptions, said.Dismissals
