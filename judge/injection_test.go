@@ -16,7 +16,7 @@ import (
 // The question that candidates are graded for, and one that the scripted judge
 // accepts.
 const (
-	quayQuestion = "At which quay of the Port of Ostrel does the mail boat have a reserved place?"
+	quayQuestion = "At which quay of the Port of Ostrel does the mail boat have a place of its own?"
 	quayGold     = "Lighthouse Quay"
 	quayAnswer   = "the quay of the lighthouse"
 )
