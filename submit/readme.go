@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 	"text/template"
 	"unicode/utf8"
@@ -101,7 +100,6 @@ func (r readme) render() ([]byte, error) {
 	t, err := template.New(ReadmeFile).Funcs(template.FuncMap{
 		"code":    code,
 		"percent": view.Percent,
-		"files":   fileNotes,
 		"count":   view.Count,
 		"harness": harnessText,
 		"names":   names,
@@ -161,38 +159,6 @@ func checkReadme(pkg fs.FS, digests map[string]string) error {
 			return &trajectory.Fault{File: ReadmeFile, Line: line, Reason: fmt.Sprintf("holds %U, which does not print", r)}
 		}
 	}
-}
-
-// fileNote says what a file of the package is.
-type fileNote struct{ Name, What string }
-
-// fileNotes are of a public package, or of a full one with these additions.
-func fileNotes(public bool, with []string) []fileNote {
-	there := Files(with...)
-	tasks, from, results := "tasks", ", from the journal", ", from the journal"
-	if public {
-		there = publicPackageFiles()
-		tasks, from, results = "tasks by id", "", ", without answer and reasoning"
-	}
-	return slices.DeleteFunc([]fileNote{
-		{plan.ManifestFile, "the plan: dataset, " + tasks + ", model, tools, prompts, budgets, voting"},
-		{plan.EnvelopeFile, "the plan, signed before anything was asked of the model"},
-		{plan.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
-		{trajectory.JournalFile, "the journal: every event of the run, each line chained to the one before"},
-		{rundir.TrajectoriesFile, "what each attempt did, from the journal"},
-		{rundir.ResultsFile, "how each planned task ended" + results},
-		{MetadataFile, "scores, costs and interruptions" + from},
-		{leavesFile, "the leaf of each planned task in the tree"},
-		{trajectory.CheckpointFile, "the signed head of the tree over the tasks, and of the journal"},
-		{LeaderboardFile, "the answers as the leaderboard takes them"},
-		{scorecardFile, "what it cost to be right, from the journal"},
-		{audit.ReportFile, "what the audit found in these files"},
-		{audit.AdjudicationsFile, "the signed decisions about findings, and their countersignatures"},
-		{audit.RejudgmentsFile, "the signed judgments of other judges, after the run"},
-		{SumsFile, "the digest of each file above and of this one"},
-		{AttestationFile, "the signed statement about all of these files"},
-		{BundleFile, "the same envelope in Sigstore's form"},
-	}, func(n fileNote) bool { return !slices.Contains(there, n.Name) })
 }
 
 // ruled names what an adjudication decided about.
