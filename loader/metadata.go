@@ -190,8 +190,20 @@ func readMembers(line []byte, ended bool) (map[string]jsontext.Value, error) {
 	if d.PeekKind() != jsontext.KindBeginObject {
 		return members, errors.New("not a JSON object: " + repairCopy)
 	}
-	if err := json.UnmarshalDecode(d, &members); err != nil {
-		return members, jsonFault(err, ended)
+	err := json.UnmarshalDecode(d, &members)
+	var syntax *jsontext.SyntacticError
+	switch {
+	case err == nil:
+	case errors.Is(err, io.ErrUnexpectedEOF) && !ended:
+		return members, errors.New("cut short: " + fetchAgain)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return members, errors.New("ends within a JSON object: give each object one whole line, or " + fetchAgain)
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
+		return members, fmt.Errorf("the key %q is there twice: %s", syntax.JSONPointer.LastToken(), repairCopy)
+	case errors.As(err, &syntax):
+		return members, fmt.Errorf("not JSON after byte %d: %w: %s", syntax.ByteOffset, syntax.Err, repairCopy)
+	default:
+		return members, fmt.Errorf("%w: %s", err, repairCopy)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return members, errors.New("more follows the JSON object: give each object a separate line, or " + fetchAgain)
@@ -206,22 +218,6 @@ func textOf(value jsontext.Value) string {
 		return ""
 	}
 	return string(text)
-}
-
-// jsonFault says what is wrong with a line that is not JSON.
-func jsonFault(err error, ended bool) error {
-	var syntax *jsontext.SyntacticError
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF) && !ended:
-		return errors.New("cut short: " + fetchAgain)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("ends within a JSON object: give each object one whole line, or " + fetchAgain)
-	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
-		return fmt.Errorf("the key %q is there twice: %s", syntax.JSONPointer.LastToken(), repairCopy)
-	case errors.As(err, &syntax):
-		return fmt.Errorf("not JSON after byte %d: %w: %s", syntax.ByteOffset, syntax.Err, repairCopy)
-	}
-	return fmt.Errorf("%w: %s", err, repairCopy)
 }
 
 // checkMembers takes the fields out of members that are all there and of the right type.

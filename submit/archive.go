@@ -403,41 +403,32 @@ func writeWhole(ctx context.Context, f *os.File, stage, name string, digests map
 	if err := errors.Join(f.Chmod(0o644), f.Sync()); err != nil {
 		return fmt.Errorf("writing the archive: %w", err)
 	}
-	if err := readBack(f, name, digests); err != nil {
-		return fmt.Errorf("the archive does not hold the package: %w", err)
-	}
-	return nil
-}
-
-// readBack extracts an archive beside it and checks that it holds files of these
-// digests and no others.
-func readBack(f *os.File, name string, digests map[string]string) error {
+	// It is extracted beside, and has to hold files of these digests and no others.
+	differs := func(err error) error { return fmt.Errorf("the archive does not hold the package: %w", err) }
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return err
+		return differs(err)
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(f.Name()), ".new-"+name+"-*")
 	if err != nil {
-		return err
+		return differs(err)
 	}
 	defer os.RemoveAll(dir)
 	a, err := openArchive(io.NewSectionReader(f, 0, size), size, dir)
+	if err == nil {
+		err = a.CheckName(name)
+	}
+	if err == nil && len(a.names) != len(digests) {
+		err = fmt.Errorf("it has %d files, not %d", len(a.names), len(digests))
+	}
 	if err != nil {
-		return err
-	}
-	if err := a.CheckName(name); err != nil {
-		return err
-	}
-	if len(a.names) != len(digests) {
-		return fmt.Errorf("it has %d files, not %d", len(a.names), len(digests))
+		return differs(err)
 	}
 	for _, name := range a.names {
-		got, err := digestFile(a.FS(), name)
-		if err != nil {
-			return err
-		}
-		if got != digests[name] {
-			return fmt.Errorf("its %s is another one", name)
+		if got, err := digestFile(a.FS(), name); err != nil {
+			return differs(err)
+		} else if got != digests[name] {
+			return differs(fmt.Errorf("its %s is another one", name))
 		}
 	}
 	return nil

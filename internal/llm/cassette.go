@@ -307,31 +307,26 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return res, nil
 	}
 	_, key, _ := strings.Cut(req.Header.Get("Authorization"), " ")
-	if err := r.keep(exchanged{asked, answeredWith(res, answer, key), cassetteSchema}); err != nil {
-		return nil, &Error{Code: "not_recorded", Stop: true, Message: err.Error()}
+	unrecorded := func(format string, args ...any) (*http.Response, error) {
+		return nil, &Error{Code: "not_recorded", Stop: true, Message: fmt.Sprintf(format, args...)}
 	}
-	res.Body = io.NopCloser(bytes.NewReader(answer))
-	return res, nil
-}
-
-// keep writes an exchange under the next number of its request.
-func (r *Recorder) keep(e exchanged) error {
-	data, err := encodeExchange(e)
+	data, err := encodeExchange(exchanged{asked, answeredWith(res, answer, key), cassetteSchema})
 	if err != nil {
-		return fmt.Errorf("the answer cannot be put on the cassette: %w", err)
+		return unrecorded("the answer cannot be put on the cassette: %v", err)
 	}
-	digest := e.Request.digest()
+	digest := asked.digest()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	path := filepath.Join(r.dir, exchangeName(digest, r.counts[digest]+1))
 	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("cassette file %q is there already: does another process record there?", path)
+		return unrecorded("cassette file %q is there already: does another process record there?", path)
 	}
 	if err := renameio.WriteFile(path, data, 0o600, renameio.WithTempDir(r.dir)); err != nil {
-		return fmt.Errorf("writing cassette file %q: %w", path, bare(err))
+		return unrecorded("writing cassette file %q: %v", path, bare(err))
 	}
 	r.counts[digest]++
-	return nil
+	res.Body = io.NopCloser(bytes.NewReader(answer))
+	return res, nil
 }
 
 // broken is the rest of a body that could not be read.

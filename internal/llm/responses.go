@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -155,7 +156,16 @@ func readOutput(top map[string]gjson.Result) (output, bool) {
 	}
 	out.message.Content = strings.Join(said, "\n")
 	out.message.Opaque = responsesOpaque(items.Array())
-	out.finish = finishOf(top, len(out.message.ToolCalls) > 0)
+	out.finish = "stop" // the end, in the words of a chat completion
+	if len(out.message.ToolCalls) > 0 {
+		out.finish = "tool_calls"
+	}
+	if top["status"].Str == "incomplete" {
+		out.finish = cmp.Or(text(top["incomplete_details"].Get("reason")), "incomplete") // "content_filter"
+		if out.finish == "max_output_tokens" {
+			out.finish = "length"
+		}
+	}
 	return out, true
 }
 
@@ -202,22 +212,4 @@ func responsesOpaque(items []gjson.Result) []byte {
 	}
 	list[0] = '['
 	return whole(append(list, ']'))
-}
-
-// finishOf gives the end of a response the words of a chat completion.
-func finishOf(top map[string]gjson.Result, calling bool) string {
-	if top["status"].Str == "incomplete" {
-		switch reason := text(top["incomplete_details"].Get("reason")); reason {
-		case "max_output_tokens":
-			return "length"
-		case "":
-			return "incomplete"
-		default:
-			return reason // "content_filter"
-		}
-	}
-	if calling {
-		return "tool_calls"
-	}
-	return "stop"
 }

@@ -149,8 +149,10 @@ func broken(p Policy, c Call) []finding {
 	var fired []finding
 	if id := answerSource(p, c, read); id != "" {
 		fired = append(fired, finding{AnswerSources, "answer sources: this leads to a known source of the benchmark's answers (" + id + ")"})
-	} else if how := seeks(c); how != "" {
-		fired = append(fired, finding{AnswerSources, "answer sources: " + how})
+	} else if slices.ContainsFunc(c.Searched(), Seeks) {
+		fired = append(fired, finding{AnswerSources, "answer sources: this looks for the benchmark's answers"})
+	} else if slices.ContainsFunc(c.Asked(), func(text string) bool { return NamesTask(text, c.TaskID) }) {
+		fired = append(fired, finding{AnswerSources, "answer sources: this looks for the task by its id"})
 	}
 	acts := func(name string) bool { // on the host
 		return slices.Contains(data().Lists.Commands, name) || strings.HasPrefix(name, "mkfs.") ||

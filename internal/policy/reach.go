@@ -142,23 +142,19 @@ func (p *piece) whole(i int) bool {
 	case p.all[before].is("(") && before > 0 && p.all[before-1].kind == identifier && (next.is(")") || next.is(",")):
 		shows := []string{"dumps", "list", "pp", "pprint", "print", "repr", "sorted", "str"}
 		return slices.Contains(shows, p.all[before-1].text) || p.all[before-1].text == "dict" && next.is(")")
-	case next.is("}") && p.spread(before): // as in {**os.environ}, with nothing added
-		return true
+	case next.is("}"): // as in {**os.environ}, with nothing added
+		stars := func(at int) bool { return p.all[at].text != "" && strings.Trim(p.all[at].text, "*") == "" }
+		at := before
+		for range 2 {
+			if at >= 0 && stars(at) {
+				at--
+			}
+		}
+		return at >= 0 && p.all[at].is("{") && stars(at+1)
 	case p.all[before].is(",") && p.inside[before] > 0:
 		return (next.is(")") || next.is(",")) && p.all[p.inside[before]-1].text == "print"
 	}
 	return false
-}
-
-// spread reports whether at place at the stars end that copy a mapping to the beginning of another.
-func (p *piece) spread(at int) bool {
-	for range 2 {
-		if at < 0 || strings.Trim(p.all[at].text, "*") != "" || p.all[at].text == "" {
-			break
-		}
-		at--
-	}
-	return at >= 0 && p.all[at].is("{") && p.all[at+1].text != "" && strings.Trim(p.all[at+1].text, "*") == ""
 }
 
 // Promise says how surely the name of a variable promises answers.

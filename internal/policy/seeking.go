@@ -243,14 +243,3 @@ func (c Call) Told() []string {
 	}
 	return nil
 }
-
-// seeks returns how a call looks for the answers without leading to a known source of them, or "".
-func seeks(c Call) string {
-	switch {
-	case slices.ContainsFunc(c.Searched(), Seeks):
-		return "this looks for the benchmark's answers"
-	case slices.ContainsFunc(c.Asked(), func(text string) bool { return NamesTask(text, c.TaskID) }):
-		return "this looks for the task by its id"
-	}
-	return ""
-}
