@@ -27,7 +27,12 @@ func QuestionScorer(answer *string, gold string) bool {
 		return amount(given) == want
 	}
 	if next, _ := element(gold); len(next) < len(gold) {
-		return listsAgree(given, gold)
+		return equallyMany(given, gold, func(given, want string) bool {
+			if number, ok := pyFloat(want, false); ok {
+				return amount(given) == number
+			}
+			return textsAgree(given, want, false)
+		})
 	}
 	return textsAgree(given, gold, true)
 }
@@ -40,34 +45,21 @@ func NonFinite(answer, gold string) bool {
 		return !numeral(answer)
 	}
 	found := false
-	for {
-		g, givenRest := element(answer)
-		w, goldRest := element(gold)
-		if _, number := pyFloat(w, false); number && !numeral(g) {
-			found = true
-		}
-		givenEnds, goldEnds := len(g) == len(answer), len(w) == len(gold)
-		if givenEnds || goldEnds {
-			return found && givenEnds == goldEnds
-		}
-		answer, gold = givenRest, goldRest
-	}
+	return equallyMany(answer, gold, func(given, want string) bool {
+		_, number := pyFloat(want, false)
+		found = found || number && !numeral(given)
+		return true
+	}) && found
 }
 
-func numeral(s string) bool {
-	_, ok := pyFloat(s, true)
-	return ok
-}
-
-func listsAgree(given, gold string) bool {
+// equallyMany shows the elements of two lists, each with its counterpart, until agree is false. It reports whether
+// all of them agree and none is left over.
+func equallyMany(given, gold string, agree func(given, want string) bool) bool {
 	for {
 		g, givenRest := element(given)
 		w, goldRest := element(gold)
 		givenEnds, goldEnds := len(g) == len(given), len(w) == len(gold)
-		if givenEnds != goldEnds {
-			return false
-		}
-		if want, ok := pyFloat(w, false); ok && amount(g) != want || !ok && !textsAgree(g, w, false) {
+		if !agree(g, w) || givenEnds != goldEnds {
 			return false
 		}
 		if goldEnds {
@@ -75,6 +67,11 @@ func listsAgree(given, gold string) bool {
 		}
 		given, gold = givenRest, goldRest
 	}
+}
+
+func numeral(s string) bool {
+	_, ok := pyFloat(s, true)
+	return ok
 }
 
 // element cuts s at its first separator. Without one, first is all of s.

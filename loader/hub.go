@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/renameio/v2"
 )
 
 // What is meant where nothing else is said.
@@ -169,7 +171,11 @@ func (h *hub) Open(ctx context.Context, commit, name string) (io.ReadCloser, err
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.now == commit {
-		h.kept.setRef(h.Revision, commit)
+		// It serves those who come later and may fail: caches are also read where they cannot be written.
+		name := filepath.Join(h.kept.root, "refs", filepath.FromSlash(h.Revision))
+		if h.kept.ref(h.Revision) != commit && os.MkdirAll(filepath.Dir(name), 0o777) == nil {
+			_ = renameio.WriteFile(name, []byte(commit), 0o644)
+		}
 		h.now = ""
 	}
 	return f, nil

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
 )
 
 // A hubCache is the folder of one dataset in the cache that the hub's clients share.
@@ -42,18 +41,6 @@ func (c hubCache) ref(revision string) string {
 		return commit
 	}
 	return ""
-}
-
-// setRef remembers which commit a revision is. It serves those who come later and may fail: caches are also read where
-// they cannot be written.
-func (c hubCache) setRef(revision, commit string) {
-	if c.ref(revision) == commit {
-		return
-	}
-	name := filepath.Join(c.root, "refs", filepath.FromSlash(revision))
-	if os.MkdirAll(filepath.Dir(name), 0o777) == nil {
-		_ = renameio.WriteFile(name, []byte(commit), 0o644)
-	}
 }
 
 // open opens a file of a snapshot and says what its digest should be, "" where the cache does not tell.

@@ -212,8 +212,19 @@ func refusal(c Config, run *rundir.Run, report audit.Report) error {
 	if c.Public && tellsWhy(run.Summary()) {
 		final = append(final, "the run's summary tells why recording failed, in words that may name places on this computer: a public package would have to hold them")
 	}
-	if c.Public {
-		if why := strangeRun(run); why != "" {
+	if c.Public { // records and summary of a journal that no run gives, and that the audit reads
+		why, tools, rows := "", toolNames(run.Manifest), []PublicResult(nil)
+		for i, t := range run.Tasks {
+			row := newPublicResult(run.Result(t))
+			if strange := row.strange(run.Manifest, t.Plan, tools); strange != "" && why == "" {
+				why = fmt.Sprintf("line %d of %s %s", i+1, rundir.ResultsFile, strange)
+			}
+			rows = append(rows, row)
+		}
+		if strange := strangeTold(run.Summary().Told(), run.Manifest, rows, run.End.Events); strange != "" && why == "" {
+			why = rundir.SummaryFile + " " + strange
+		}
+		if why != "" {
 			final = append(final, why+": no run gives that, and no public package can hold it")
 		}
 	}

@@ -265,24 +265,6 @@ func toolNames(m plan.Plan) map[string]bool {
 	return names
 }
 
-// strangeRun says what in a run a public package could not hold, "" if nothing:
-// records and summary of a journal that no run gives, and that the audit reads.
-func strangeRun(run *rundir.Run) string {
-	tools := toolNames(run.Manifest)
-	var rows []PublicResult
-	for i, t := range run.Tasks {
-		r := newPublicResult(run.Result(t))
-		if why := r.strange(run.Manifest, t.Plan, tools); why != "" {
-			return fmt.Sprintf("line %d of %s %s", i+1, rundir.ResultsFile, why)
-		}
-		rows = append(rows, r)
-	}
-	if why := strangeTold(run.Summary().Told(), run.Manifest, rows, run.End.Events); why != "" {
-		return rundir.SummaryFile + " " + why
-	}
-	return ""
-}
-
 // strange says what about a record no run of the plan gives, "" if nothing.
 func (r PublicResult) strange(m plan.Plan, t plan.PlannedTask, tools map[string]bool) string {
 	unknown := func(name string) bool { return !tools[name] }
