@@ -551,3 +551,23 @@ func FuzzCode(f *testing.F) {
 		Decide(free, Call{Tool: "python", Known: true, Code: []string{code}})
 	})
 }
+
+// TestSimpleCommands: a line is cut where a shell cuts it, into words without quotes and redirections.
+func TestSimpleCommands(t *testing.T) {
+	for line, want := range map[string][][]string{
+		"":                        nil,
+		`a 'b c' "d e" f\ g`:      {{"a", "b c", "d e", "f g"}},
+		"a > f b; c && d | e":     {{"a", "b"}, {"c"}, {"d"}, {"e"}},
+		"a 2>&1 b":                {{"a", "b"}},
+		`a $(b "c") d`:            {{"a"}, {"b", "c"}, {"d"}},
+		"a `b`":                   {{"a"}, {"b"}},
+		"a # b\nc":                {{"a"}, {"c"}},
+		`$'\x61' b`:               {{"a", "b"}},
+		"a \\\nb":                 {{"a", "b"}},
+		"cat << E\nrm -rf /\nE\n": {{"cat"}, {"rm", "-rf", "/"}, {"E"}},
+	} {
+		if got := simpleCommands(line); !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
