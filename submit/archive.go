@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -47,14 +48,6 @@ const (
 // errGrows reports an archive that expands beyond its limit.
 var errGrows = trajectory.Faultf(wholeArchive, "holds far more than a file of its size can, and was not read to its end")
 
-// archive is a package that was extracted from a tar.gz.
-type archive struct {
-	folder string // folder of the files in the tar; "" if they are in none
-	named  bool   // folder is known
-	dir    string
-	names  []string
-}
-
 // isArchive reports whether a file that begins with first is compressed by gzip.
 func isArchive(first []byte) bool { return bytes.HasPrefix(first, []byte(gzipMagic)) }
 
@@ -75,14 +68,14 @@ func (e *ScratchError) Unwrap() error { return e.Err }
 // caller removes, also after an error. Any tar program may have made the archive: owners, modes,
 // times, order and compression do not matter. A *trajectory.Fault reports an entry that is
 // no file of a package, a *ScratchError that dir cannot be written to.
-// [Verify] checks whether the files are a package, CheckName their folder.
-func openArchive(f io.Reader, size int64, dir string) (*archive, error) {
+// [Verify] checks whether the files are a package, checkName their folder.
+func openArchive(f io.Reader, size int64, dir string) (*Source, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, &ScratchError{Dir: dir, Err: err}
 	}
 	defer root.Close()
-	a := &archive{dir: dir}
+	a := &Source{Files: os.DirFS(dir)}
 	from := &source{r: f}
 	err = a.extract(from, grownAlways+grownPerOne*min(max(size, 0), math.MaxInt64/(2*grownPerOne)), root)
 	var fault *trajectory.Fault
@@ -102,21 +95,18 @@ func openArchive(f io.Reader, size int64, dir string) (*archive, error) {
 	return nil, trajectory.Faultf(wholeArchive, "is damaged: %v", err)
 }
 
-// FS returns the package's files. They are there until the caller removes the folder.
-func (a *archive) FS() fs.FS { return os.DirFS(a.dir) }
-
-// CheckName checks the folder in the archive against the name in the verified
+// checkName checks the folder in an archive against the name in the verified
 // statement. A folder that is called like a package must have that name, so that
-// "-dirty" is not hidden. Any other name says nothing about the package.
-func (a *archive) CheckName(name string) error {
-	if a.folder == name || dateOf(a.folder) == "" {
+// "-dirty" is not hidden. Any other name says nothing about the package, and how a folder on disk is called neither.
+func (s *Source) checkName(name string) error {
+	if s.folder == name || dateOf(s.folder) == "" {
 		return nil
 	}
-	return trajectory.Faultf(wholeArchive, "holds the folder %s, but its statement is that of %s", quote(a.folder), quote(name))
+	return trajectory.Faultf(cmp.Or(s.path, wholeArchive), "holds the folder %s, but its statement is that of %s", quote(s.folder), quote(name))
 }
 
 // extract writes the files of a tar.gz, which may expand to limit bytes, to root.
-func (a *archive) extract(from io.Reader, limit int64, root *os.Root) error {
+func (a *Source) extract(from io.Reader, limit int64, root *os.Root) error {
 	in := bufio.NewReaderSize(from, 1<<16)
 	if head, _ := in.Peek(len(gzipMagic)); len(head) == len(gzipMagic) && !isArchive(head) {
 		return trajectory.Faultf(wholeArchive, "is not compressed by gzip")
@@ -197,7 +187,7 @@ func extractFile(root *os.Root, name string, r io.Reader) error {
 
 // admit returns the name of the package's file that an entry holds, "" for an entry
 // without content: a folder, or records that do not matter.
-func (a *archive) admit(h *tar.Header) (string, error) {
+func (a *Source) admit(h *tar.Header) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
 		return "", trajectory.Faultf(quote(h.Name), format, args...)
 	}
@@ -416,7 +406,7 @@ func writeWhole(ctx context.Context, f *os.File, stage, name string, digests map
 	defer os.RemoveAll(dir)
 	a, err := openArchive(io.NewSectionReader(f, 0, size), size, dir)
 	if err == nil {
-		err = a.CheckName(name)
+		err = a.checkName(name)
 	}
 	if err == nil && len(a.names) != len(digests) {
 		err = fmt.Errorf("it has %d files, not %d", len(a.names), len(digests))
@@ -425,7 +415,7 @@ func writeWhole(ctx context.Context, f *os.File, stage, name string, digests map
 		return differs(err)
 	}
 	for _, name := range a.names {
-		if got, err := digestFile(a.FS(), name); err != nil {
+		if got, err := digestFile(a.Files, name); err != nil {
 			return differs(err)
 		} else if got != digests[name] {
 			return differs(fmt.Errorf("its %s is another one", name))

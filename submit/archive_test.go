@@ -28,7 +28,7 @@ import (
 )
 
 // opened reads an archive that must be one.
-func opened(t testing.TB, data []byte) *archive {
+func opened(t testing.TB, data []byte) *Source {
 	t.Helper()
 	a, err := openArchive(bytes.NewReader(data), int64(len(data)), t.TempDir())
 	if err != nil {
@@ -38,11 +38,11 @@ func opened(t testing.TB, data []byte) *archive {
 }
 
 // held reads all files of an archive.
-func held(t testing.TB, a *archive) map[string][]byte {
+func held(t testing.TB, a *Source) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	for _, name := range a.names {
-		data, err := fs.ReadFile(a.FS(), name)
+		data, err := fs.ReadFile(a.Files, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,14 +87,14 @@ func TestArchive(t *testing.T) {
 	if !isArchive(data[:2]) || isArchive(data[:1]) || isArchive([]byte("{}")) {
 		t.Error("an archive and what is none are not told apart")
 	}
-	if err := fstest.TestFS(a.FS(), Files()...); err != nil {
+	if err := fstest.TestFS(a.Files, Files()...); err != nil {
 		t.Error(err)
 	}
 	if got := held(t, a); !maps.EqualFunc(got, folder, bytes.Equal) {
 		t.Error("the archive does not hold the files of the folder")
 	}
-	v, err := Verify(a.FS(), Options{Gold: c.Gold})
-	if err != nil || v.NotRerun != "" || a.CheckName(v.Statement.Predicate.Name) != nil || !IsPackage(a.FS()) {
+	v, err := Verify(a.Files, Options{Gold: c.Gold})
+	if err != nil || v.NotRerun != "" || a.checkName(v.Statement.Predicate.Name) != nil || !IsPackage(a.Files) {
 		t.Errorf("%v", err)
 	}
 	if again := packed(t, p.Name, folder); !bytes.Equal(again, data) {
@@ -185,10 +185,10 @@ func TestArchiveOfOthers(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
-		v, err := Verify(a.FS(), Options{Once: true})
+		v, err := Verify(a.Files, Options{Once: true})
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
-		} else if err := a.CheckName(v.Statement.Predicate.Name); err != nil {
+		} else if err := a.checkName(v.Statement.Predicate.Name); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -202,13 +202,13 @@ func TestArchiveIsRefused(t *testing.T) {
 	for name, data := range load(t, mustBuild(t, config(t, two)).Path) {
 		files := held(t, opened(t, read(t, p.Path)))
 		files[name] = flipped(data, len(data)/2)
-		_, err := Verify(opened(t, packed(t, p.Name, files)).FS(), Options{})
+		_, err := Verify(opened(t, packed(t, p.Name, files)).Files, Options{})
 		var fault *trajectory.Fault
 		if !errors.As(err, &fault) {
 			t.Errorf("%s changed: %v", name, err)
 		}
 		delete(files, name)
-		wantFault(t, name+" left out", opened(t, packed(t, p.Name, files)).FS(), rundir.Missing, name)
+		wantFault(t, name+" left out", opened(t, packed(t, p.Name, files)).Files, rundir.Missing, name)
 	}
 	files := held(t, opened(t, read(t, p.Path)))
 	files["notes.txt"] = []byte("seen")
@@ -226,12 +226,12 @@ func TestArchiveName(t *testing.T) {
 		t.Fatal(p.Name)
 	}
 	a := opened(t, packed(t, clean, held(t, opened(t, read(t, p.Path)))))
-	v, err := Verify(a.FS(), Options{})
+	v, err := Verify(a.Files, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `archive: holds the folder "` + clean + `", but its statement is that of "` + p.Name + `"`
-	if err := a.CheckName(v.Statement.Predicate.Name); err == nil || err.Error() != want {
+	if err := a.checkName(v.Statement.Predicate.Name); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 }

@@ -94,7 +94,7 @@ func BenchmarkVerifyArchive(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := Verify(a.FS(), Options{}); err != nil {
+		if _, err := Verify(a.Files, Options{}); err != nil {
 			b.Fatal(err)
 		}
 		if err := errors.Join(os.RemoveAll(dir), f.Close()); err != nil {

@@ -48,9 +48,13 @@ func VerifyPath(path string, o Options) (Result, error) {
 type Source struct {
 	Files fs.FS
 
-	path    string
-	archive *archive // nil: a folder
-	dir     string   // to remove; "" for none
+	path string
+	dir  string // to remove; "" for none
+
+	// Of an archive:
+	folder string // of the files in the tar; "" if they are in none
+	named  bool   // folder is known
+	names  []string
 }
 
 // Open opens the package at path. An archive is extracted to a temporary folder, which Close
@@ -83,11 +87,16 @@ func OpenIn(path, dir string) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the archive %q: %w", path, regular.Cause(err))
 	}
-	archive, err := openArchive(f, info.Size(), dir)
-	if err != nil {
-		return nil, nameArchive(path, err)
+	s, err := openArchive(f, info.Size(), dir)
+	var fault *trajectory.Fault
+	switch {
+	case errors.As(err, &fault) && fault.File == wholeArchive:
+		return nil, trajectory.Faultf(path, "%s", fault.Reason)
+	case err != nil:
+		return nil, err
 	}
-	return &Source{Files: archive.FS(), path: path, archive: archive}, nil
+	s.path = path
+	return s, nil
 }
 
 // Close removes what Open extracted.
@@ -107,7 +116,7 @@ func (s *Source) Verify(o Options) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v, s.checkName(v.Statement)
+	return v, s.checkName(v.Statement.Predicate.Name)
 }
 
 // VerifyPublic verifies a public package, as the function VerifyPublic does, and the name of
@@ -117,25 +126,7 @@ func (s *Source) VerifyPublic(o Options) (*Public, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, s.checkName(p.Statement)
-}
-
-// checkName checks the name of the folder in an archive. How a folder on disk is called says
-// nothing.
-func (s *Source) checkName(of Statement) error {
-	if s.archive == nil {
-		return nil
-	}
-	return nameArchive(s.path, s.archive.CheckName(of.Predicate.Name))
-}
-
-// nameArchive names the archive in a fault of it.
-func nameArchive(path string, err error) error {
-	var fault *trajectory.Fault
-	if errors.As(err, &fault) && fault.File == wholeArchive {
-		return trajectory.Faultf(path, "%s", fault.Reason)
-	}
-	return err
+	return p, s.checkName(p.Statement.Predicate.Name)
 }
 
 // IsArchivePath reports whether a regular file is a package's archive, or at least begins as
