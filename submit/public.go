@@ -149,21 +149,19 @@ func newWithheld(journalSHA256 string, with []string) (all []WithheldFile) {
 // PublicTexts names the texts of a plan that people or programs other than this one
 // wrote, a phrase each: they are in a public package, too.
 func PublicTexts(m plan.Plan) []string {
-	var all, servers []string
+	var all []string
 	listed, variables := map[string]int{}, map[string]int{}
 	for _, t := range m.Tools {
-		if t.Server == "" {
-			continue
+		if t.Server != "" {
+			listed[t.Server]++
+			variables[t.Server] = len(t.Env)
 		}
-		if listed[t.Server]++; listed[t.Server] == 1 {
-			servers = append(servers, t.Server)
-		}
-		variables[t.Server] = len(t.Env)
 	}
-	for _, server := range servers {
-		all = append(all, fmt.Sprintf("the name of the MCP server %s and its description of %s", quote(strings.TrimPrefix(server, "mcp:")), view.Count(listed[server], "tool")))
+	for server, tools := range listed {
+		name := quote(strings.TrimPrefix(server, "mcp:"))
+		all = append(all, fmt.Sprintf("the name of the MCP server %s and its description of %s", name, view.Count(tools, "tool")))
 		if n := variables[server]; n > 0 {
-			all = append(all, fmt.Sprintf("the names of %s that the MCP server %s is given", view.Count(n, "variable"), quote(strings.TrimPrefix(server, "mcp:"))))
+			all = append(all, fmt.Sprintf("the names of %s that the MCP server %s is given", view.Count(n, "variable"), name))
 		}
 	}
 	for member, entries := range map[string][]string{"answer_sources": m.Policy.AnswerSources, "commands": m.Policy.Commands, "packages": m.Policy.Packages} {

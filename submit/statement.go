@@ -213,7 +213,7 @@ func (e evidence) statement() Statement {
 	p.Name, p.RunID, p.Schema = name(p.Date, m.RunID, dirty, p.Public), m.RunID, schema
 	p.Scores, p.TasksPlanned, p.VoidTasks = e.scores(), len(m.Tasks), voidTasks(m, e.void)
 	p.VotingAttempts, p.VotingRule = m.Voting.Attempts, m.Voting.Rule
-	p.Claims = p.stated(m, e.summary).claims(checked{})
+	p.Claims = p.claims(m, e.summary.Judge, checked{})
 	return Statement{Type: StatementType, PredicateType: PredicateType, Subject: newSubjects(e.digests), Predicate: p}
 }
 
