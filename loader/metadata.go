@@ -73,9 +73,6 @@ func (p place) of(id, column string) string {
 	return s + fmt.Sprintf(", column %q", column)
 }
 
-// fields are what a file says of one task. What is null is "".
-type fields struct{ id, question, level, gold, fileName, filePath string }
-
 // decodeMetadata reads the metadata file of that name whole.
 func decodeMetadata(name string, data []byte, split Split) ([]row, error) {
 	decode := decodeParquet
@@ -103,32 +100,33 @@ func decodeMetadata(name string, data []byte, split Split) ([]row, error) {
 	return rows, nil
 }
 
-// row makes a row of fields, or says what keeps it from being one.
-func (f fields) row(at place, split Split) (row, error) {
-	r := row{place: at, task: Task{ID: f.id, Question: f.question, FileName: f.fileName}, gold: f.gold}
+// newRow makes a row of what a file has for its columns, "" for null, or says what keeps it from being one.
+func newRow(columns map[string]string, at place, split Split) (row, error) {
+	id, level := columns[colID], columns[colLevel]
+	r := row{place: at, task: Task{ID: id, Question: columns[colQuestion], FileName: columns[colFileName]}, gold: columns[colGold]}
 	// An id can be a file name, an argument and part of a URL everywhere. GAIA's are UUIDs.
 	const longest = 128
-	if f.id == "" || len(f.id) > longest {
-		return row{}, fmt.Errorf("%s: a task id of %d bytes: want 1 to %d: %s", at.of("", colID), len(f.id), longest, repairCopy)
+	if id == "" || len(id) > longest {
+		return row{}, fmt.Errorf("%s: a task id of %d bytes: want 1 to %d: %s", at.of("", colID), len(id), longest, repairCopy)
 	}
-	if strings.ContainsFunc(f.id, func(c rune) bool {
+	if strings.ContainsFunc(id, func(c rune) bool {
 		return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
 	}) {
-		return row{}, fmt.Errorf("%s: task id %q: want letters, digits, - and _ only: %s", at.of("", colID), f.id, repairCopy)
+		return row{}, fmt.Errorf("%s: task id %q: want letters, digits, - and _ only: %s", at.of("", colID), id, repairCopy)
 	}
-	if strings.TrimSpace(f.question) == "" {
-		return row{}, fmt.Errorf("%s: empty: %s", at.of(f.id, colQuestion), repairCopy)
+	if strings.TrimSpace(r.task.Question) == "" {
+		return row{}, fmt.Errorf("%s: empty: %s", at.of(id, colQuestion), repairCopy)
 	}
-	if !slices.Contains([]string{"1", "2", "3"}, f.level) {
-		return row{}, fmt.Errorf("%s: unknown level %q: want 1, 2 or 3: %s", at.of(f.id, colLevel), f.level, repairCopy)
+	if !slices.Contains([]string{"1", "2", "3"}, level) {
+		return row{}, fmt.Errorf("%s: unknown level %q: want 1, 2 or 3: %s", at.of(id, colLevel), level, repairCopy)
 	}
-	r.task.Level = int(f.level[0] - '0')
-	if s := strings.TrimSpace(f.gold); s == "" || s == "?" { // placeholders of an answer that is withheld
+	r.task.Level = int(level[0] - '0')
+	if s := strings.TrimSpace(r.gold); s == "" || s == "?" { // placeholders of an answer that is withheld
 		r.gold = ""
 	}
 	var err error
-	if r.task.filePath, err = attachmentPath(split, f.fileName, f.filePath); err != nil {
-		return row{}, fmt.Errorf("%s: %w: %s", at.of(f.id, ""), err, repairCopy)
+	if r.task.filePath, err = attachmentPath(split, r.task.FileName, columns[colFilePath]); err != nil {
+		return row{}, fmt.Errorf("%s: %w: %s", at.of(id, ""), err, repairCopy)
 	}
 	return r, nil
 }
@@ -169,11 +167,11 @@ func decodeLines(data []byte, split Split) ([]row, error) {
 		if id == dummyID {
 			continue
 		}
-		f, err := checkMembers(members, at, split)
+		columns, err := checkMembers(members, at, split)
 		if err != nil {
 			return nil, err
 		}
-		r, err := f.row(at, split)
+		r, err := newRow(columns, at, split)
 		if err != nil {
 			return nil, err
 		}
@@ -220,11 +218,10 @@ func textOf(value jsontext.Value) string {
 	return string(text)
 }
 
-// checkMembers takes the fields out of members that are all there and of the right type.
-func checkMembers(members map[string]jsontext.Value, at place, split Split) (fields, error) {
-	id := textOf(members[colID])
-	fault := func(key, reason string) (fields, error) {
-		return fields{}, fmt.Errorf("%s: %s: %s", at.of(id, key), reason, repairCopy)
+// checkMembers takes the columns out of members that are all there and of the right type.
+func checkMembers(members map[string]jsontext.Value, at place, split Split) (map[string]string, error) {
+	fault := func(key, reason string) (map[string]string, error) {
+		return nil, fmt.Errorf("%s: %s: %s", at.of(textOf(members[colID]), key), reason, repairCopy)
 	}
 	text := map[string]string{}
 	for _, key := range metadataColumns {
@@ -252,6 +249,5 @@ func checkMembers(members map[string]jsontext.Value, at place, split Split) (fie
 			return fault(key, fmt.Sprintf("a JSON %s: want %s", cmp.Or(names[kind], "boolean"), want))
 		}
 	}
-	return fields{id: id, question: text[colQuestion], level: text[colLevel], gold: text[colGold],
-		fileName: text[colFileName], filePath: text[colFilePath]}, nil
+	return text, nil
 }

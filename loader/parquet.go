@@ -36,18 +36,15 @@ func decodeParquet(data []byte, split Split) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	columns := map[string]string{}
 	for i, id := range table[colID] {
 		if id == dummyID {
 			continue
 		}
-		f := fields{
-			id: id, question: table[colQuestion][i], level: table[colLevel][i],
-			fileName: table[colFileName][i], filePath: table[colFilePath][i],
+		for name, values := range table {
+			columns[name] = values[i]
 		}
-		if gold, ok := table[colGold]; ok {
-			f.gold = gold[i]
-		}
-		r, err := f.row(place{unit: unitRow, number: i + 1}, split)
+		r, err := newRow(columns, place{unit: unitRow, number: i + 1}, split)
 		if err != nil {
 			return nil, err
 		}
