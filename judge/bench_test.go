@@ -40,7 +40,11 @@ func BenchmarkLongAnswers(b *testing.B) {
 // the square of the length would not come to an end here within the hour.
 func TestLongAnswers(t *testing.T) {
 	long.NotRaced(t)
-	for _, c := range longPairs(2 << 20) {
+	size := 1 << 18
+	if long.Thorough() {
+		size = 2 << 20
+	}
+	for _, c := range longPairs(size) {
 		if got := QuestionScorer(&c.answer, c.gold); got != c.want {
 			t.Errorf("%s is %v", c.name, got)
 		}

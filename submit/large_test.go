@@ -359,7 +359,7 @@ func TestLargeRuns(t *testing.T) {
 		}
 		return
 	}
-	size := int64(256 << 10)
+	size := int64(64 << 10)
 	if long.Thorough() {
 		size = 8 << 20
 	}

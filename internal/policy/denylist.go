@@ -40,12 +40,12 @@ func DenylistDigest() string {
 }
 
 // builtin is the embedded list, parsed at first use and never changed.
-var builtin = sync.OnceValue(func() denylist {
+var builtin = sync.OnceValue(func() *denylist {
 	list, err := parseDenylist(denylistFile)
 	if err != nil {
 		panic("policy: the embedded denylist does not parse: " + err.Error())
 	}
-	return list
+	return &list
 })
 
 // denylist is denylist.json; its note says what the members mean.
@@ -101,7 +101,7 @@ func parseDenylist(b []byte) (denylist, error) {
 
 // classify returns the first entry that matches s, and its class. A path is matched without the
 // entries that have honest exceptions: folders of a workspace may be called anything.
-func (l denylist) classify(s string, path bool) (string, Class) {
+func (l *denylist) classify(s string, path bool) (string, Class) {
 	views := views(s)
 	host := "" // of the URL itself, as a client would read it
 	if u, err := url.Parse(s); err == nil {
@@ -123,7 +123,7 @@ func (l denylist) classify(s string, path bool) (string, Class) {
 }
 
 // source returns the first class A entry that matches s, or "".
-func (l denylist) source(s string, path bool) string {
+func (l *denylist) source(s string, path bool) string {
 	if id, class := l.classify(s, path); class == ClassA {
 		return id
 	}
@@ -132,7 +132,7 @@ func (l denylist) source(s string, path bool) string {
 
 // matches looks for an entry in one view. Without a bound on the distance the first place counts:
 // what does not follow it does not follow a later one. astronomy reports whether the URL's own host is named for it.
-func (l denylist) matches(e entry, parts []string, astronomy bool) bool {
+func (l *denylist) matches(e entry, parts []string, astronomy bool) bool {
 	for _, sequence := range e.Match {
 		for i := range parts {
 			if !l.at(sequence, parts, i) || e.UnlessHonest && l.excused(parts, i) {
@@ -171,7 +171,7 @@ func (l denylist) matches(e entry, parts []string, astronomy bool) bool {
 }
 
 // at reports whether a sequence stands in parts from place i on.
-func (l denylist) at(sequence sequence, parts []string, i int) bool {
+func (l *denylist) at(sequence sequence, parts []string, i int) bool {
 	if i < 0 || i+len(sequence) > len(parts) {
 		return false
 	}
@@ -184,7 +184,7 @@ func (l denylist) at(sequence sequence, parts []string, i int) bool {
 }
 
 // excused reports whether the part at place i belongs to an honest sequence.
-func (l denylist) excused(parts []string, i int) bool {
+func (l *denylist) excused(parts []string, i int) bool {
 	for _, sequence := range l.Honest {
 		for k := range sequence {
 			if l.at(sequence, parts, i-k) {
@@ -399,7 +399,7 @@ func (r reHosts) has(list []string, part string) bool {
 
 // lies returns the class of an answer file that lies below gaia, with parts between. benchmark reports whether a word of it
 // stands before the file, astronomy whether the host is named for it.
-func (l denylist) lies(file string, between []string, benchmark, astronomy bool) Class {
+func (l *denylist) lies(file string, between []string, benchmark, astronomy bool) Class {
 	r := l.ReHosts
 	stem, ending := l.AnswerFiles.unpacked(file)
 	split := func(part string) bool { return r.has(r.Splits, part) }

@@ -60,7 +60,7 @@ func answerSource(p Policy, c Call, read []reading) string {
 }
 
 // sourceOf is answerSource for a URL. The policy names a source by its host, or one above it, and its path.
-func sourceOf(p Policy, list denylist, url string) string {
+func sourceOf(p Policy, list *denylist, url string) string {
 	if id := list.source(url, false); id != "" || len(p.AnswerSources) == 0 {
 		return id
 	}
@@ -86,7 +86,7 @@ func sourceOf(p Policy, list denylist, url string) string {
 
 // sourceInText looks at a string of code, or one that is passed on: it may be a URL, a path, what a
 // loader of the hub calls a dataset, or text with such words in it.
-func sourceInText(p Policy, list denylist, text string) string {
+func sourceInText(p Policy, list *denylist, text string) string {
 	id := ""
 	if strings.Contains(text, "://") {
 		id = sourceOf(p, list, text)
