@@ -29,11 +29,12 @@ const (
 	maxMilliseconds = 1_000_000_000
 )
 
-// price is what one million tokens of a model cost, in micro-USD.
+// price is what one million tokens of a model cost, in micro-USD, or a minute of a recording.
 type price struct {
-	Input       int64
-	CachedInput int64
-	Output      int64
+	Input       *int64 `json:"input_microusd_per_mtok"`
+	CachedInput *int64 `json:"cached_input_microusd_per_mtok"`
+	Output      *int64 `json:"output_microusd_per_mtok"`
+	Audio       *int64 `json:"audio_microusd_per_minute"`
 }
 
 // Prices is a price table: one strict JSON document
@@ -54,7 +55,6 @@ type Prices struct {
 	version string
 	digest  string
 	models  map[string]price
-	audio   map[string]int64 // micro-USD per minute
 }
 
 // BuiltinPrices returns the table that ships with the program.
@@ -71,14 +71,9 @@ func BuiltinPrices() Prices {
 // models with both kinds of price, and tables without version, note or models.
 func ParsePrices(b []byte) (Prices, error) {
 	var table struct {
-		Version *string `json:"version"`
-		Note    *string `json:"note"`
-		Models  map[string]struct {
-			Input       *int64 `json:"input_microusd_per_mtok"`
-			CachedInput *int64 `json:"cached_input_microusd_per_mtok"`
-			Output      *int64 `json:"output_microusd_per_mtok"`
-			Audio       *int64 `json:"audio_microusd_per_minute"`
-		} `json:"models"`
+		Version *string          `json:"version"`
+		Note    *string          `json:"note"`
+		Models  map[string]price `json:"models"`
 	}
 	if err := json.Unmarshal(b, &table, json.RejectUnknownMembers(true)); err != nil {
 		return Prices{}, fmt.Errorf("reading price table: %s", tableFault(b, err))
@@ -92,7 +87,6 @@ func ParsePrices(b []byte) (Prices, error) {
 	if len(table.Models) == 0 {
 		return Prices{}, fmt.Errorf("reading price table: %q is missing or empty", "models")
 	}
-	models, audio := make(map[string]price, len(table.Models)), map[string]int64{}
 	for _, name := range slices.Sorted(maps.Keys(table.Models)) { // of several faults always the same is reported
 		m := table.Models[name]
 		if name == "" {
@@ -105,7 +99,6 @@ func ParsePrices(b []byte) (Prices, error) {
 			case *m.Audio < 0 || *m.Audio > maxAudioPrice:
 				return Prices{}, fmt.Errorf("reading price table: model %q has a price outside 0 to %d micro-USD per minute", name, int64(maxAudioPrice))
 			}
-			audio[name] = *m.Audio
 			continue
 		}
 		for _, p := range []*int64{m.Input, m.CachedInput, m.Output} {
@@ -116,9 +109,8 @@ func ParsePrices(b []byte) (Prices, error) {
 				return Prices{}, fmt.Errorf("reading price table: model %q has a price outside 0 to %d micro-USD per million tokens", name, int64(maxPrice))
 			}
 		}
-		models[name] = price{Input: *m.Input, CachedInput: *m.CachedInput, Output: *m.Output}
 	}
-	return Prices{version: *table.Version, digest: canonical.Digest(b), models: models, audio: audio}, nil
+	return Prices{version: *table.Version, digest: canonical.Digest(b), models: table.Models}, nil
 }
 
 // tableFault says what a table's JSON breaks, and where, in words that no release of a
@@ -159,31 +151,26 @@ func (p Prices) Digest() string { return p.digest }
 
 // Lookup reports whether the table has a price for exactly this model name.
 func (p Prices) Lookup(model string) bool {
-	_, tokens := p.models[model]
-	_, minutes := p.audio[model]
-	return tokens || minutes
+	_, found := p.models[model]
+	return found
 }
 
 // Models returns the names that the table has a price for, sorted.
-func (p Prices) Models() []string {
-	names := slices.AppendSeq(slices.Collect(maps.Keys(p.models)), maps.Keys(p.audio))
-	slices.Sort(names)
-	return names
-}
+func (p Prices) Models() []string { return slices.Sorted(maps.Keys(p.models)) }
 
 // Cost returns what the tokens cost in micro-USD, computed exactly and rounded up to a whole
 // micro-USD. It is nil, never 0, where the cost is unknown: no price for the model, or no usable
 // usage. Cached tokens are part of the input tokens, reasoning tokens part of the output tokens.
 func (p Prices) Cost(model string, u Usage) *int64 {
 	m, ok := p.models[model]
-	if !ok || !u.Reported || !u.plausible() {
+	if !ok || m.Audio != nil || !u.Reported || !u.plausible() {
 		return nil
 	}
 	sum := new(big.Int)
 	for _, part := range [][2]int64{
-		{u.In - u.Cached, m.Input},
-		{u.Cached, m.CachedInput},
-		{u.Out, m.Output},
+		{u.In - u.Cached, *m.Input},
+		{u.Cached, *m.CachedInput},
+		{u.Out, *m.Output},
 	} {
 		sum.Add(sum, new(big.Int).Mul(big.NewInt(part[0]), big.NewInt(part[1])))
 	}
@@ -202,11 +189,11 @@ func (p Prices) Bound(model string, in, out int64) *int64 {
 // CostOfAudio returns what a recording of so many milliseconds costs, in micro-USD, rounded up. It is
 // nil, never 0, where the cost is unknown: no price of minutes for the model, or no usable length.
 func (p Prices) CostOfAudio(model string, ms int64) *int64 {
-	perMinute, ok := p.audio[model]
-	if !ok || ms <= 0 || ms > maxMilliseconds {
+	perMinute := p.models[model].Audio
+	if perMinute == nil || ms <= 0 || ms > maxMilliseconds {
 		return nil
 	}
 	const minute = 60_000
-	cost := (perMinute*ms + minute - 1) / minute
+	cost := (*perMinute*ms + minute - 1) / minute
 	return &cost
 }

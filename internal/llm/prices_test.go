@@ -24,8 +24,8 @@ func TestBuiltinPrices(t *testing.T) {
 		t.Error("names must match exactly")
 	}
 	for name, m := range p.models {
-		if m.Input == 0 || m.CachedInput > m.Input || m.Output < m.Input {
-			t.Errorf("%s has unlikely prices %+v", name, m)
+		if m.Audio == nil && (*m.Input == 0 || *m.CachedInput > *m.Input || *m.Output < *m.Input) {
+			t.Errorf("%s has unlikely prices: %d, %d, %d", name, *m.Input, *m.CachedInput, *m.Output)
 		}
 	}
 }
@@ -187,12 +187,12 @@ func TestModels(t *testing.T) {
 func TestCostIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(name string, least, most int64) int64 { return rapid.Int64Range(least, most).Draw(t, name) }
-		m := price{n("input price", 0, maxPrice), n("cached price", 0, maxPrice), n("output price", 0, maxPrice)}
+		m := price{Input: new(n("input price", 0, maxPrice)), CachedInput: new(n("cached price", 0, maxPrice)), Output: new(n("output price", 0, maxPrice))}
 		u := Usage{Reported: true, In: n("in", 0, maxTokens), Out: n("out", 0, maxTokens)}
 		u.Cached = n("cached", 0, u.In)
 		got := Prices{models: map[string]price{"m": m}}.Cost("m", u)
 		exact := new(big.Rat)
-		for _, part := range [][2]int64{{u.In - u.Cached, m.Input}, {u.Cached, m.CachedInput}, {u.Out, m.Output}} {
+		for _, part := range [][2]int64{{u.In - u.Cached, *m.Input}, {u.Cached, *m.CachedInput}, {u.Out, *m.Output}} {
 			exact.Add(exact, new(big.Rat).Mul(big.NewRat(part[0], 1_000_000), big.NewRat(part[1], 1)))
 		}
 		over := new(big.Rat).Sub(big.NewRat(*got, 1), exact)
@@ -214,16 +214,17 @@ func FuzzParsePrices(f *testing.F) {
 		if (err == nil) != (p.Digest() != "") {
 			t.Errorf("digest %q with error %v", p.Digest(), err)
 		}
-		for _, m := range p.models {
-			for _, n := range []int64{m.Input, m.CachedInput, m.Output} {
-				if n < 0 || n > maxPrice {
-					t.Errorf("price %d", n)
+		for name, m := range p.models {
+			if m.Audio != nil {
+				if m.Input != nil || *m.Audio < 0 || *m.Audio > maxAudioPrice {
+					t.Errorf("price %d a minute of %q, also by tokens: %v", *m.Audio, name, m.Input != nil)
 				}
+				continue
 			}
-		}
-		for name, n := range p.audio {
-			if _, both := p.models[name]; both || n < 0 || n > maxAudioPrice {
-				t.Errorf("price %d a minute of %q, also by tokens: %v", n, name, both)
+			for _, n := range []*int64{m.Input, m.CachedInput, m.Output} {
+				if *n < 0 || *n > maxPrice {
+					t.Errorf("price %d", *n)
+				}
 			}
 		}
 	})
