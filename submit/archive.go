@@ -106,7 +106,7 @@ func (s *Source) checkName(name string) error {
 }
 
 // extract writes the files of a tar.gz, which may expand to limit bytes, to root.
-func (a *Source) extract(from io.Reader, limit int64, root *os.Root) error {
+func (s *Source) extract(from io.Reader, limit int64, root *os.Root) error {
 	in := bufio.NewReaderSize(from, 1<<16)
 	if head, _ := in.Peek(len(gzipMagic)); len(head) == len(gzipMagic) && !isArchive(head) {
 		return trajectory.Faultf(wholeArchive, "is not compressed by gzip")
@@ -128,7 +128,7 @@ func (a *Source) extract(from io.Reader, limit int64, root *os.Root) error {
 		if n == maxEntries {
 			return trajectory.Faultf(wholeArchive, "has more than %d entries", maxEntries)
 		}
-		name, err := a.admit(h)
+		name, err := s.admit(h)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (a *Source) extract(from io.Reader, limit int64, root *os.Root) error {
 			return err
 		}
 	}
-	if len(a.names) == 0 {
+	if len(s.names) == 0 {
 		return trajectory.Faultf(wholeArchive, "holds no files")
 	}
 	return nil
@@ -187,7 +187,7 @@ func extractFile(root *os.Root, name string, r io.Reader) error {
 
 // admit returns the name of the package's file that an entry holds, "" for an entry
 // without content: a folder, or records that do not matter.
-func (a *Source) admit(h *tar.Header) (string, error) {
+func (s *Source) admit(h *tar.Header) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
 		return "", trajectory.Faultf(quote(h.Name), format, args...)
 	}
@@ -217,14 +217,14 @@ func (a *Source) admit(h *tar.Header) (string, error) {
 	case strings.Contains(folder+name, "/"):
 		return refuse("lies in a folder within the package's")
 	}
-	if a.named && folder != a.folder {
+	if s.named && folder != s.folder {
 		return refuse("lies in another folder than the files before it")
 	}
-	a.folder, a.named = folder, true
+	s.folder, s.named = folder, true
 	if name == "" {
 		return "", nil
 	}
-	if slices.Contains(a.names, name) {
+	if slices.Contains(s.names, name) {
 		return refuse("is there twice")
 	}
 	if !slices.Contains(Files(additions()...), name) && !slices.Contains(publicPackageFiles(), name) {
@@ -233,7 +233,7 @@ func (a *Source) admit(h *tar.Header) (string, error) {
 	if limit := limitOf(name); h.Size > limit {
 		return refuse("is larger than %d bytes", limit)
 	}
-	a.names = append(a.names, name)
+	s.names = append(s.names, name)
 	return name, nil
 }
 

@@ -88,7 +88,7 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 		return r, nil
 	}
 	if !read {
-		invalid.Message = missing
+		r.output, invalid.Message = output{}, missing // it may be read in part
 		return r, invalid
 	}
 	return r, nil
