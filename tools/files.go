@@ -37,7 +37,18 @@ func listFiles(ctx context.Context, env *Env, _ listFilesArgs) (Output, error) {
 			return nil
 		}
 		if files++; files <= MaxEntries {
-			b.WriteString(PlainName(name) + "\t" + describe(info, err) + "\n")
+			about := ""
+			switch {
+			case err != nil:
+				about = "cannot be looked at: " + whyNot(err).Error()
+			case info.IsDir():
+				about = "a folder too deep to look into"
+			case !info.Mode().IsRegular():
+				about = "not a regular file"
+			default:
+				about = Count(int(info.Size()), "byte")
+			}
+			b.WriteString(PlainName(name) + "\t" + about + "\n")
 		}
 		return fs.SkipDir
 	})
@@ -54,18 +65,6 @@ func listFiles(ctx context.Context, env *Env, _ listFilesArgs) (Output, error) {
 		fmt.Fprintf(&b, "and %d more\n", files-MaxEntries)
 	}
 	return Output{Document: b.String(), Shown: b.String()}, nil
-}
-
-func describe(info fs.FileInfo, err error) string {
-	switch {
-	case err != nil:
-		return "cannot be looked at: " + whyNot(err).Error()
-	case info.IsDir():
-		return "a folder too deep to look into"
-	case !info.Mode().IsRegular():
-		return "not a regular file"
-	}
-	return Count(int(info.Size()), "byte")
 }
 
 // ReadFile reads a regular file of the workspace. The root keeps links inside;

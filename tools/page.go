@@ -186,23 +186,16 @@ func Printable(r rune) rune {
 
 // Clipped is d with no more text than a document may have.
 func (d Document) Clipped() Document {
-	if len(d.Text) > MaxDocument {
-		d.Text = d.Text[:lineEnd(d.Text, MaxDocument)]
+	if len(d.Text) > MaxDocument { // cut after a line if there is one, else between characters
+		end := strings.LastIndexByte(d.Text[:MaxDocument], '\n') + 1
+		if end == 0 {
+			for end = MaxDocument; !utf8.RuneStart(d.Text[end]); end-- {
+			}
+		}
+		d.Text = d.Text[:end]
 		d.Notes = append(d.Notes, fmt.Sprintf("only its first %d MiB of text", MaxDocument>>20))
 	}
 	return d
-}
-
-// lineEnd returns where to cut text so that at most limit bytes stay: after a
-// line if there is one, else between characters.
-func lineEnd(text string, limit int) int {
-	if i := strings.LastIndexByte(text[:limit], '\n'); i >= 0 {
-		return i + 1
-	}
-	for !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return limit
 }
 
 // Origin returns scheme and host of an address, "" if it has none.

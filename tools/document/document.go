@@ -78,7 +78,12 @@ func (q request) whole(ctx context.Context) (tools.Document, error) {
 		return tools.Document{}, err
 	}
 	doc = doc.Clipped()
-	if q.Base == "" && q.misnamed(doc.Kind) {
+	ext := q.extension()
+	misnamed := kindOf[ext] != "" && kindOf[ext] != doc.Kind // or an office file with the name of something else
+	if slices.Contains(slices.Collect(maps.Values(kindOf)), doc.Kind) {
+		misnamed = ext != "" && kindOf[ext] != doc.Kind
+	}
+	if q.Base == "" && misnamed {
 		doc.Notes = append(doc.Notes, "in spite of its name")
 	}
 	return doc, nil
@@ -90,16 +95,6 @@ var errEmpty = tools.Unreadablef("it is empty (0 bytes)")
 var kindOf = map[string]string{
 	".pdf": "pdf", ".xlsx": "xlsx", ".xlsm": "xlsx", ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".pptm": "pptx",
 	".odt": "odt", ".ods": "ods", ".odp": "odp",
-}
-
-// misnamed reports whether a document is not what its file's name says.
-func (src Source) misnamed(kind string) bool {
-	ext := src.extension()
-	promised, known := kindOf[ext]
-	if slices.Contains(slices.Collect(maps.Values(kindOf)), kind) {
-		return ext != "" && promised != kind
-	}
-	return known
 }
 
 func (q request) read(ctx context.Context) (tools.Document, error) {
@@ -158,40 +153,29 @@ func (q request) readPacked(ctx context.Context) (tools.Document, error) {
 		doc, err := q.read(ctx)
 		doc.Notes = append(doc.Notes, "unpacked from gzip")
 		return doc, err
-	case "zip":
-		format, err := officeFormat(q.Data)
+	case "zip": // an office file, by the parts inside, or another archive
+		z, err := openZip(q.Data)
 		if err != nil {
 			return tools.Document{}, err
 		}
-		if format != "" {
-			return q.byLibrary(ctx, format)
-		}
-	}
-	return readArchive(q.Source)
-}
-
-// officeFormat tells an office file from other archives by the parts inside: it is
-// the name of its reader, "" for an archive.
-func officeFormat(data []byte) (string, error) {
-	z, err := openZip(data)
-	if err != nil {
-		return "", err
-	}
-	formats := map[string]string{"xl/workbook.xml": "xlsx", "word/document.xml": "docx", "ppt/presentation.xml": "pptx"}
-	for _, f := range z.File {
-		name := partName(f.Name)
-		switch {
-		case formats[name] != "":
-			return formats[name], nil
-		case name == "xl/workbook.bin":
-			return "", tools.Unreadablef("it is an xlsb workbook, which cannot be read; saved as xlsx it can")
-		case name == "mimetype":
-			if mime, err := unpack(f, 200); err == nil && odfKind(string(mime)) != "" {
-				return "odf", nil
+		for _, f := range z.File {
+			switch partName(f.Name) {
+			case "xl/workbook.xml":
+				return q.byLibrary(ctx, "xlsx")
+			case "word/document.xml":
+				return q.byLibrary(ctx, "docx")
+			case "ppt/presentation.xml":
+				return q.byLibrary(ctx, "pptx")
+			case "xl/workbook.bin":
+				return tools.Document{}, tools.Unreadablef("it is an xlsb workbook, which cannot be read; saved as xlsx it can")
+			case "mimetype":
+				if mime, err := unpack(f, 200); err == nil && odfKind(string(mime)) != "" {
+					return q.byLibrary(ctx, "odf")
+				}
 			}
 		}
 	}
-	return "", nil
+	return readArchive(q.Source)
 }
 
 // isPDF looks for the header, which may be behind something else; a text

@@ -50,26 +50,22 @@ func (m *Memory) recall(q request, read func() (tools.Document, error)) (tools.D
 	doc, err := read()
 	doc.Notes = doc.Notes[:len(doc.Notes):len(doc.Notes)] // those who add to them add to a copy
 	var why *tools.Unreadable
-	if err == nil || errors.As(err, &why) {
-		m.keep(key, remembered{doc, err})
+	if err != nil && !errors.As(err, &why) {
+		return doc, err
 	}
-	return doc, err
-}
-
-// keep remembers a reading and forgets the oldest ones beyond the limits.
-func (m *Memory) keep(key [sha256.Size]byte, r remembered) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, known := m.known[key]; known || len(r.doc.Text) > maxMemory/4 {
-		return
+	if _, known := m.known[key]; known || len(doc.Text) > maxMemory/4 {
+		return doc, err
 	}
 	if m.known == nil {
 		m.known = map[[sha256.Size]byte]remembered{}
 	}
-	m.known[key], m.order, m.bytes = r, append(m.order, key), m.bytes+len(r.doc.Text)
-	for len(m.order) > maxRemembered || m.bytes > maxMemory {
+	m.known[key], m.order, m.bytes = remembered{doc, err}, append(m.order, key), m.bytes+len(doc.Text)
+	for len(m.order) > maxRemembered || m.bytes > maxMemory { // the oldest are forgotten
 		m.bytes -= len(m.known[m.order[0]].doc.Text)
 		delete(m.known, m.order[0])
 		m.order = m.order[1:]
 	}
+	return doc, err
 }

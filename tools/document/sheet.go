@@ -159,11 +159,14 @@ func (s *sheet) read(f *excelize.File, budget *int) error {
 	return shown.Error()
 }
 
-// text returns the text of all sheets.
+// text returns the rows of all sheets under the letters of their columns. A wide sheet
+// that is mostly empty has its cells named instead: a row of a thousand tabs is of no
+// use.
 func (w *workbook) text() string {
 	var b strings.Builder
 	b.WriteString(sheetLegend)
-	for i, s := range w.sheets {
+	for i := range w.sheets {
+		s := &w.sheets[i]
 		fmt.Fprintf(&b, "\nsheet %d of %d: %q", i+1, len(w.sheets), s.name)
 		if !s.visible {
 			b.WriteString(" (hidden)")
@@ -171,41 +174,33 @@ func (w *workbook) text() string {
 		if s.note != "" {
 			fmt.Fprintf(&b, " (%s)", s.note)
 		}
-		if len(s.rows) == 0 {
-			b.WriteString(": no cells with a value\n")
-		} else {
-			w.grid(&b, &w.sheets[i])
+		sparse := s.columns > 30 && s.filled < s.columns*len(s.rows)/8
+		switch {
+		case len(s.rows) == 0:
+			b.WriteString(": no cells with a value")
+		case !sparse:
+			b.WriteString("\nrow")
+			for c := range s.columns {
+				b.WriteString("\t" + columnName(c))
+			}
+		}
+		b.WriteByte('\n')
+		for j := range s.rows {
+			r := &s.rows[j]
+			b.WriteString(strconv.Itoa(r.number))
+			for c := range r.shown {
+				switch text := w.cell(s, r, c); {
+				case !sparse:
+					b.WriteString("\t" + text)
+				case text != "":
+					fmt.Fprintf(&b, "\t%s%d: %s", columnName(c), r.number, text)
+				}
+			}
+			b.WriteByte('\n')
 		}
 		s.marks.write(&b)
 	}
 	return strings.ToValidUTF8(b.String(), "\ufffd")
-}
-
-// grid writes the rows of a sheet under the letters of its columns. A wide sheet
-// that is mostly empty has its cells named instead: a row of a thousand tabs
-// is of no use.
-func (w *workbook) grid(b *strings.Builder, s *sheet) {
-	sparse := s.columns > 30 && s.filled < s.columns*len(s.rows)/8
-	if !sparse {
-		b.WriteString("\nrow")
-		for c := range s.columns {
-			b.WriteString("\t" + columnName(c))
-		}
-	}
-	b.WriteByte('\n')
-	for i := range s.rows {
-		r := &s.rows[i]
-		b.WriteString(strconv.Itoa(r.number))
-		for c := range r.shown {
-			switch text := w.cell(s, r, c); {
-			case !sparse:
-				b.WriteString("\t" + text)
-			case text != "":
-				fmt.Fprintf(b, "\t%s%d: %s", columnName(c), r.number, text)
-			}
-		}
-		b.WriteByte('\n')
-	}
 }
 
 // columnName is the letters of a column counted from 0.
@@ -259,12 +254,9 @@ func (w *workbook) readFormulas() {
 		w.date04 = *props.Date1904
 	}
 	for _, s := range w.sheets {
-		for i := range s.rows {
+		for i := 0; i < len(s.rows) && s.note == ""; i++ {
 			r := &s.rows[i]
 			for c := range r.shown {
-				if s.note != "" {
-					break
-				}
 				formula, err := w.file.GetCellFormula(s.name, cellName(r, c))
 				if err != nil || formula == "" {
 					continue
@@ -290,31 +282,27 @@ func (w *workbook) isDate(s *sheet, r *row, c int) bool {
 		return false
 	}
 	is, known := w.dates[id]
-	if !known {
-		if style, err := w.file.GetStyle(id); err == nil {
-			is = dateFormat(style)
-		}
-		w.dates[id] = is
+	if known {
+		return is
 	}
+	style, err := w.file.GetStyle(id)
+	switch {
+	case err != nil:
+	case style.CustomNumFmt == nil: // ECMA-376, 18.8.30
+		n := style.NumFmt
+		is = n >= 14 && n <= 22 || n >= 27 && n <= 36 || n == 45 || n == 47 || n >= 50 && n <= 58
+	default: // the letters left when literals and colours are taken out; a format of elapsed time shows no point of time
+		format := strings.ToLower(*style.CustomNumFmt)
+		is = !elapsed.MatchString(format) && strings.ContainsAny(formatWords.ReplaceAllString(format, ""), "ymdhs")
+	}
+	w.dates[id] = is
 	return is
 }
 
 var (
-	elapsed     = regexp.MustCompile(`\[(h+|m+|s+)\]`)
+	elapsed     = regexp.MustCompile(`\[(h+|m+|s+)\]`)                         // such as [h]:mm
 	formatWords = regexp.MustCompile(`(?s)[\\_*].|"[^"]*("|$)|\[[^\]]*(\]|$)`) // literals and colours
 )
-
-// dateFormat knows the built-in formats by number (ECMA-376, 18.8.30) and
-// others by the letters left when literals and colours are taken out. A format
-// of elapsed time, such as [h]:mm, shows no point of time.
-func dateFormat(style *excelize.Style) bool {
-	if style.CustomNumFmt == nil {
-		n := style.NumFmt
-		return n >= 14 && n <= 22 || n >= 27 && n <= 36 || n == 45 || n == 47 || n >= 50 && n <= 58
-	}
-	format := strings.ToLower(*style.CustomNumFmt)
-	return !elapsed.MatchString(format) && strings.ContainsAny(formatWords.ReplaceAllString(format, ""), "ymdhs")
-}
 
 // isoDate writes a spreadsheet's day count as ISO 8601: a date, a time of day
 // (counts below one day), or both. Days from 1900 count a 29 February that

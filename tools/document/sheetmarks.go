@@ -149,30 +149,28 @@ func (m *marking) of(sheet string) (marks, error) {
 		return s, err
 	}
 	for _, id := range ids {
-		if to := relations[id]; to.kind == "comments" && to.part {
-			root, err := m.parts.tree(to.target)
-			if err != nil {
-				return s, err
+		to := relations[id]
+		if to.kind != "comments" || !to.part {
+			continue
+		}
+		root, err := m.parts.tree(to.target)
+		if err != nil {
+			return s, err
+		}
+		var authors []string
+		for _, a := range root.all("author") {
+			authors = append(authors, plainWords(a.words()))
+		}
+		for _, c := range root.all("comment") {
+			var text strings.Builder
+			for _, t := range c.kid("text").all("t") {
+				text.WriteString(t.words())
 			}
-			s.readComments(root)
+			about := authored(plainWords(c.attr("ref")), at(authors, c.attr("authorId")), "")
+			s.comments = append(s.comments, about+": "+cellBreaks.Replace(strings.TrimSpace(text.String())))
 		}
 	}
 	return s, nil
-}
-
-func (s *marks) readComments(root *node) {
-	var authors []string
-	for _, a := range root.all("author") {
-		authors = append(authors, plainWords(a.words()))
-	}
-	for _, c := range root.all("comment") {
-		var text strings.Builder
-		for _, t := range c.kid("text").all("t") {
-			text.WriteString(t.words())
-		}
-		about := authored(plainWords(c.attr("ref")), at(authors, c.attr("authorId")), "")
-		s.comments = append(s.comments, about+": "+cellBreaks.Replace(strings.TrimSpace(text.String())))
-	}
 }
 
 // scan reads a sheet's part as a stream: the tree of a large one would take too much

@@ -18,18 +18,14 @@ func markHidden(n *html.Node) {
 		case atom.Head, atom.Script, atom.Style, atom.Template, atom.Noscript:
 			continue
 		}
-		if c.Type == html.ElementNode && isHidden(c) {
+		_, hidden := attribute(c, "hidden")
+		style := strings.ToLower(strings.Join(strings.Fields(valueIn(c, "style")), ""))
+		if hidden || strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden") {
 			bracket(c, "hidden")
-			continue
+		} else {
+			markHidden(c)
 		}
-		markHidden(c)
 	}
-}
-
-func isHidden(n *html.Node) bool {
-	_, hidden := attribute(n, "hidden")
-	style := strings.ToLower(strings.Join(strings.Fields(valueIn(n, "style")), ""))
-	return hidden || strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden")
 }
 
 // bracket puts what an element says into brackets with what it is; rows and lists

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -65,19 +64,4 @@ func (p *Program) Run() error {
 		return err
 	}
 	return p.Wait()
-}
-
-// tryCgroups finds where control groups can be made and starts bubblewrap in one.
-func tryCgroups(ctx context.Context, bwrap string) (string, error) {
-	parent, err := findCgroups()
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.CommandContext(ctx, bwrap, "--version")
-	cmd.Env = []string{}
-	p := &Program{Cmd: cmd, cgroups: parent}
-	if err := p.Run(); err != nil {
-		return "", fmt.Errorf("starting a program in a control group below %s: %w", parent, err)
-	}
-	return parent, nil
 }

@@ -84,7 +84,13 @@ func New(ctx context.Context, c Config) (*Sandbox, error) {
 		}
 		s.hidden = append(s.hidden, at)
 	}
-	s.cgroups, s.noCgroups = tryCgroups(ctx, c.Bwrap)
+	if s.cgroups, s.noCgroups = findCgroups(); s.noCgroups == nil {
+		cmd := exec.CommandContext(ctx, c.Bwrap, "--version")
+		cmd.Env = []string{}
+		if err := (&Program{Cmd: cmd, cgroups: s.cgroups}).Run(); err != nil {
+			s.cgroups, s.noCgroups = "", fmt.Errorf("starting a program in a control group below %s: %w", s.cgroups, err)
+		}
+	}
 	return s, s.probe(ctx)
 }
 

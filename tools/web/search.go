@@ -131,8 +131,13 @@ func (s *searcher) ask(ctx context.Context, env *tools.Env, query string) (respo
 // turnedDown says what an engine's refusal means for the model, in the engine's
 // own words where it has any.
 func turnedDown(status int, engine string, body []byte) string {
-	says := engineSays(body)
-	hint := ""
+	says, hint := "", ""
+	for _, path := range []string{"error", "detail", "message", "error.detail", "detail.error"} {
+		if v := gjson.GetBytes(body, path); v.Type == gjson.String && gjson.ValidBytes(body) {
+			says = tools.OneLine(v.String())
+			says = says[:tools.RuneOffset(says, maxEngineSays)]
+		}
+	}
 	switch words := strings.ToLower(says); {
 	case engine == SearXNG && status == http.StatusForbidden:
 		hint = ": it probably does not offer the json format"
@@ -149,21 +154,6 @@ func turnedDown(status int, engine string, body []byte) string {
 		hint += fmt.Sprintf(" (it says %q)", says)
 	}
 	return hint
-}
-
-// engineSays picks an engine's own words out of the body of a refusal.
-func engineSays(body []byte) string {
-	if !gjson.ValidBytes(body) {
-		return ""
-	}
-	answer := gjson.ParseBytes(body)
-	for _, path := range []string{"detail.error", "error.detail", "message", "detail", "error"} {
-		if v := answer.Get(path); v.Type == gjson.String {
-			says := tools.OneLine(v.String())
-			return says[:tools.RuneOffset(says, maxEngineSays)]
-		}
-	}
-	return ""
 }
 
 // results lists what was found. The document holds everything, with whole
