@@ -118,9 +118,10 @@ func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
 	if confined {
 		cmd = s.tool.sandbox.Command(own, Jail{ReadOnly: i.Required, workspace: workspace}, i.Path, args...)
 	} else {
-		cmd = &Program{Cmd: exec.CommandContext(own, i.Path, args...)}
-		child.Group(cmd.Cmd)
-		cmd.Env, cmd.Dir = []string{}, workspace
+		unconfined := exec.CommandContext(own, i.Path, args...)
+		child.Group(unconfined)
+		unconfined.Env, unconfined.Dir = []string{}, workspace
+		cmd = &Program{Cmd: unconfined}
 	}
 	p := &pythonProcess{cancel: cancel, chunks: make(chan []byte), done: make(chan struct{}), over: make(chan string, 1)}
 	if err := p.launch(cmd); err != nil {
