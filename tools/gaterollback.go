@@ -9,7 +9,7 @@ import (
 )
 
 // keep copies the workspace before the first call of a turn that may change it. One
-// that cannot be kept is put back as it was after the last such turn, which is
+// that cannot be kept is restored as it was after the last such turn, which is
 // recorded; where there was none, no call may change it.
 func (s *Session) keep(passes []*pass) ([]trajectory.Payload, error) {
 	first := slices.IndexFunc(passes, func(p *pass) bool { return p.decision.Verdict != policy.Deny && p.writes() })
@@ -29,13 +29,13 @@ func (s *Session) keep(passes []*pass) ([]trajectory.Payload, error) {
 		}
 		return nil, nil
 	}
-	done, err := s.putBack(breach{callID: passes[first].id, reason: unkept(u)}, true)
+	done, err := s.restore(breach{callID: passes[first].id, reason: unkept + u.text}, true)
 	return []trajectory.Payload{done}, err
 }
 
-func unkept(u *unkeepable) string { return "the workspace cannot be kept: " + u.text }
+const unkept = "the workspace cannot be kept: "
 
-// breach is why a workspace is put back.
+// breach is why a workspace is restored.
 type breach struct {
 	callID, reason string
 	rules          []string
@@ -77,9 +77,9 @@ func (s *Session) leave(passes []*pass) ([]trajectory.Payload, error) {
 			}
 			return nil, err
 		}
-		b = breach{callID: writers[0].id, reason: unkept(u)}
+		b = breach{callID: writers[0].id, reason: unkept + u.text}
 	}
-	done, err := s.putBack(b, len(writers) > 0)
+	done, err := s.restore(b, len(writers) > 0)
 	note(writers, "the workspace was put back as it was before this turn, and nothing kept between calls is left, because: "+done.Reason)
 	return []trajectory.Payload{done}, err
 }
@@ -91,42 +91,30 @@ func note(writers []*pass, line string) {
 	}
 }
 
-// putBack puts the workspace back as it was kept last, if it differs, after ending
+// restore makes the workspace as it was kept last, if it differs, after ending
 // what tools keep: their state is of files that are no more. wrote says that a call
-// may have changed it in this turn.
-func (s *Session) putBack(b breach, wrote bool) (trajectory.Rollback, error) {
+// may have changed it in this turn. Where the workspace could not be looked through, all
+// of it is made again, and listed.
+func (s *Session) restore(b breach, wrote bool) (done trajectory.Rollback, err error) {
 	w := s.workspace
-	done := trajectory.Rollback{CallID: b.callID, Restored: []string{}, RuleIDs: b.rules}
+	done = trajectory.Rollback{CallID: b.callID, Restored: []string{}, RuleIDs: b.rules}
 	done.Reason, _ = s.rec.Redact.Redact(b.reason)
 	if w.kept == nil { // nothing was allowed to change it yet
 		_, sum, err := w.now()
-		var u *unkeepable
-		if errors.As(err, &u) {
-			err = nil
-		}
 		done.TreeBefore, done.TreeFound, done.TreeAfter = sum, sum, sum
 		return done, err
 	}
 	if !wrote { // also a program that an earlier call left behind may have
-		_, sum, err := w.now()
-		if wrote = err != nil || sum != w.keptSum; !wrote {
-			done.TreeBefore, done.TreeFound, done.TreeAfter = w.keptSum, sum, sum
+		if _, sum, err := w.now(); err == nil && sum == w.keptSum {
+			done.TreeBefore, done.TreeFound, done.TreeAfter = sum, sum, sum
 			return done, nil
 		}
 	}
 	if err := s.kept.Close(); err != nil {
 		return done, err
 	}
-	return s.restore(done)
-}
-
-// restore puts the workspace back and completes what is recorded of it. Where it
-// could not be looked through, all of it is made again, and listed.
-func (s *Session) restore(done trajectory.Rollback) (trajectory.Rollback, error) {
-	w := s.workspace
 	found, sum, err := w.now()
-	var u *unkeepable
-	if err != nil && !errors.As(err, &u) {
+	if err != nil {
 		return done, err
 	}
 	done.TreeBefore, done.TreeFound = w.keptSum, sum

@@ -120,13 +120,15 @@ func (w *Workspace) keep() (removed []string, err error) {
 	return removed, nil
 }
 
-// now looks at the workspace. An *unkeepable says why that cannot be done.
-func (w *Workspace) now() (tree, string, error) {
-	found, err := look(w.root, nil)
-	if err != nil {
-		return nil, "", err
+// now looks at the workspace. Nothing, "", is returned of one that cannot be kept.
+func (w *Workspace) now() (found tree, sum string, err error) {
+	var u *unkeepable
+	if found, err = look(w.root, nil); errors.As(err, &u) {
+		return nil, "", nil
 	}
-	sum, err := found.digest()
+	if err == nil {
+		sum, err = found.digest()
+	}
 	return found, sum, err
 }
 

@@ -98,15 +98,12 @@ func (w *Workspace) texts(path string, trees ...tree) ([]text, error) {
 // records it. Nothing that the attempt started may be running. A workspace that has
 // become too large since the last turn is restored as it was then.
 func (w *Workspace) Change(rec *trajectory.Attempt) (*trajectory.WorkspaceChange, error) {
-	var u *unkeepable
 	if w.kept == nil { // nothing was allowed to write
 		_, sum, err := w.now()
-		if errors.As(err, &u) {
-			err = nil
-		}
 		return &trajectory.WorkspaceChange{Files: []string{}, TreeSHA256: sum}, err
 	}
 	_, err := w.keep()
+	var u *unkeepable
 	if errors.As(err, &u) {
 		err = w.restore()
 	}
