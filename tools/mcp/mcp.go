@@ -7,6 +7,7 @@
 package mcp
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -297,7 +299,13 @@ func (l listedTool) check(args []byte) error {
 	if len(args) > maxArguments {
 		return fmt.Errorf("the arguments of %s have %d bytes; %d are the limit", l.name, len(args), maxArguments)
 	}
-	if size, err := schemaParts([]byte(l.schema)); err != nil || size*values(args) > maxComparisons {
+	values := 0 // names included
+	for d := jsontext.NewDecoder(bytes.NewReader(args)); ; values++ {
+		if _, err := d.ReadToken(); err != nil {
+			break
+		}
+	}
+	if size, err := schemaParts([]byte(l.schema)); err != nil || size*values > maxComparisons {
 		return fmt.Errorf("the arguments of %s have too many values for its schema", l.name)
 	}
 	return nil

@@ -1,7 +1,7 @@
 package mcp
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
@@ -92,50 +91,33 @@ func schemaParts(schema []byte) (int, error) {
 	return e.size(root, true)
 }
 
-// values counts the values of a JSON text, names included.
-func values(text []byte) (n int) {
-	for d := jsontext.NewDecoder(bytes.NewReader(text)); ; n++ {
-		if _, err := d.ReadToken(); err != nil {
-			return n
-		}
-	}
-}
-
 // target is the only form of reference that is followed, so that the meaning
 // of others does not matter.
 var target = regexp.MustCompile(`^#/(\$defs|definitions)/([A-Za-z0-9_.-]+)$`)
 
-func (e expansion) size(v any, top bool) (int, error) {
-	total := 1
+func (e expansion) size(v any, top bool) (total int, err error) {
+	total = 1
+	add := func(n int, problem error) {
+		total, err = min(total+n, maxExpanded+1), cmp.Or(err, problem)
+	}
 	switch v := v.(type) {
 	case []any:
 		for _, part := range v {
-			n, err := e.size(part, false)
-			if err != nil {
-				return 0, err
-			}
-			total += n
+			add(e.size(part, false))
 		}
 	case map[string]any:
 		for name, part := range v {
-			text, isText := part.(string)
-			var n int
-			var err error
-			switch {
+			switch text, isText := part.(string); {
 			case isText && (name == "$dynamicRef" || name == "$id" && !top):
-				err = fmt.Errorf("uses %s, which is not supported", name)
+				add(0, fmt.Errorf("uses %s, which is not supported", name))
 			case isText && name == "$ref":
-				n, err = e.follow(text)
+				add(e.follow(text))
 			default:
-				n, err = e.size(part, false)
+				add(e.size(part, false))
 			}
-			if err != nil {
-				return 0, err
-			}
-			total += n
 		}
 	}
-	return min(total, maxExpanded+1), nil
+	return total, err
 }
 
 func (e expansion) follow(ref string) (int, error) {

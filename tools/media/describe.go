@@ -41,17 +41,7 @@ func NewDescribeImage(ask Viewer, model string, files Pictures) tools.Tool {
 		Description: "Has a model that sees look at a picture of the workspace (" + pictures + ", up to 32 MiB) or in an archive " +
 			"or office file of it, or at a page of a pdf, and answer a question about it. Ask for all that you need of it, " +
 			"such as the text that stands in it or the number of things of a kind.",
-		Run: func(ctx context.Context, env *tools.Env, a describeArgs) (tools.Output, error) {
-			picture, err := v.picture(ctx, env, a)
-			var u *tools.Unreadable
-			if errors.As(err, &u) {
-				return tools.Failed("cannot look at %q: %v", a.Path, u), nil
-			}
-			if err != nil {
-				return tools.Output{}, err
-			}
-			return v.look(ctx, env, a, picture)
-		}})
+		Run: v.run})
 }
 
 type viewing struct {
@@ -118,10 +108,18 @@ func NeedOfLook(r llm.Request) tools.Need {
 	return n
 }
 
-// look asks the model.
-func (v *viewing) look(ctx context.Context, env *tools.Env, a describeArgs, picture *llm.Image) (tools.Output, error) {
-	asked := env.Asking(v.model)
+// run asks the model.
+func (v *viewing) run(ctx context.Context, env *tools.Env, a describeArgs) (tools.Output, error) {
 	cannot := fmt.Sprintf("cannot look at %q", a.Path)
+	picture, err := v.picture(ctx, env, a)
+	var u *tools.Unreadable
+	if errors.As(err, &u) {
+		return tools.Failed("%s: %v", cannot, u), nil
+	}
+	if err != nil {
+		return tools.Output{}, err
+	}
+	asked := env.Asking(v.model)
 	request := v.request(a, picture)
 	request.MaxTokens = asked.MaxTokens()
 	if !asked.Covers(NeedOfLook(request)) { // a program has changed it meanwhile
