@@ -172,58 +172,37 @@ func Define[A any](d Definition[A]) Tool {
 		// The library leaves the key out where there are none, and model endpoints insist on it.
 		parameters = []byte(`{"type":"object","properties":{},"additionalProperties":false}`)
 	}
-	return &defined[A]{d, Spec{Name: d.Name, Description: d.Description, Parameters: parameters}, resolved}
-}
-
-type defined[A any] struct {
-	Definition[A]
-	spec   Spec
-	schema *jsonschema.Resolved
-}
-
-func (d *defined[A]) Spec() Spec { return d.spec }
-
-func (d *defined[A]) writes() bool { return d.Writes }
-
-func (d *defined[A]) asks() bool { return d.Need != nil }
-
-// decode accepts exactly one JSON value that fits the schema: no unknown or
-// repeated names.
-func (d *defined[A]) decode(args []byte) (A, error) {
-	var a, none A
-	args = orNone(args)
-	if err := validate(d.spec, d.schema, args); err != nil {
-		return none, err
+	decode := func(args []byte) (a A, err error) { // no unknown or repeated names
+		if err = json.Unmarshal(args, &a, json.RejectUnknownMembers(true)); err != nil {
+			err = fmt.Errorf("the arguments do not fit %s: %s", d.Name, reason(err))
+		}
+		return a, err
 	}
-	if err := json.Unmarshal(args, &a, json.RejectUnknownMembers(true)); err != nil {
-		return none, fmt.Errorf("the arguments do not fit %s: %s", d.spec.Name, reason(err))
+	t := &tool{spec: Spec{Name: d.Name, Description: d.Description, Parameters: parameters}, schema: resolved, canWrite: d.Writes}
+	t.urls = func(args []byte) ([]string, error) {
+		a, err := decode(args)
+		if err != nil || d.URLs == nil {
+			return nil, err
+		}
+		return d.URLs(a), nil
 	}
-	return a, nil
-}
-
-func (d *defined[A]) admits(args []byte) ([]string, error) {
-	a, err := d.decode(args)
-	if err != nil || d.URLs == nil {
-		return nil, err
+	t.run = func(ctx context.Context, env *Env, args []byte) (Output, error) {
+		a, err := decode(args)
+		if err != nil {
+			return Failed("%v", err), nil
+		}
+		return d.Run(ctx, env, a)
 	}
-	return d.URLs(a), nil
-}
-
-func (d *defined[A]) needs(env *Env, args []byte) Need {
-	a, err := d.decode(args)
-	if err != nil { // it does not run
-		return Need{}
+	if d.Need != nil {
+		t.need = func(env *Env, args []byte) Need {
+			a, err := decode(args)
+			if err != nil { // it does not run
+				return Need{}
+			}
+			return d.Need(env, a)
+		}
 	}
-	return d.Need(env, a)
-}
-
-func (d *defined[A]) call(ctx context.Context, env *Env, args []byte) (Output, error) {
-	a, err := d.decode(args)
-	if err != nil {
-		return Failed("%v", err), nil
-	}
-	out, err := d.Run(ctx, env, a)
-	return out.valid(), err
+	return t
 }
 
 // Foreign describes a tool that only a schema knows, such as one of an MCP server. It
@@ -236,43 +215,56 @@ type Foreign struct {
 }
 
 // DefineForeign makes a tool from its description.
-func DefineForeign(f Foreign) Tool { return foreign{f} }
-
-type foreign struct{ f Foreign }
-
-func (t foreign) Spec() Spec { return t.f.Spec }
-
-func (t foreign) writes() bool { return false }
-
-func (t foreign) asks() bool { return false }
-
-func (t foreign) needs(*Env, []byte) Need { return Need{} }
-
-func (t foreign) admits(args []byte) ([]string, error) {
-	if err := t.f.Check(args); err != nil {
-		return nil, err
-	}
-	return nil, validate(t.f.Spec, t.f.Schema, orNone(args))
+func DefineForeign(f Foreign) Tool {
+	return &tool{spec: f.Spec, schema: f.Schema, check: f.Check, run: f.Run}
 }
 
-func (t foreign) call(ctx context.Context, env *Env, args []byte) (Output, error) {
+// tool is the only kind of [Tool].
+type tool struct {
+	spec     Spec
+	schema   *jsonschema.Resolved
+	canWrite bool
+	check    func(args []byte) error // before the schema is applied; may be nil
+	urls     func(args []byte) ([]string, error)
+	need     func(env *Env, args []byte) Need // nil: it asks no model
+	run      func(ctx context.Context, env *Env, args []byte) (Output, error)
+}
+
+func (t *tool) Spec() Spec { return t.spec }
+
+func (t *tool) writes() bool { return t.canWrite }
+
+func (t *tool) asks() bool { return t.need != nil }
+
+func (t *tool) needs(env *Env, args []byte) Need { return t.need(env, orNone(args)) }
+
+// admits accepts exactly one JSON value that fits the schema.
+func (t *tool) admits(args []byte) ([]string, error) {
+	if t.check != nil {
+		if err := t.check(args); err != nil {
+			return nil, err
+		}
+	}
+	var v any
+	args = orNone(args)
+	if err := json.Unmarshal(args, &v); err != nil {
+		return nil, fmt.Errorf("the arguments of %s are not one JSON object: %s", t.spec.Name, reason(err))
+	}
+	if err := t.schema.Validate(v); err != nil {
+		return nil, fmt.Errorf("the arguments do not fit %s: %s; its parameters are %s", t.spec.Name, unfit(err), t.spec.Parameters)
+	}
+	if t.urls == nil {
+		return nil, nil
+	}
+	return t.urls(args)
+}
+
+func (t *tool) call(ctx context.Context, env *Env, args []byte) (Output, error) {
 	if _, err := t.admits(args); err != nil {
 		return Failed("%v", err), nil
 	}
-	out, err := t.f.Run(ctx, env, orNone(args))
+	out, err := t.run(ctx, env, orNone(args))
 	return out.valid(), err
-}
-
-// validate accepts exactly one JSON value that fits a schema.
-func validate(spec Spec, schema *jsonschema.Resolved, args []byte) error {
-	var v any
-	if err := json.Unmarshal(args, &v); err != nil {
-		return fmt.Errorf("the arguments of %s are not one JSON object: %s", spec.Name, reason(err))
-	}
-	if err := schema.Validate(v); err != nil {
-		return fmt.Errorf("the arguments do not fit %s: %s; its parameters are %s", spec.Name, unfit(err), spec.Parameters)
-	}
-	return nil
 }
 
 // orNone is the arguments of a call: no text at all counts as {}, which is what

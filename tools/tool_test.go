@@ -89,21 +89,29 @@ func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{`{"path":"a"}`, `{"path":"a","page":3,"find":"x"}`, `{}`, ``, `{"path":"a","path":"b"}`, `{"path":1e400}`, `[[[[`, `{"path":"\u0000"}`} {
 		f.Add([]byte(seed))
 	}
-	tool := Define(Definition[pagedArgs]{Name: "read"}).(*defined[pagedArgs])
-	f.Fuzz(func(t *testing.T, args []byte) {
-		a, err := tool.decode(args)
+	var got pagedArgs
+	tool := Define(Definition[pagedArgs]{Name: "read", Run: func(_ context.Context, _ *Env, a pagedArgs) (Output, error) {
+		got = a
+		return Output{}, nil
+	}})
+	decode := func(t *testing.T, args []byte) (pagedArgs, bool) {
+		out, err := tool.call(t.Context(), nil, args)
 		if err != nil {
-			if a != (pagedArgs{}) {
-				t.Errorf("%+v with error %v", a, err)
-			}
+			t.Fatal(err)
+		}
+		return got, !out.IsError
+	}
+	f.Fuzz(func(t *testing.T, args []byte) {
+		a, ok := decode(t, args)
+		if !ok {
 			return
 		}
 		text, err := json.Marshal(a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := tool.decode(text); err != nil || again != a {
-			t.Errorf("%s: %+v, then %+v, %v", args, a, again, err)
+		if again, ok := decode(t, text); !ok || again != a {
+			t.Errorf("%s: %+v, then %+v", args, a, again)
 		}
 	})
 }
