@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html/charset"
@@ -84,21 +85,14 @@ func fromUTF16(data []byte) []byte {
 
 // attr is the value of an attribute, "" if there is none. Ids of relations,
 // which have the names of others, are found by [node.relation].
-func (n *node) attr(name string) string {
-	if n != nil {
-		for _, a := range n.attrs {
-			if a.Name.Local == name && !strings.HasSuffix(a.Name.Space, "/relationships") {
-				return a.Value
-			}
-		}
-	}
-	return ""
-}
+func (n *node) attr(name string) string { return n.attribute(name, false) }
 
-func (n *node) relation(name string) string {
+func (n *node) relation(name string) string { return n.attribute(name, true) }
+
+func (n *node) attribute(name string, ofRelation bool) string {
 	if n != nil {
 		for _, a := range n.attrs {
-			if a.Name.Local == name && strings.HasSuffix(a.Name.Space, "/relationships") {
+			if a.Name.Local == name && strings.HasSuffix(a.Name.Space, "/relationships") == ofRelation {
 				return a.Value
 			}
 		}
@@ -108,11 +102,7 @@ func (n *node) relation(name string) string {
 
 // on reports whether a switch such as <w:vanish/> is there and not turned off.
 func (n *node) on() bool {
-	if n == nil {
-		return false
-	}
-	v := n.attr("val")
-	return v != "0" && v != "false" && v != "off" && v != "none"
+	return n != nil && !slices.Contains([]string{"0", "false", "off", "none"}, n.attr("val"))
 }
 
 // kid follows names downwards, the first of each; without names it is the first
@@ -125,14 +115,11 @@ func (n *node) kid(names ...string) *node {
 		if n == nil {
 			return nil
 		}
-		var next *node
-		for _, k := range n.kids {
-			if k.name == name || name == "*" && k.name != "" {
-				next = k
-				break
-			}
+		at := slices.IndexFunc(n.kids, func(k *node) bool { return k.name == name || name == "*" && k.name != "" })
+		if at < 0 {
+			return nil
 		}
-		n = next
+		n = n.kids[at]
 	}
 	return n
 }
