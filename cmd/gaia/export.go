@@ -88,7 +88,10 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 	defer release()
 	var source export.Source
 	if given.Packaged {
-		source, err = packageSource(given)
+		var p *submit.Verified
+		if p, err = given.Verify(submit.Options{Once: true}); err == nil {
+			source = export.Source{Dir: given.Files, Summary: submit.MetadataFile, Run: p.Run, Void: audit.Voided(p.Report.Checks)}
+		}
 	} else {
 		source, err = a.runSource(dir)
 	}
@@ -99,21 +102,19 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 		x.out = source.Run.Manifest.RunID + ".eval"
 	}
 	write := x.writer(source)
-	if x.out == "" || x.out == "-" {
-		if err := write(outfile.Interruptible(ctx, a.shown(x.format))); err != nil {
-			return err
-		}
-		a.noticeExport(source)
-		return a.checkSigner(source.Run)
+	toFile := x.out != "" && x.out != "-"
+	if !toFile {
+		err = write(outfile.Interruptible(ctx, a.shown(x.format)))
+	} else if err = verify.NotWithin("the export", dir, filepath.Dir(x.out)); err == nil {
+		err = outfile.WriteStream(ctx, x.out, write)
 	}
-	if err := verify.NotWithin("the export", dir, filepath.Dir(x.out)); err != nil {
-		return err
-	}
-	if err := outfile.WriteStream(ctx, x.out, write); err != nil {
+	if err != nil {
 		return err
 	}
 	a.noticeExport(source)
-	fmt.Fprintf(a.stderr, "gaia: wrote %s\n", view.Line(view.Quote(x.out)))
+	if toFile {
+		fmt.Fprintf(a.stderr, "gaia: wrote %s\n", view.Line(view.Quote(x.out)))
+	}
 	return a.checkSigner(source.Run)
 }
 
@@ -149,15 +150,6 @@ func (x exporting) writer(s export.Source) func(io.Writer) error {
 		}
 		return err
 	}
-}
-
-// packageSource verifies a package to be exported.
-func packageSource(given *verify.Evidence) (export.Source, error) {
-	p, err := given.Verify(submit.Options{Once: true})
-	if err != nil {
-		return export.Source{}, err
-	}
-	return export.Source{Dir: given.Files, Summary: submit.MetadataFile, Run: p.Run, Void: audit.Voided(p.Report.Checks)}, nil
 }
 
 // runSource verifies a run directory to be exported. Only of a run about which

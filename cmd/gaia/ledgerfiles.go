@@ -217,26 +217,24 @@ the files that were imported. It asks first; without a terminal it needs --yes.`
 		Example:           `  gaia ledger clear --yes`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(*cobra.Command, []string) error { return a.clearImported(yes, asJSON) },
+		RunE: func(*cobra.Command, []string) error {
+			r, err := a.runReader()
+			if err != nil {
+				return err
+			}
+			done, what, err := r.Clear(func(do string) (bool, error) { return a.sure(do, yes) })
+			switch {
+			case err != nil || what == "":
+				return err
+			case asJSON:
+				return view.JSON(a.stdout, done)
+			}
+			return view.Rows(a.stdout, [][2]string{{what, done.Store}})
+		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
-}
-
-func (a *app) clearImported(yes, asJSON bool) error {
-	r, err := a.runReader()
-	if err != nil {
-		return err
-	}
-	done, what, err := r.Clear(func(do string) (bool, error) { return a.sure(do, yes) })
-	switch {
-	case err != nil || what == "":
-		return err
-	case asJSON:
-		return view.JSON(a.stdout, done)
-	}
-	return view.Rows(a.stdout, [][2]string{{what, done.Store}})
 }
 
 // sure asks on a terminal whether to do something; without one, yes must be given.
@@ -278,41 +276,16 @@ func (a *app) runReader() (*ledger.Reader, error) {
 	if key, err := a.existingKey(""); err == nil {
 		store.Key = &key
 	}
-	program, _ := thisBuild() // without it nothing is kept
-	return &ledger.Reader{Store: store, Trust: trusted, Program: program, Now: time.Now, AtOnce: runtime.GOMAXPROCS(0), Log: a.stderr,
-		Verify: ledger.Stats, Incomplete: incomplete}, nil
-}
-
-// thisBuild tells this build of the program from all others: by its version, and by the stamp of its file, since to
-// hash that takes longer than what is kept saves.
-func thisBuild() (string, error) {
-	h, f, err := build.Open()
-	if err != nil {
-		return "", err
+	r := &ledger.Reader{Store: store, Trust: trusted, Now: time.Now, AtOnce: runtime.GOMAXPROCS(0), Log: a.stderr, Verify: ledger.Stats, Incomplete: incomplete}
+	if h, f, err := build.Open(); err == nil {
+		defer f.Close()
+		// The stamp of the program's file names the build: to hash the file takes longer than what is kept saves.
+		r.Program, _ = history.Stamp(f.Name(), []string{"."}, fmt.Sprint(h.Version, h.Commit, h.Dirty, runtime.GOOS, runtime.GOARCH), time.Now())
 	}
-	defer f.Close()
-	stamp, _ := history.Stamp(f.Name(), []string{"."}, fmt.Sprint(h.Version, h.Commit, h.Dirty, runtime.GOOS, runtime.GOARCH), time.Now())
-	if stamp == "" {
-		return "", errors.New("the program's file has no stamp")
-	}
-	return stamp, nil
+	return r, nil
 }
 
 // noHistory is the error that there is no place for records.
 func noHistory() error {
 	return fail(exit.Failure, errors.New("no place for the history: neither XDG_DATA_HOME nor HOME is set"), "set one of them")
-}
-
-// sealingStore returns the user's records with a signing key, which is made if there is none.
-func (a *app) sealingStore() (*history.Store, error) {
-	r, err := a.runReader()
-	if err != nil {
-		return nil, err
-	}
-	if r.Store.Dir == "" {
-		return nil, noHistory()
-	}
-	key, err := a.keyring().Signing("")
-	r.Store.Key = &key
-	return r.Store, err
 }

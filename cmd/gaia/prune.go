@@ -165,10 +165,18 @@ func (p *pruner) prune(k pruneKind, paths []string) error {
 		}
 		var store *history.Store
 		if r.KeepsRecords() {
-			var err error
-			if store, err = p.sealingStore(); err != nil {
+			records, err := p.runReader()
+			if err != nil {
 				return err
 			}
+			if store = records.Store; store.Dir == "" {
+				return noHistory()
+			}
+			key, err := p.keyring().Signing("") // which is made if there is none
+			if err != nil {
+				return err
+			}
+			store.Key = &key
 		}
 		if err := p.Remove(r, store, time.Now()); err != nil {
 			return err

@@ -142,11 +142,22 @@ func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Go
 
 // openSource returns the source that the flags name.
 func (a *app) openSource(t taskFlags) (loader.Source, error) {
+	env := a.hubEnv()
 	if isHub(t.source) {
-		return a.hub(t, t.repo())
+		token, from, err := env.Token()
+		if err != nil {
+			return nil, err
+		}
+		source, err := loader.Hub(loader.HubConfig{Endpoint: env.Endpoint(), Repo: t.repo(), Revision: cmp.Or(t.revision, loader.MainBranch), Token: token, TokenFrom: from,
+			Cache: env.Cache(), Offline: env.IsSet("HF_HUB_OFFLINE") || env.IsSet("TRANSFORMERS_OFFLINE"),
+			Transport: http.DefaultTransport, Notice: t.notice, Progress: t.progress})
+		if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
+			err = &failure{Code: exit.Usage, Err: err, Hints: wrong.Remedies}
+		}
+		return source, err
 	}
 	path, ok := strings.CutPrefix(t.source, sourceDir)
-	if path = a.hubEnv().InHome(path); !ok {
+	if path = env.InHome(path); !ok {
 		return loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), nil
 	}
 	info, err := os.Stat(path)
@@ -163,24 +174,6 @@ func (a *app) openSource(t taskFlags) (loader.Source, error) {
 // hubEnv is the environment as the hub's own tools read it.
 func (a *app) hubEnv() hubenv.Environment {
 	return hubenv.Environment{Getenv: a.getenv, Caches: a.xdg("XDG_CACHE_HOME", ".cache")}
-}
-
-// hub returns a dataset of the hub that the environment names, as the hub's own
-// tools read it.
-func (a *app) hub(t taskFlags, repo string) (loader.Source, error) {
-	env := a.hubEnv()
-	token, from, err := env.Token()
-	if err != nil {
-		return nil, err
-	}
-	c := loader.HubConfig{Endpoint: env.Endpoint(), Repo: repo, Revision: cmp.Or(t.revision, loader.MainBranch), Token: token, TokenFrom: from,
-		Cache: env.Cache(), Offline: env.IsSet("HF_HUB_OFFLINE") || env.IsSet("TRANSFORMERS_OFFLINE"),
-		Transport: http.DefaultTransport, Notice: t.notice, Progress: t.progress}
-	source, err := loader.Hub(c)
-	if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
-		err = &failure{Code: exit.Usage, Err: err, Hints: wrong.Remedies}
-	}
-	return source, err
 }
 
 // news prints what the hub is about, a line each.
