@@ -112,20 +112,26 @@ func (a *app) showPolicy(p policy.Policy) error {
 	if p.MaxCostMicroUSD != policy.Unlimited {
 		cost = view.Dollars(&p.MaxCostMicroUSD)
 	}
-	var b strings.Builder
-	for _, line := range [][2]string{
-		{"mode", string(p.Mode)}, {"allow", listed(p.Allow)}, {"deny", listed(p.Deny)}, {"confirm", listed(p.Confirm)},
-		{"max_tool_calls", calls}, {"max_task_cost", cost},
-		{"answer_sources", listed(p.AnswerSources)}, {"commands", listed(p.Commands)}, {"packages", listed(p.Packages)},
-		{"policy_hash", p.Hash()}, {"guidance_hash", policy.GuidanceHash(policy.Constitution(p))},
-	} {
-		fmt.Fprintf(&b, "%-14s  %s\n", line[0], view.Line(line[1]))
+	if err := view.Rows(a.stdout, [][2]string{
+		{"mode", string(p.Mode)},
+		{"allow", listed(p.Allow)},
+		{"deny", listed(p.Deny)},
+		{"confirm", listed(p.Confirm)},
+		{"max_tool_calls", calls},
+		{"max_task_cost", cost},
+		{"answer_sources", listed(p.AnswerSources)},
+		{"commands", listed(p.Commands)},
+		{"packages", listed(p.Packages)},
+		{"policy_hash", p.Hash()},
+		{"guidance_hash", policy.GuidanceHash(policy.Constitution(p))},
+	}); err != nil {
+		return err
 	}
-	b.WriteString("\n")
+	rules := "\n"
 	for _, r := range p.Rules() {
-		fmt.Fprintf(&b, "%s.%d  %s\n", r.ID, r.Version, r.Title)
+		rules += fmt.Sprintf("%s.%d  %s\n", r.ID, r.Version, r.Title)
 	}
-	_, err := io.WriteString(a.stdout, b.String())
+	_, err := io.WriteString(a.stdout, rules)
 	return err
 }
 
@@ -161,8 +167,7 @@ for policies that mean the same.`,
 				PolicyHash   string `json:"policy_hash"`
 			}{guidance, p.Hash()})
 		}
-		_, err = fmt.Fprintf(a.stdout, "policy_hash    %s\nguidance_hash  %s\n", p.Hash(), guidance)
-		return err
+		return view.Rows(a.stdout, [][2]string{{"policy_hash", p.Hash()}, {"guidance_hash", guidance}})
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd

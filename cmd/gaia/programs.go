@@ -28,7 +28,11 @@ func child(sandbox *sandboxtools.Sandbox) (document.Reader, error) {
 	if err != nil {
 		return document.Reader{}, fmt.Errorf("finding this program, which reads documents: %w", err)
 	}
-	return document.Reader{Child: []string{executable, convertName}, Poppler: poppler(sandbox), Memory: new(document.Memory)}, nil
+	r := document.Reader{Child: []string{executable, convertName}, Memory: new(document.Memory)}
+	if p := (document.Poppler{Text: onPath("pdftotext"), Pages: onPath("pdftoppm"), Sandbox: sandbox}); p.Text != "" || p.Pages != "" {
+		r.Poppler = &p // its programs run in the sandbox, if there is one
+	}
+	return r, nil
 }
 
 const convertName = "convert-document"
@@ -45,16 +49,6 @@ func convertCommand() *cobra.Command {
 			return errors.Join(document.Convert(os.Stdin, os.Stdout), os.Stdout.Close())
 		},
 	}
-}
-
-// poppler is where poppler's programs are on this machine; nil if none is there.
-// They run in the sandbox, if there is one.
-func poppler(sandbox *sandboxtools.Sandbox) *document.Poppler {
-	p := document.Poppler{Text: onPath("pdftotext"), Pages: onPath("pdftoppm"), Sandbox: sandbox}
-	if p.Text == "" && p.Pages == "" {
-		return nil
-	}
-	return &p
 }
 
 // confine fills in the sandbox, or why there is none: programs that a run starts
