@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,4 +94,31 @@ func TestRemove(t *testing.T) {
 		t.Errorf("there are %v, %v", entries, err)
 	}
 	lstat(outside)
+}
+
+// TestParseAge: an age is a duration above zero, or a whole number of days up to a century.
+func TestParseAge(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"720h": 720 * time.Hour, "30d": 30 * 24 * time.Hour, "36500d": 36500 * 24 * time.Hour,
+		"0d": 0, "0h": 0, "-1h": 0, "36501d": 0, "1.5d": 0, "d": 0, "": 0, "30": 0,
+	} {
+		if got, err := ParseAge(text); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
+// TestResult: the list and the line below it say what goes, in words for the kind.
+func TestResult(t *testing.T) {
+	r := Result{Bytes: 1234, Kept: 2, Kind: "runs", Left: []Left{{}}, Removed: []*Item{{Bytes: 1234, Created: "2031-02-03T04:05:06.000Z", Path: "runs/a b", Unfinished: true}}}
+	if got := strings.Join(strings.Fields(r.Table()), " "); !strings.HasSuffix(got, "'runs/a b' 2031-02-03 1.2 kB unfinished") {
+		t.Errorf("table %q", got)
+	}
+	if got := r.Size() + "; " + r.Summary(); got != "1 run of 1.2 kB; removed 1 run, 1.2 kB; 2 kept, 1 left\n" {
+		t.Errorf("%q", got)
+	}
+	r = Result{DryRun: true, Kind: "bodies"}
+	if got := r.Table() + r.Summary(); got != "would remove 0 folders of bodies, 0 bytes; 0 kept, 0 left\n" {
+		t.Errorf("%q", got)
+	}
 }
