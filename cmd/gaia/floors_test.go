@@ -38,8 +38,8 @@ var floors = map[string]int{
 	"internal/prune": 6, "internal/runfiles": 6, "submit": 6, "tools/document": 6,
 	"internal/approve": 7, "internal/tasklist": 7, "internal/grading": 7, "tools/web": 7,
 	"internal/remote": 8, "internal/run": 8, "internal/verify": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,
-	"internal/ledger": 9, "internal/settings": 9, "internal/witnessfile": 9,
-	"internal/cli": 10, "internal/policyfile": 10, "internal/servers": 10,
+	"internal/settings": 9, "internal/witnessfile": 9,
+	"internal/cli": 10, "internal/ledger": 10, "internal/policyfile": 10, "internal/servers": 10,
 	"cmd/gaia": 11,
 }
 
