@@ -113,12 +113,7 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 	if err != nil {
 		return err
 	}
-	if d.asJSON {
-		err = view.JSON(a.stdout, out)
-	} else {
-		err = view.Rows(a.stdout, out.Rows())
-	}
-	if err != nil || d.Countersign == "" {
+	if err := view.Result(a.stdout, d.asJSON, out, view.RowsText(out.Rows())); err != nil || d.Countersign == "" {
 		return err
 	}
 	return a.checkSigner(audited.Run)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -178,13 +177,8 @@ func (a *app) countMetrics(r *ledger.Reader, q *ledgerQuery) error {
 }
 
 // printCounted prints what was counted of events, and of what.
-func (a *app) printCounted(q *ledgerQuery, read ledger.EventsRead, table string, asJSON any) (err error) {
-	if q.asJSON {
-		err = view.JSON(a.stdout, asJSON)
-	} else {
-		_, err = io.WriteString(a.stdout, ledger.Counted(table, read))
-	}
-	return cmp.Or(err, read.Read.End(nil))
+func (a *app) printCounted(q *ledgerQuery, read ledger.EventsRead, table string, counts any) error {
+	return cmp.Or(view.Result(a.stdout, q.asJSON, counts, ledger.Counted(table, read)), read.Read.End(nil))
 }
 
 func (a *app) ledgerRankCommand() *cobra.Command {
@@ -263,18 +257,11 @@ func (a *app) showEvent(r *ledger.Reader, q *ledgerQuery) error {
 		}
 		return f
 	}
-	if q.asJSON {
-		err = view.JSON(a.stdout, struct {
-			ledger.Event
-			ledger.Shortfall
-		}{found[0], read.Shortfall})
-	} else {
-		err = view.Rows(a.stdout, ledger.Rows(found[0]))
-	}
-	if err != nil {
-		return err
-	}
-	return read.Read.End(nil)
+	err = view.Result(a.stdout, q.asJSON, struct {
+		ledger.Event
+		ledger.Shortfall
+	}{found[0], read.Shortfall}, view.RowsText(ledger.Rows(found[0])))
+	return cmp.Or(err, read.Read.End(nil))
 }
 
 func (a *app) ledgerEvaluateCommand() *cobra.Command {

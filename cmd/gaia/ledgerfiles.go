@@ -180,15 +180,12 @@ func (a *app) importEvents(ctx context.Context, files []string, m importing) err
 	if err != nil {
 		return err
 	}
-	if m.asJSON {
-		return view.JSON(a.stdout, done)
-	}
-	return view.Rows(a.stdout, [][2]string{
+	return view.Result(a.stdout, m.asJSON, done, view.RowsText([][2]string{
 		{"imported", fmt.Sprintf("%s from %s", view.Count(int(done.Added), "event"), view.Count(len(files), "file"))},
 		{"evicted", fmt.Sprintf("%s, the oldest", view.Count(int(done.Evicted), "event"))},
 		{"there are", view.Count(int(done.Events), "event")},
 		{"store", done.Store},
-	})
+	}))
 }
 
 // convertAttemptsCommand is the process that reads an export that is being imported. It is for no one else.
@@ -223,13 +220,10 @@ the files that were imported. It asks first; without a terminal it needs --yes.`
 				return err
 			}
 			done, what, err := r.Clear(func(do string) (bool, error) { return a.sure(do, yes) })
-			switch {
-			case err != nil || what == "":
+			if err != nil || what == "" {
 				return err
-			case asJSON:
-				return view.JSON(a.stdout, done)
 			}
-			return view.Rows(a.stdout, [][2]string{{what, done.Store}})
+			return view.Result(a.stdout, asJSON, done, view.RowsText([][2]string{{what, done.Store}}))
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")

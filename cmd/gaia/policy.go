@@ -161,13 +161,10 @@ for policies that mean the same.`,
 			return err
 		}
 		guidance := policy.GuidanceHash(policy.Constitution(p))
-		if asJSON {
-			return view.JSON(a.stdout, struct {
-				GuidanceHash string `json:"guidance_hash"`
-				PolicyHash   string `json:"policy_hash"`
-			}{guidance, p.Hash()})
-		}
-		return view.Rows(a.stdout, [][2]string{{"policy_hash", p.Hash()}, {"guidance_hash", guidance}})
+		return view.Result(a.stdout, asJSON, struct {
+			GuidanceHash string `json:"guidance_hash"`
+			PolicyHash   string `json:"policy_hash"`
+		}{guidance, p.Hash()}, view.RowsText([][2]string{{"policy_hash", p.Hash()}, {"guidance_hash", guidance}}))
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
@@ -220,26 +217,20 @@ Exit code 0 means that it would run, 3 that it would not, or not without a perso
 }
 
 func (a *app) tellDecision(p policy.Policy, d policy.Decision, asJSON bool) error {
-	var err error
-	if asJSON {
-		err = view.JSON(a.stdout, struct {
-			GuidanceHash string   `json:"guidance_hash"`
-			PolicyHash   string   `json:"policy_hash"`
-			Reason       string   `json:"reason"`
-			RuleIDs      []string `json:"rule_ids"`
-			Verdict      string   `json:"verdict"`
-		}{policy.GuidanceHash(policy.Constitution(p)), p.Hash(), d.Reason, d.RuleIDs, string(d.Verdict)})
-	} else {
-		_, err = fmt.Fprintln(a.stdout, d.Verdict)
-	}
+	err := view.Result(a.stdout, asJSON, struct {
+		GuidanceHash string   `json:"guidance_hash"`
+		PolicyHash   string   `json:"policy_hash"`
+		Reason       string   `json:"reason"`
+		RuleIDs      []string `json:"rule_ids"`
+		Verdict      string   `json:"verdict"`
+	}{policy.GuidanceHash(policy.Constitution(p)), p.Hash(), d.Reason, d.RuleIDs, string(d.Verdict)}, string(d.Verdict)+"\n")
 	switch {
 	case err != nil || d.Verdict == policy.Allow:
 		return err
 	case d.Verdict == policy.Confirm:
 		return fail(exit.Findings, errors.New("the call needs approval: "+d.Reason), "in a run, approve it on the terminal or beforehand with --approve")
 	}
-	hint := "see 'gaia policy show'"
-	return fail(exit.Findings, errors.New("the call is denied: "+d.Reason), hint)
+	return fail(exit.Findings, errors.New("the call is denied: "+d.Reason), "see 'gaia policy show'")
 }
 
 // completeModes completes a flag by the modes, and by files.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/gaia-harness/gaia/internal/cli"
@@ -125,16 +124,11 @@ func (a *app) scorecard(paths []string, s scoring) error {
 		want = &s.want
 	}
 	result := card.Result(want)
-	if s.asJSON {
-		err = view.JSON(a.stdout, result)
-	} else {
-		header := ""
-		if result.Rehearsal {
-			header = ledger.RehearsalHeader
-		}
-		_, err = io.WriteString(a.stdout, header)
-		err = cmp.Or(err, view.Rows(a.stdout, card.Rows(result)))
+	header := ""
+	if result.Rehearsal {
+		header = ledger.RehearsalHeader
 	}
+	err = view.Result(a.stdout, s.asJSON, result, header+view.RowsText(card.Rows(result)))
 	return cmp.Or(err, exit.First(card.Untrusted, result.Err()))
 }
 
@@ -187,12 +181,7 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 	}
 	signer := exit.First(untrusted...)
 	c.SignerTrusted = signer == nil
-	if asJSON {
-		err = view.JSON(a.stdout, c)
-	} else {
-		_, err = io.WriteString(a.stdout, c.Text())
-	}
-	return cmp.Or(err, signer)
+	return cmp.Or(view.Result(a.stdout, asJSON, c, c.Text()), signer)
 }
 
 // finishedRun reads a finished run, which is verified with what was decided about it.
@@ -269,10 +258,5 @@ func (a *app) trend(paths []string, by string, q ledger.Query, asJSON bool) erro
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = view.JSON(a.stdout, result)
-	} else {
-		_, err = io.WriteString(a.stdout, result.Text())
-	}
-	return cmp.Or(err, read.End(nil))
+	return cmp.Or(view.Result(a.stdout, asJSON, result, result.Text()), read.End(nil))
 }

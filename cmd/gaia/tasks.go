@@ -119,13 +119,8 @@ both, whole.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withTasks(cmd, q, func(_ context.Context, set loader.Set, gold loader.Gold) error {
 				answers := a.answers(q, set, gold)
-				if q.asJSON {
-					return view.JSON(a.stdout, tasklist.ListOf(set, q.filter.Rule(), set.Tasks, answers))
-				}
-				if _, err := fmt.Fprintf(a.stdout, "%s\n\n", tasklist.Table(set.Tasks, answers, columns(a.stdout))); err != nil {
-					return err
-				}
-				return view.Rows(a.stdout, tasklist.Rows(set, q.filter.Rule()))
+				return view.Result(a.stdout, q.asJSON, tasklist.ListOf(set, q.filter.Rule(), set.Tasks, answers),
+					tasklist.Table(set.Tasks, answers, columns(a.stdout))+"\n\n"+view.RowsText(tasklist.Rows(set, q.filter.Rule())))
 			})
 		},
 	}
@@ -200,17 +195,11 @@ the tasks were read from.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withTasks(cmd, q, func(_ context.Context, set loader.Set, _ loader.Gold) error {
 				s := tasklist.StatsOf(set, q.filter.Rule())
-				if q.asJSON {
-					return view.JSON(a.stdout, s)
-				}
-				if _, err := fmt.Fprintf(a.stdout, "%s\n\n", s.Table()); err != nil {
-					return err
-				}
 				rows := append(tasklist.Rows(set, q.filter.Rule()), [2]string{"answers", tasklist.Answers(s.CarriedGold)})
 				for _, o := range s.OtherSplits {
 					rows = append(rows, [2]string{"other", fmt.Sprintf("split %s, %s; answers %s", o.Name, view.Count(o.Size, "task"), tasklist.Answers(o.CarriedGold))})
 				}
-				return view.Rows(a.stdout, rows)
+				return view.Result(a.stdout, q.asJSON, s, s.Table()+"\n\n"+view.RowsText(rows))
 			})
 		},
 	}
@@ -254,11 +243,5 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, d *tas
 		result.Cache = a.hubEnv().Cache()
 		summary += ", in " + view.Quote(result.Cache)
 	}
-	var err error
-	if q.asJSON {
-		err = view.JSON(a.stdout, result)
-	} else {
-		_, err = fmt.Fprintln(a.stdout, view.Line(summary))
-	}
-	return cmp.Or(err, failed)
+	return cmp.Or(view.Result(a.stdout, q.asJSON, result, view.Line(summary)+"\n"), failed)
 }

@@ -126,14 +126,7 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return view.JSON(a.stdout, witnessfile.NewJSON(w))
-	}
-	if err := view.Rows(a.stdout, witnessfile.Rows(w)); err != nil {
-		return err
-	}
-	_, err = io.WriteString(a.stdout, witnessfile.Sections(w))
-	return err
+	return view.Result(a.stdout, asJSON, witnessfile.NewJSON(w), view.RowsText(witnessfile.Rows(w))+witnessfile.Sections(w))
 }
 
 // witnessing is what the flags of witness export say.

@@ -111,10 +111,10 @@ func TestParseAge(t *testing.T) {
 // TestResult: the list and the line below it say what goes, in words for the kind.
 func TestResult(t *testing.T) {
 	r := Result{Bytes: 1234, Kept: 2, Kind: "runs", Left: []Left{{}}, Removed: []*Item{{Bytes: 1234, Created: "2031-02-03T04:05:06.000Z", Path: "runs/a b", Unfinished: true}}}
-	if got := strings.Join(strings.Fields(r.Table()), " "); !strings.HasSuffix(got, "'runs/a b' 2031-02-03 1.2 kB unfinished") {
+	if got := strings.Join(strings.Fields(r.Table()), " "); !strings.HasSuffix(got, "'runs/a b' 2031-02-03 1.2 KB unfinished") {
 		t.Errorf("table %q", got)
 	}
-	if got := r.Size() + "; " + r.Summary(); got != "1 run of 1.2 kB; removed 1 run, 1.2 kB; 2 kept, 1 left\n" {
+	if got := r.Size() + "; " + r.Summary(); got != "1 run of 1.2 KB; removed 1 run, 1.2 KB; 2 kept, 1 left\n" {
 		t.Errorf("%q", got)
 	}
 	r = Result{DryRun: true, Kind: "bodies"}

@@ -66,8 +66,23 @@ func (t *Table) Len() int { return t.w.Length() }
 // String returns the table without a newline at its end.
 func (t *Table) String() string { return visible.Text(t.w.Render()) }
 
+// Result writes the result of a command: v as JSON, or the text for people.
+func Result(w io.Writer, asJSON bool, v any, text string) error {
+	if asJSON {
+		return JSON(w, v)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
 // Rows writes names and values in two columns, each pair on one line.
 func Rows(w io.Writer, rows [][2]string) error {
+	_, err := io.WriteString(w, RowsText(rows))
+	return err
+}
+
+// RowsText returns names and values in two columns, each pair on one line.
+func RowsText(rows [][2]string) string {
 	width := 0
 	for _, r := range rows {
 		width = max(width, len(r[0]))
@@ -76,8 +91,7 @@ func Rows(w io.Writer, rows [][2]string) error {
 	for _, r := range rows {
 		fmt.Fprintf(&b, "%-*s  %s\n", width, r[0], Line(r[1]))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // List collects rows of names and values.
