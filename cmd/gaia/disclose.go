@@ -187,13 +187,9 @@ func (a *app) printDisclosed(found *rundir.Run, made *rundir.Disclosure, files [
 	case d.key != "": // which need not be one that is trusted here
 		next += " --trusted-key " + view.Quote(d.key+".pub")
 	}
-	rows := append(verify.BundleRows(made), [2]string{"written to", out.File})
-	if out.Proof != "" {
-		rows = append(rows, [2]string{"proof", out.Proof})
-	}
-	if out.Unsubmittable != "" {
-		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
-	}
+	rows := view.List(append(verify.BundleRows(made), [2]string{"written to", out.File}))
+	rows.AddNonEmpty("proof", out.Proof)
+	rows.AddNonEmpty("unsubmittable", out.Unsubmittable)
 	return view.Rows(a.stdout, append(rows, [2]string{"signed by", b.Signature.KeyID}, [2]string{"shows", verify.Shows(made)},
 		[2]string{"next", next}))
 }

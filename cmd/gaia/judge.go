@@ -566,13 +566,13 @@ func (a *app) printRejudged(dir, path string, r audit.Rejudgment, envelope []byt
 	if asJSON {
 		return view.JSON(a.stdout, out)
 	}
-	rows := [][2]string{{"run", out.RunID}}
+	rows := view.List{{"run", out.RunID}}
 	if out.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
+		rows.Add("rehearsal", runview.RehearsalNote)
 	}
 	rows = append(rows, runview.JudgeRows(&out.Totals)...)
 	if s := out.Score; s != nil {
-		rows = append(rows, [2]string{"judged", fmt.Sprintf("%d of %d, %s, by this judge", s.Correct, s.Planned, view.Percent(s.AccuracyPPM))})
+		rows.Addf("judged", "%d of %d, %s, by this judge", s.Correct, s.Planned, view.Percent(s.AccuracyPPM))
 	}
 	return view.Rows(a.stdout, append(rows, [2]string{"judgments", fmt.Sprintf("%d of this run; the run's own files are as they were", out.Judgments)},
 		[2]string{"written to", path}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + view.Quote(dir)}))

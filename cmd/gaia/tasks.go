@@ -195,9 +195,9 @@ the tasks were read from.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withTasks(cmd, q, func(_ context.Context, set loader.Set, _ loader.Gold) error {
 				s := tasklist.StatsOf(set, q.filter.Rule())
-				rows := append(tasklist.Rows(set, q.filter.Rule()), [2]string{"answers", tasklist.Answers(s.CarriedGold)})
+				rows := view.List(append(tasklist.Rows(set, q.filter.Rule()), [2]string{"answers", tasklist.Answers(s.CarriedGold)}))
 				for _, o := range s.OtherSplits {
-					rows = append(rows, [2]string{"other", fmt.Sprintf("split %s, %s; answers %s", o.Name, view.Count(o.Size, "task"), tasklist.Answers(o.CarriedGold))})
+					rows.Addf("other", "split %s, %s; answers %s", o.Name, view.Count(o.Size, "task"), tasklist.Answers(o.CarriedGold))
 				}
 				return view.Result(a.stdout, q.asJSON, s, s.Table()+"\n\n"+view.RowsText(rows))
 			})

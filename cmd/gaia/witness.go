@@ -260,22 +260,18 @@ func (a *app) printWitnesses(found *rundir.Run, x *witnessfile.Export, flags wit
 	if flags.asJSON {
 		return view.JSON(a.stdout, out)
 	}
-	rows := [][2]string{{"run", out.RunID}}
+	rows := view.List{{"run", out.RunID}}
 	if out.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
+		rows.Add("rehearsal", runview.RehearsalNote)
 	}
-	if out.TaskID != "" {
-		rows = append(rows, [2]string{"task", out.TaskID})
-	}
+	rows.AddNonEmpty("task", out.TaskID)
 	rows = append(rows,
 		[2]string{"bundles", fmt.Sprintf("%d: %d solved, %d failed, %d error, %d skipped or unscored", out.Bundles, out.Solved, out.Failed, out.Error, out.Skipped)},
 		[2]string{"evidence", fmt.Sprintf("complete in %d of them", out.EvidenceComplete)},
 		[2]string{"signed", signed},
 		[2]string{"bytes", fmt.Sprint(out.Bytes)},
 		[2]string{"written to", out.Path})
-	if out.Unsubmittable != "" {
-		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
-	}
+	rows.AddNonEmpty("unsubmittable", out.Unsubmittable)
 	next := "gaia scorecard " + view.Quote(out.Path)
 	if out.TaskID != "" {
 		next = "gaia witness replay " + view.Quote(out.Path)

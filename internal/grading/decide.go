@@ -170,9 +170,9 @@ func (d Adjudication) Decide(dir string, a Audited, redact func(string) (string,
 
 // Rows returns a decision, or the countersignature of one, with the audit after it as names and values.
 func (d Adjudicated) Rows() [][2]string {
-	rows := [][2]string{{"run", d.RunID}}
+	rows := view.List{{"run", d.RunID}}
 	if d.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
+		rows.Add("rehearsal", runview.RehearsalNote)
 	}
 	decision := "dismiss: the finding no longer keeps the run from being submitted"
 	switch {
@@ -185,14 +185,12 @@ func (d Adjudicated) Rows() [][2]string {
 	}
 	rows = append(rows, [2]string{"finding", d.Finding + ", " + d.RuleID}, [2]string{"decision", decision}, [2]string{"reason", d.Reason},
 		[2]string{"written to", d.File}, [2]string{"signed by", d.KeyID})
-	if d.CountersignedBy != "" {
-		rows = append(rows, [2]string{"countersigned by", d.CountersignedBy})
-	}
+	rows.AddNonEmpty("countersigned by", d.CountersignedBy)
 	if t := d.report.Totals.Raw; t != nil {
-		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", t.Correct, t.Planned, view.Percent(t.AccuracyPPM))})
+		rows.Addf("official", "%d of %d, %s", t.Correct, t.Planned, view.Percent(t.AccuracyPPM))
 	}
 	for _, f := range d.report.OpenFindings() {
-		rows = append(rows, [2]string{"still open", audit.FindingLine(f)})
+		rows.Add("still open", audit.FindingLine(f))
 	}
 	next := "gaia audit " + view.Quote(d.dir)
 	switch {

@@ -153,7 +153,7 @@ func (c Comparison) rows() [][2]string {
 			tasks += fmt.Sprintf(", %d %s", other.n, other.what)
 		}
 	}
-	rows := [][2]string{
+	rows := view.List{
 		{"tasks", tasks},
 		{"outcomes", fmt.Sprintf("%d solved by both, %d only by A, %d only by B, %d by neither", c.Both, c.OnlyA, c.OnlyB, c.Neither)},
 		{"difference", fmt.Sprintf("%s of the tasks, 95 %% interval %s to %s (bootstrap over the pairs, exact)", signedPercent(c.RatePPM), signedPercent(c.LowPPM), signedPercent(c.HighPPM))},
@@ -164,7 +164,7 @@ func (c Comparison) rows() [][2]string {
 		rows, what = append(rows, [2]string{what, d}), ""
 	}
 	if len(c.Differences) == 0 {
-		rows = append(rows, [2]string{"plans", "the same"})
+		rows.Add("plans", "the same")
 	}
 	return rows
 }

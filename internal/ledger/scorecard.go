@@ -97,16 +97,16 @@ func (r CardResult) Err() error {
 
 // Rows returns a result as names and values.
 func (c *Card) Rows(r CardResult) [][2]string {
-	rows := [][2]string{{"counted", view.Count(c.Runs, "run")}}
+	rows := view.List{{"counted", view.Count(c.Runs, "run")}}
 	if c.Bundles > 0 {
 		signed := "signatures not checked"
 		if c.Key != nil {
 			signed = "all signed with the key of --hmac-key-file"
 		}
-		rows = [][2]string{{"counted", view.Count(c.Bundles, "witness bundle") + ", " + signed}}
+		rows = view.List{{"counted", view.Count(c.Bundles, "witness bundle") + ", " + signed}}
 	}
 	for _, run := range c.unrecorded {
-		rows = append(rows, [2]string{"recording", "failed in the run " + run.RunID + ": " + run.RecordingFailed})
+		rows.Add("recording", "failed in the run "+run.RunID+": "+run.RecordingFailed)
 	}
 	rate, perSolve, evidence := share(r.SolveRate), view.Dollars(r.CostPerSolveMicros), "complete of "+share(r.EvidenceCoverage)+" of what is solved"
 	if r.Solved == 0 {

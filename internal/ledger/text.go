@@ -245,7 +245,7 @@ func Rows(e Event) [][2]string {
 		counts = "the task's result"
 	}
 	tests, diff := e.TestResults, e.DiffSummary
-	rows := [][2]string{
+	rows := view.List{
 		{"event", e.ID},
 		{"ended", e.Timestamp},
 		{"run", e.RunID},
@@ -273,10 +273,10 @@ func Rows(e Event) [][2]string {
 		if v.AutoCorrected {
 			corrected = "corrected"
 		}
-		rows = append(rows, [2]string{"violation", fmt.Sprintf("%s, %s, %s, %s: %s", cmp.Or(v.RuleID, v.Class), v.Severity, v.Location, corrected, v.Description)})
+		rows.Addf("violation", "%s, %s, %s, %s: %s", cmp.Or(v.RuleID, v.Class), v.Severity, v.Location, corrected, v.Description)
 	}
 	if len(e.Violations) == 0 {
-		rows = append(rows, [2]string{"violations", "none"})
+		rows.Add("violations", "none")
 	}
 	rows = append(rows, [][2]string{
 		{"refused", view.Count(e.PersonRefusals, "call") + " by a person"},
@@ -288,7 +288,7 @@ func Rows(e Event) [][2]string {
 		{"schema", e.Schema},
 	}...)
 	if e.Imported {
-		rows = append(rows, [2]string{"imported", "yes: this is what its exporter says"})
+		rows.Add("imported", "yes: this is what its exporter says")
 	}
 	if e.Unrecorded != "" {
 		rows = slices.Insert(rows, 0, [2]string{"recording failed", e.Unrecorded})

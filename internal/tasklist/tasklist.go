@@ -45,10 +45,8 @@ func datasetOf(set loader.Set, rule string) Dataset {
 
 // Rows describes the same for people.
 func Rows(set loader.Set, rule string) [][2]string {
-	rows := [][2]string{{"dataset", set.Dataset + ", revision " + set.Revision}}
-	if set.Hub != "" {
-		rows = append(rows, [2]string{"hub", set.Hub})
-	}
+	rows := view.List{{"dataset", set.Dataset + ", revision " + set.Revision}}
+	rows.AddNonEmpty("hub", set.Hub)
 	l := set.Levels
 	rows = append(rows,
 		[2]string{"split", fmt.Sprintf("%s, %s (by level %d/%d/%d)", set.Split, view.Count(len(set.IDs), "task"), l[0], l[1], l[2])},
@@ -56,7 +54,7 @@ func Rows(set loader.Set, rule string) [][2]string {
 		[2]string{"file", set.MetadataFile},
 		[2]string{"digest", set.Digest})
 	if planned := planned(set); planned.ClaimsGAIA() {
-		rows = append(rows, [2]string{"counts", cmp.Or(planned.Mismatch(), "as GAIA declares")})
+		rows.Add("counts", cmp.Or(planned.Mismatch(), "as GAIA declares"))
 	}
 	return rows
 }

@@ -93,9 +93,9 @@ func Rows(w witness.Bundle) [][2]string {
 	if w.CreatedNs > math.MaxInt64 { // which time has no form for
 		created = fmt.Sprintf("%d ns after 1970", w.CreatedNs)
 	}
-	rows := [][2]string{{"task", rundir.WitnessUUID(w.TaskID)}}
+	rows := view.List{{"task", rundir.WitnessUUID(w.TaskID)}}
 	if w.Rehearsal() {
-		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
+		rows.Add("rehearsal", runview.RehearsalNote)
 	}
 	return append(rows, [][2]string{
 		{"outcome", outcomeName(w.Outcome)},
