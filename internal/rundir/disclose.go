@@ -57,8 +57,26 @@ func (r *Run) Disclose(dir fs.FS, task string, signer sign.Signer) ([]byte, erro
 		}
 		*file.into = string(data)
 	}
-	if err := r.gather(dir, task, &c); err != nil {
+	journal, _, err := OpenFile(dir, trajectory.JournalFile, MaxFile)
+	if err != nil {
 		return nil, err
+	}
+	defer journal.Close()
+	size := 0
+	end, _, err := trajectory.ReadJournal(journal, r.Manifest.RunID, r.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+		if task != "" && e.TaskID != task {
+			return nil
+		}
+		if size += len(line); size > trajectory.MaxBundle {
+			return errors.New("the events are too many for an evidence bundle: disclose single tasks, or hand over the package")
+		}
+		return c.Add(e, line)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if end != r.End {
+		return nil, trajectory.Faultf(trajectory.JournalFile, "changed while it was read")
 	}
 	if task == "" {
 		return c.Seal(signer)
@@ -74,32 +92,6 @@ func (r *Run) Disclose(dir fs.FS, task string, signer sign.Signer) ([]byte, erro
 	leaf := r.leaf(r.Tasks[index])
 	c.Leaf, c.Inclusion = &leaf, &inclusion
 	return c.Seal(signer)
-}
-
-// gather reads the journal once more and adds the lines that are disclosed.
-func (r *Run) gather(dir fs.FS, task string, c *trajectory.Contents) error {
-	journal, _, err := OpenFile(dir, trajectory.JournalFile, MaxFile)
-	if err != nil {
-		return err
-	}
-	defer journal.Close()
-	size := 0
-	end, _, err := trajectory.ReadJournal(journal, r.Manifest.RunID, r.ManifestSHA256, func(e trajectory.Event, line []byte) error {
-		if task != "" && e.TaskID != task {
-			return nil
-		}
-		if size += len(line); size > trajectory.MaxBundle {
-			return errors.New("the events are too many for an evidence bundle: disclose single tasks, or hand over the package")
-		}
-		return c.Add(e, line)
-	})
-	if err != nil {
-		return err
-	}
-	if end != r.End {
-		return trajectory.Faultf(trajectory.JournalFile, "changed while it was read")
-	}
-	return nil
 }
 
 // VerifyBundle checks an evidence bundle by itself: that it is written in the one way it can be, that its events are a
@@ -130,11 +122,22 @@ func VerifyBundle(data []byte, verifiers ...sign.Verifier) (*Disclosure, error) 
 	if err := d.Bundle.CheckHash(); err != nil {
 		return nil, err
 	}
-	err = d.checkSignatures(verifiers)
-	if unknown := (*UnknownSignerError)(nil); err != nil && !errors.As(err, &unknown) {
+	if err := checkEnvelope([]byte(b.ManifestEnvelope), []byte(b.Manifest), d.Key); err != nil {
 		return nil, inMember(err)
 	}
-	return d, err
+	if err := d.Head.Verify([]byte(b.Checkpoint), d.Key); err != nil {
+		return nil, inMember(err)
+	}
+	verifiers = append([]sign.Verifier{d.Key}, verifiers...)
+	at := slices.IndexFunc(verifiers, b.Signature.Names)
+	if at < 0 {
+		return d, &UnknownSignerError{Alg: b.Signature.Alg, KeyID: b.Signature.KeyID}
+	}
+	d.Signer = verifiers[at]
+	if err := b.CheckSignature(d.Signer); err != nil {
+		return nil, inMember(err)
+	}
+	return d, nil
 }
 
 // inMember gives faults of files the names of their members in the bundle.
@@ -265,22 +268,4 @@ func (d *Disclosure) checkRun() error {
 		return trajectory.Faultf(trajectory.CheckpointFile, "does not say what the events give")
 	}
 	return nil
-}
-
-// checkSignatures checks the plan's and the checkpoint's, by the key that the plan names, and the bundle's.
-func (d *Disclosure) checkSignatures(verifiers []sign.Verifier) error {
-	if err := checkEnvelope([]byte(d.Bundle.ManifestEnvelope), []byte(d.Bundle.Manifest), d.Key); err != nil {
-		return err
-	}
-	if err := d.Head.Verify([]byte(d.Bundle.Checkpoint), d.Key); err != nil {
-		return err
-	}
-	by := d.Bundle.Signature
-	verifiers = append([]sign.Verifier{d.Key}, verifiers...)
-	at := slices.IndexFunc(verifiers, by.Names)
-	if at < 0 {
-		return &UnknownSignerError{Alg: by.Alg, KeyID: by.KeyID}
-	}
-	d.Signer = verifiers[at]
-	return d.Bundle.CheckSignature(d.Signer)
 }

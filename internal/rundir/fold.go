@@ -265,7 +265,19 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	}
 	a := t.Attempts[e.Attempt-1]
 	if j, ok := e.Payload.(trajectory.Judgment); ok {
-		return f.judged(a, j), nil
+		switch {
+		case a.Judgment != nil:
+			return fmt.Sprintf("attempt %d was graded before", a.Number), nil
+		case a.Answer == nil:
+			return fmt.Sprintf("grades attempt %d, which has committed no answer", a.Number), nil
+		case !f.Scored():
+			return "grades an answer in a run without gold answers", nil
+		case j.Cached && (j.Tries != 0 || j.Judged == nil || f.Manifest.Judge == nil || !f.Manifest.Judge.Cache):
+			return "takes a verdict from a cache that has none to give", nil
+		}
+		a.Judgment = &j
+		f.judge.add(j)
+		return "", nil
 	}
 	if a.Ended != nil {
 		return fmt.Sprintf("attempt %d has ended", e.Attempt), nil
@@ -307,22 +319,6 @@ const (
 	PathWithheld   = "withheld"
 	PathTooLong    = "too_long"
 )
-
-func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
-	switch {
-	case a.Judgment != nil:
-		return fmt.Sprintf("attempt %d was graded before", a.Number)
-	case a.Answer == nil:
-		return fmt.Sprintf("grades attempt %d, which has committed no answer", a.Number)
-	case !f.Scored():
-		return "grades an answer in a run without gold answers"
-	case j.Cached && (j.Tries != 0 || j.Judged == nil || f.Manifest.Judge == nil || !f.Manifest.Judge.Cache):
-		return "takes a verdict from a cache that has none to give"
-	}
-	a.Judgment = &j
-	f.judge.add(j)
-	return ""
-}
 
 func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 	outcome, attempt, ok := f.Outcome(t)

@@ -77,7 +77,22 @@ func ReadStats(dir fs.FS, summary string) (RunStats, *Run, error) {
 	if err != nil {
 		return RunStats{}, nil, err
 	}
-	return r.stats(run, rules), run, nil
+	m := run.Manifest
+	s := RunStats{Completed: run.completed, RecordingFailed: run.Marked, Dataset: m.Dataset, Events: r.events,
+		GuidanceHash: m.GuidanceHash, JournalHead: run.End.Head, Root: run.RootHash, ManifestSHA256: run.ManifestSHA256,
+		Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID, Schema: StatsSchema, SignedBy: run.Key.ID(),
+		Started: run.Started, Tasks: make([]TaskStats, len(run.Tasks))}
+	for i := range s.Events {
+		s.Events[i].SignedBy, s.Events[i].RetrievedRuleIDs = s.SignedBy, []string{}
+		if s.Events[i].GuidanceHash == m.GuidanceHash {
+			s.Events[i].RetrievedRuleIDs = rules
+		}
+	}
+	slices.SortFunc(s.Events, func(a, b RunEvent) int { return cmp.Compare(a.ID, b.ID) })
+	for i, t := range run.Tasks {
+		s.Tasks[i] = run.TaskStats(t)
+	}
+	return s, run, nil
 }
 
 // statsReader gathers the run events of a run from its journal.
@@ -133,8 +148,23 @@ func (r *statsReader) note(e trajectory.Event) {
 		if p.Decision == string(policy.Deny) {
 			n.refused = p.CallID
 		}
-	case trajectory.PolicyViolation:
-		n.violate(e.Turn, p)
+	case trajectory.PolicyViolation: // of a call that was just denied, or of one that ran and was redirected
+		denied := n.refused == p.CallID && n.refused != ""
+		n.refused = ""
+		rules := p.RuleIDs
+		if len(rules) == 0 {
+			rules = []string{""}
+		}
+		for _, id := range rules {
+			severity := policy.Severity(id)
+			if p.Class == string(policy.DeniedByMode) {
+				severity = policy.SeverityLow
+			}
+			n.violations = append(n.violations, Violation{AutoCorrected: denied, Class: p.Class, Description: p.Description,
+				Location: fmt.Sprintf("turn %d, %s, call %s", e.Turn, cmp.Or(n.names[p.CallID], "no tool"), p.CallID),
+				RuleID:   id, Severity: severity})
+			n.calls = append(n.calls, p.CallID)
+		}
 	case trajectory.Rollback:
 		if p.Correct() { // then what the call broke in this turn is undone
 			last := n.violations[len(n.violations)-len(n.calls):]
@@ -148,70 +178,26 @@ func (r *statsReader) note(e trajectory.Event) {
 	}
 }
 
-// violate takes a violation: of a call that was just denied, so that it did not run, or of one that ran, by an address
-// that it was redirected to.
-func (n *noted) violate(turn int, p trajectory.PolicyViolation) {
-	denied := n.refused == p.CallID && n.refused != ""
-	n.refused = ""
-	rules := p.RuleIDs
-	if len(rules) == 0 {
-		rules = []string{""}
-	}
-	for _, id := range rules {
-		severity := policy.Severity(id)
-		if p.Class == string(policy.DeniedByMode) {
-			severity = policy.SeverityLow
-		}
-		n.violations = append(n.violations, Violation{AutoCorrected: denied, Class: p.Class, Description: p.Description,
-			Location: fmt.Sprintf("turn %d, %s, call %s", turn, cmp.Or(n.names[p.CallID], "no tool"), p.CallID),
-			RuleID:   id, Severity: severity})
-		n.calls = append(n.calls, p.CallID)
-	}
-}
-
-// stats returns what was gathered of a complete run; rules are the ids of its constitution.
-func (r *statsReader) stats(run *Run, rules []string) RunStats {
-	m := run.Manifest
-	s := RunStats{Completed: run.completed, RecordingFailed: run.Marked, Dataset: m.Dataset, Events: r.events, GuidanceHash: m.GuidanceHash, JournalHead: run.End.Head, Root: run.RootHash, ManifestSHA256: run.ManifestSHA256,
-		Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID, Schema: StatsSchema, SignedBy: run.Key.ID(),
-		Started: run.Started, Tasks: make([]TaskStats, len(run.Tasks))}
-	for i := range s.Events {
-		s.Events[i].SignedBy, s.Events[i].RetrievedRuleIDs = s.SignedBy, []string{}
-		if s.Events[i].GuidanceHash == m.GuidanceHash {
-			s.Events[i].RetrievedRuleIDs = rules
-		}
-	}
-	slices.SortFunc(s.Events, func(a, b RunEvent) int { return cmp.Compare(a.ID, b.ID) })
-	for i, t := range run.Tasks {
-		s.Tasks[i] = run.TaskStats(t)
-	}
-	return s
-}
-
 // runEvent is what the ledger keeps of an attempt at a sealed task, but for who signed it, and the rules that held.
 func (f *Fold) runEvent(t *Task, a *Attempt, n *noted) RunEvent {
 	e := RunEvent{Attempt: a.Number, CostMicroUSD: a.CostMicroUSD, Counted: a.Number == t.Sealed.Attempt, Denials: a.Conduct.Denials, DurationMs: a.latencyMs(),
 		FilesTouched: []string{}, GuidanceHash: n.guidance, ID: n.id, Intent: Intent(t.Plan.FileName, a.ToolsUsed), Level: t.Plan.Level,
-		ManifestSHA256: f.ManifestSHA256, Mode: n.mode, Model: f.Manifest.Model.Name, Outcome: a.Ended.Outcome, OutcomeAccepted: f.accepted(a),
+		ManifestSHA256: f.ManifestSHA256, Mode: n.mode, Model: f.Manifest.Model.Name, Outcome: a.Ended.Outcome,
 		PolicyHash: n.policy, PersonRefusals: a.Conduct.PersonRefusals, Rehearsal: f.Manifest.Rehearsal, Retries: a.Retried, Rollbacks: a.Conduct.Rollbacks, RunID: f.Manifest.RunID,
 		Schema: runEventSchema, Session: n.session, TaskID: t.Plan.TaskID, TestResults: f.tests(a), Timestamp: n.timestamp,
 		Tokens: a.Tokens.In + a.Tokens.Out, ToolCalls: a.ToolCalls, ToolsUsed: a.ToolsUsed, TriggeredRuleIDs: n.triggered, Violations: n.violations}
+	switch {
+	case !f.Scored() || a.Answer != nil && a.Judgment == nil: // nothing says whether the answer is correct
+	case a.Answer == nil:
+		e.OutcomeAccepted = new(bool)
+	default:
+		e.OutcomeAccepted = &a.Judgment.Official
+	}
 	if w := a.Ended.Workspace; w != nil {
 		e.FilesTouched, e.ReworkLines = List(w.Files), w.Reworked
 		e.DiffSummary = DiffSummary{Files: len(w.Files), LinesAdded: w.Added, LinesRemoved: w.Removed}
 	}
 	return e
-}
-
-// accepted says whether an attempt's answer is correct; nil if nothing says.
-func (f *Fold) accepted(a *Attempt) *bool {
-	switch {
-	case !f.Scored() || a.Answer != nil && a.Judgment == nil:
-		return nil
-	case a.Answer == nil:
-		return new(bool)
-	}
-	return &a.Judgment.Official
 }
 
 // tests counts the checks of an attempt's answer. The judge's check counts where the judge gave the verdict: it is not

@@ -113,9 +113,35 @@ func (a *witnessAttempt) add(e trajectory.Event) {
 	case trajectory.ApprovalResolved:
 		a.approved[p.CallID] = p.Approved
 	case trajectory.PolicyDecision:
-		a.decided(p)
+		at, ok := next(a.pending, p.CallID)
+		if !ok {
+			return
+		}
+		call := &a.calls[at]
+		if p.Shown != "" {
+			sum := sha256.Sum256([]byte(p.Shown))
+			copy(call.ResultHash[:], sum[:])
+		}
+		if p.Decision == "allow" {
+			call.Policy = witness.Allow
+			if a.approved[p.CallID] {
+				call.Policy = witness.Confirm
+			}
+			a.allowed[p.CallID] = append(a.allowed[p.CallID], at)
+		}
 	case trajectory.ToolExecuted:
-		a.executed(p)
+		at, ok := next(a.allowed, p.CallID)
+		if !ok {
+			return
+		}
+		call := &a.calls[at]
+		call.ResultHash, call.LatencyMs = firstBytes(p.OutputSHA256), p.LatencyMs
+		if p.Model != nil {
+			call.Tokens = p.Model.Tokens.In + p.Model.Tokens.Out
+			if p.Model.CostMicroUSD != nil { // else the attempt's cost is not known either
+				call.CostMicroUSD = *p.Model.CostMicroUSD
+			}
+		}
 	case trajectory.PolicyViolation:
 		if p.Class == string(policy.DeniedByRule) || p.Class == string(policy.DeniedByList) {
 			for _, id := range p.RuleIDs {
@@ -125,42 +151,6 @@ func (a *witnessAttempt) add(e trajectory.Event) {
 	case trajectory.AttemptEnded:
 		a.ended = e.Time()
 		a.pending, a.allowed, a.approved = nil, nil, nil
-	}
-}
-
-func (a *witnessAttempt) decided(p trajectory.PolicyDecision) {
-	at, ok := next(a.pending, p.CallID)
-	if !ok {
-		return
-	}
-	call := &a.calls[at]
-	if p.Shown != "" {
-		sum := sha256.Sum256([]byte(p.Shown))
-		copy(call.ResultHash[:], sum[:])
-	}
-	if p.Decision != "allow" {
-		return
-	}
-	call.Policy = witness.Allow
-	if a.approved[p.CallID] {
-		call.Policy = witness.Confirm
-	}
-	a.allowed[p.CallID] = append(a.allowed[p.CallID], at)
-}
-
-func (a *witnessAttempt) executed(p trajectory.ToolExecuted) {
-	at, ok := next(a.allowed, p.CallID)
-	if !ok {
-		return
-	}
-	call := &a.calls[at]
-	call.ResultHash, call.LatencyMs = firstBytes(p.OutputSHA256), p.LatencyMs
-	if p.Model == nil {
-		return
-	}
-	call.Tokens = p.Model.Tokens.In + p.Model.Tokens.Out
-	if p.Model.CostMicroUSD != nil { // else the attempt's cost is not known either
-		call.CostMicroUSD = *p.Model.CostMicroUSD
 	}
 }
 
@@ -355,9 +345,20 @@ func testLog(j trajectory.Judgment, hasJudge bool) string {
 	return log + pathLine + onOneLine(j.Path) + "\n"
 }
 
-// witnessVerdict returns what a bundle's test log says of the official scorer's verdict: passed, or not, or neither;
-// both where it says both. A log is garbled that has anything else that could be read as such a line.
-func witnessVerdict(log []byte) (passed, not, garbled bool) {
+// WitnessMatch is what comes of holding a bundle's outcome against its test log.
+type WitnessMatch int
+
+const (
+	WitnessAgrees      WitnessMatch = iota // or is of a task without a verdict, and the log has none
+	WitnessContradicts                     // it, or the log itself
+	WitnessUnchecked                       // the log has no verdict
+)
+
+// MatchWitness holds the outcome of a bundle against the verdict in its test log, which is that of a solved task where
+// the answer matches, and of a failed one or an error where it does not; said describes it.
+func MatchWitness(w witness.Bundle) (m WitnessMatch, said string) {
+	log, logged := w.Section(witness.TestLog)
+	var passed, not, garbled bool // a garbled log has another line that could be read as a verdict
 	letters := func(r rune) rune {
 		if !unicode.IsLetter(r) {
 			return -1
@@ -375,23 +376,6 @@ func witnessVerdict(log []byte) (passed, not, garbled bool) {
 			garbled = true
 		}
 	}
-	return passed, not, garbled
-}
-
-// WitnessMatch is what comes of holding a bundle's outcome against its test log.
-type WitnessMatch int
-
-const (
-	WitnessAgrees      WitnessMatch = iota // or is of a task without a verdict, and the log has none
-	WitnessContradicts                     // it, or the log itself
-	WitnessUnchecked                       // the log has no verdict
-)
-
-// MatchWitness holds the outcome of a bundle against the verdict in its test log, which is that of a solved task where
-// the answer matches, and of a failed one or an error where it does not; said describes it.
-func MatchWitness(w witness.Bundle) (m WitnessMatch, said string) {
-	log, logged := w.Section(witness.TestLog)
-	passed, not, garbled := witnessVerdict(log)
 	solved, skipped := w.Outcome == witness.Solved, w.Outcome == witness.Skipped
 	switch {
 	case garbled:
