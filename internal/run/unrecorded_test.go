@@ -66,7 +66,7 @@ func TestGoesOn(t *testing.T) {
 		c := config(t, goldenTask, second)
 		c.plan.SubmitIntent = intent
 		whole := verified(t, execute(t, t.TempDir(), c).Dir)
-		for n := int64(1); n <= whole.End.Events; n += 3 {
+		for n := int64(1); n <= whole.End.Events; n += int64(long.Step(7)) {
 			c := config(t, goldenTask, second)
 			c.plan.SubmitIntent, c.env.Continue, c.env.Scratch = intent, true, t.TempDir()
 			var warned []string

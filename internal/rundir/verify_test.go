@@ -192,7 +192,7 @@ func TestVerifyFlips(t *testing.T) {
 	for _, name := range signedFiles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			step := long.Step(5)
+			step := long.Step(15)
 			if name == trajectory.JournalFile || name == TrajectoriesFile {
 				step *= 5 // odd, so that every bit comes round
 			}
