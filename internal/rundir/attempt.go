@@ -157,7 +157,7 @@ func (a *Attempt) step(e trajectory.Event) {
 	case trajectory.PolicyDecision:
 		if waiting := a.undecided[p.CallID]; len(waiting) > 0 {
 			call := a.steps[waiting[0]].(ToolCallStep)
-			call.RuleHits = List(p.RuleIDs)
+			call.RuleHits = list(p.RuleIDs)
 			a.steps[waiting[0]], a.undecided[p.CallID] = call, waiting[1:]
 		}
 	case trajectory.CheckpointSaved:
@@ -190,7 +190,7 @@ func (a *Attempt) StepOf(e trajectory.Event) any {
 			TokensOut: p.Tokens.Out, TokensReasoning: p.Tokens.Reasoning, Turn: e.Turn, Type: "llm_call", UnrecordedChannels: p.UnrecordedChannels,
 			UsageReported: p.UsageReported}
 	case trajectory.ToolProposed:
-		return ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: List(p.ArgsTruncated), BodySHA256: p.BodySHA256, CallID: p.CallID,
+		return ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: list(p.ArgsTruncated), BodySHA256: p.BodySHA256, CallID: p.CallID,
 			Malformed: p.Malformed, Name: p.Name, Redactions: p.Redactions, RuleHits: []string{}, Turn: e.Turn, Type: "tool_call"}
 	case trajectory.PolicyDecision:
 		if p.Shown != "" {
@@ -199,13 +199,13 @@ func (a *Attempt) StepOf(e trajectory.Event) any {
 		}
 	case trajectory.ToolExecuted:
 		return ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Model: p.Model, Name: p.Name,
-			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: List(p.URLs)}
+			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)}
 	}
 	return nil
 }
 
 // list makes an absent list an empty one: the derived files have no nulls for "none".
-func List[T any](s []T) []T {
+func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}
 	}

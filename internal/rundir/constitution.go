@@ -14,11 +14,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ReadRules checks constitution.json of a run or package against its plan, whose signature the caller has checked, and
+// readRules checks constitution.json of a run or package against its plan, whose signature the caller has checked, and
 // returns the ids of the rules in it. It must be the file that the plan has the digest of, and hold the plan's policy;
 // where it has the rules of this version, it must be what policy.Constitution returns. Any other bytes are a
 // *trajectory.Fault.
-func ReadRules(dir fs.FS, m plan.Plan) ([]string, error) {
+func readRules(dir fs.FS, m plan.Plan) ([]string, error) {
 	data, err := ReadFile(dir, plan.ConstitutionFile, plan.MaxConstitution)
 	if err != nil {
 		return nil, err

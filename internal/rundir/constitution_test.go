@@ -42,7 +42,7 @@ func TestConstitution(t *testing.T) {
 			dir := memory(files(t, m, oneSolved), plan.ConstitutionFile, data)
 			if tt.want != "" {
 				wantFault(t, tt.name, dir, plan.ConstitutionFile)
-				if _, err := ReadRules(dir, m); err == nil || err.Error() != plan.ConstitutionFile+": "+tt.want {
+				if _, err := readRules(dir, m); err == nil || err.Error() != plan.ConstitutionFile+": "+tt.want {
 					t.Errorf("%v, want %q", err, tt.want)
 				}
 				return
@@ -54,7 +54,7 @@ func TestConstitution(t *testing.T) {
 			if strings.Contains(data, otherRules) {
 				want = want[:1]
 			}
-			ids, err := ReadRules(dir, m)
+			ids, err := readRules(dir, m)
 			if diff := cmp.Diff(want, ids); diff != "" || err != nil {
 				t.Error(diff, err)
 			}

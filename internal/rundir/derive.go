@@ -15,7 +15,7 @@ func (r Trajectory) Encode() ([]byte, error) { return encodeLine(r) }
 // Result returns the record of a sealed task.
 func (f *Fold) Result(t *Task) Result {
 	r := Result{Attempt: t.Sealed.Attempt, Attempts: len(t.Attempts), CostMicroUSD: new(int64), Level: t.Plan.Level, Outcome: t.Sealed.Outcome,
-		Rehearsal: f.Manifest.Rehearsal, Schema: ResultSchema, ScoringPath: "none", TaskID: t.Plan.TaskID, ToolsUsed: []string{},
+		Rehearsal: f.Manifest.Rehearsal, Schema: resultSchema, ScoringPath: "none", TaskID: t.Plan.TaskID, ToolsUsed: []string{},
 		Unrecorded: f.Unrecorded != ""}
 	for _, a := range t.Attempts {
 		r.CostMicroUSD = stats.AddCost(r.CostMicroUSD, a.CostMicroUSD)

@@ -26,9 +26,9 @@ const (
 
 // Schemas of the files that are one JSON value or one a line.
 const (
-	TrajectorySchema = "gaia.trajectory/1"
-	ResultSchema     = "gaia.result/1"
-	SummarySchema    = "gaia.summary/1"
+	trajectorySchema = "gaia.trajectory/1"
+	resultSchema     = "gaia.result/1"
+	summarySchema    = "gaia.summary/1"
 )
 
 // MaxFile bounds every file of a run or package, in bytes. It is the limit of the journal and of what derives from it;

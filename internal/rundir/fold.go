@@ -299,7 +299,7 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 		return reason, nil
 	}
 	record := Trajectory{Attempt: a.Number, Model: f.Manifest.Model.Name, Rehearsal: f.Manifest.Rehearsal, RunID: f.Manifest.RunID,
-		Schema: TrajectorySchema, Steps: a.steps, TaskID: t.Plan.TaskID, Tokens: a.Tokens, ToolsUsed: a.ToolsUsed, Turns: a.Turns}
+		Schema: trajectorySchema, Steps: a.steps, TaskID: t.Plan.TaskID, Tokens: a.Tokens, ToolsUsed: a.ToolsUsed, Turns: a.Turns}
 	if a.Answer != nil {
 		record.FinalAnswer = &a.Answer.Answer
 	}

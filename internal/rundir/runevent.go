@@ -17,7 +17,7 @@ type RunEvent struct {
 	FilesTouched     []string           `json:"files_touched" parquet:"files_touched,list"`
 	GuidanceHash     string             `json:"guidance_hash" parquet:"guidance_hash,dict"` // of the process that made it
 	ID               string             `json:"id" parquet:"id,dict"`                       // that of the journal's attempt_ended event
-	Intent           string             `json:"intent" parquet:"intent,dict"`               // the kind of task; see Intent
+	Intent           string             `json:"intent" parquet:"intent,dict"`               // the kind of task; see intent
 	Level            int                `json:"level" parquet:"level"`
 	ManifestSHA256   string             `json:"manifest_sha256" parquet:"manifest_sha256,dict"`
 	Mode             string             `json:"mode" parquet:"mode,dict"` // of the process that made it, as PolicyHash

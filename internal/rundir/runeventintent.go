@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Intent names the kind of a task by its attachment and by the tools that ran: the kind of the attachment by its name's
+// intent names the kind of a task by its attachment and by the tools that ran: the kind of the attachment by its name's
 // extension ("spreadsheet", "document", "presentation", "image", "audio", "video", "code", "archive", "data", "text",
 // "file" for others; none without an attachment), "web" if something was searched or fetched, "code" if a program was
 // run, "tools" if a tool of an MCP server was, joined by "+", each once. What needed nothing of these is "reasoning".
 //
-//	Intent("prices.xlsx", []string{"python", "web_fetch"}) = "spreadsheet+web+code"
-func Intent(fileName string, toolsUsed []string) string {
+//	intent("prices.xlsx", []string{"python", "web_fetch"}) = "spreadsheet+web+code"
+func intent(fileName string, toolsUsed []string) string {
 	var parts []string
 	add := func(part string) {
 		if !slices.Contains(parts, part) {

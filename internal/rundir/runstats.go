@@ -73,7 +73,7 @@ func ReadStats(dir fs.FS, summary string) (RunStats, *Run, error) {
 	if err != nil || !run.Complete {
 		return RunStats{}, run, err
 	}
-	rules, err := ReadRules(dir, run.Manifest)
+	rules, err := readRules(dir, run.Manifest)
 	if err != nil {
 		return RunStats{}, nil, err
 	}
@@ -181,7 +181,7 @@ func (r *statsReader) note(e trajectory.Event) {
 // runEvent is what the ledger keeps of an attempt at a sealed task, but for who signed it, and the rules that held.
 func (f *Fold) runEvent(t *Task, a *Attempt, n *noted) RunEvent {
 	e := RunEvent{Attempt: a.Number, CostMicroUSD: a.CostMicroUSD, Counted: a.Number == t.Sealed.Attempt, Denials: a.Conduct.Denials, DurationMs: a.latencyMs(),
-		FilesTouched: []string{}, GuidanceHash: n.guidance, ID: n.id, Intent: Intent(t.Plan.FileName, a.ToolsUsed), Level: t.Plan.Level,
+		FilesTouched: []string{}, GuidanceHash: n.guidance, ID: n.id, Intent: intent(t.Plan.FileName, a.ToolsUsed), Level: t.Plan.Level,
 		ManifestSHA256: f.ManifestSHA256, Mode: n.mode, Model: f.Manifest.Model.Name, Outcome: a.Ended.Outcome,
 		PolicyHash: n.policy, PersonRefusals: a.Conduct.PersonRefusals, Rehearsal: f.Manifest.Rehearsal, Retries: a.Retried, Rollbacks: a.Conduct.Rollbacks, RunID: f.Manifest.RunID,
 		Schema: runEventSchema, Session: n.session, TaskID: t.Plan.TaskID, TestResults: f.tests(a), Timestamp: n.timestamp,
@@ -194,7 +194,7 @@ func (f *Fold) runEvent(t *Task, a *Attempt, n *noted) RunEvent {
 		e.OutcomeAccepted = &a.Judgment.Official
 	}
 	if w := a.Ended.Workspace; w != nil {
-		e.FilesTouched, e.ReworkLines = List(w.Files), w.Reworked
+		e.FilesTouched, e.ReworkLines = list(w.Files), w.Reworked
 		e.DiffSummary = DiffSummary{Files: len(w.Files), LinesAdded: w.Added, LinesRemoved: w.Removed}
 	}
 	return e

@@ -523,7 +523,7 @@ func TestIntent(t *testing.T) {
 		{"a.exe", nil, "file"},
 		{".csv", nil, "spreadsheet"},
 	} {
-		if got := Intent(tt.file, tt.tools); got != tt.want {
+		if got := intent(tt.file, tt.tools); got != tt.want {
 			t.Errorf("%q with %v is %q, want %q", tt.file, tt.tools, got, tt.want)
 		}
 	}

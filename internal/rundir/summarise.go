@@ -54,7 +54,7 @@ func Summarise(m plan.Plan, manifestSHA256 string, rows []Result, told Told) Sum
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: told.Interruptions,
 		JudgeCacheIntegrityEvents: told.IntegrityEvents,
 		ManifestSHA256:            manifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Preflight: told.Preflight, Rehearsal: m.Rehearsal, RetriedCalls: told.RetriedCalls, RunID: m.RunID,
-		Schema: SummarySchema, Started: told.Started, SubmitIntent: m.SubmitIntent, Unrecorded: told.Unrecorded, VotingAttempts: m.Voting.Attempts}
+		Schema: summarySchema, Started: told.Started, SubmitIntent: m.SubmitIntent, Unrecorded: told.Unrecorded, VotingAttempts: m.Voting.Attempts}
 	if m.Judge != nil {
 		j := told.Judge
 		j.Model = m.Judge.Model

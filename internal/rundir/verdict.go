@@ -79,6 +79,6 @@ const maxReplied = 200
 // AnsweredBy names what answered by the plan and the journal.
 func (f *Fold) AnsweredBy() plan.AnsweredBy {
 	by := f.Manifest.AnsweredBy().Resumed(f.harnesses...)
-	by.RepliedAs, by.RepliedOther = List(slices.Sorted(maps.Keys(f.repliedAs))), f.repliedOther
+	by.RepliedAs, by.RepliedOther = list(slices.Sorted(maps.Keys(f.repliedAs))), f.repliedOther
 	return by
 }

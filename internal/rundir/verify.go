@@ -192,7 +192,7 @@ func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err er
 		err = checkEnvelope(envelope, data, key)
 	}
 	if err == nil {
-		_, err = ReadRules(dir, m)
+		_, err = readRules(dir, m)
 	}
 	if err != nil {
 		return plan.Plan{}, "", sign.PublicKey{}, err
