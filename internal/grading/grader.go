@@ -8,8 +8,9 @@
 // from a judge that passed its self-test, and a cached one only where its signed
 // entry verifies (TestBattery and TestCacheAttacks of internal/run).
 //
-// [Rejudging] asks another judge about a finished run, and [Gold] compares a
-// dataset with a plan and returns the gold answers.
+// [Rejudging] asks another judge about a finished run, [Report] describes a
+// self-test, and [Adjudication] writes a decision about a finding. [ComparePlan]
+// compares a dataset with a plan, and [GoldOf] returns the gold answers.
 package grading
 
 import (

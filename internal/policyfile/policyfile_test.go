@@ -74,10 +74,10 @@ func TestNamed(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if p, err := Named(write("mode: restricted\nallow: [calculate, notes__add]\n")); err != nil || p.Mode != policy.Restricted {
+	if p, err := Named(write("mode: approved\ndeny: [calculate, notes__add]\n")); err != nil || p.Mode != policy.Approved {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := Named(write("mode: restricted\nallow: [calculator]\n")); err == nil || !strings.Contains(err.Error(), `names the tool "calculator"`) {
+	if _, err := Named(write("mode: approved\ndeny: [calculator]\n")); err == nil || !strings.Contains(err.Error(), `names the tool "calculator"`) {
 		t.Error(err)
 	}
 	if hint := NoTool("calculat"); hint != "did you mean calculate?" {
