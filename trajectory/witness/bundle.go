@@ -265,7 +265,11 @@ func Parse(data []byte) (Bundle, error) {
 		}
 		w.signed, w.mac = data[:end:end], data[end:]
 	}
-	if !w.parseSections(data[witnessHeader:end], int(le.Uint16(data[58:]))) || !w.consistent() {
+	if !w.parseSections(data[witnessHeader:end], int(le.Uint16(data[58:]))) {
+		return Bundle{}, ErrMalformed
+	}
+	flags, ok := sectionFlags(w.Sections)
+	if !ok || flags != w.Flags&witnessKnown&^Signed || !w.traced() || w.conducted() != nil {
 		return Bundle{}, ErrMalformed
 	}
 	return w, nil
@@ -294,50 +298,27 @@ func (w *Bundle) parseSections(body []byte, n int) bool {
 	return len(body) == 0
 }
 
-// consistent reports whether no tag occurs twice, the flags say of the sections known here what is so, the trace is one
-// and has as many calls as the header, and the section on governance is one and does not contradict the trace.
-func (w *Bundle) consistent() bool {
-	flags, ok := sectionFlags(w.Sections)
-	if !ok || flags != w.Flags&witnessKnown&^Signed {
-		return false
-	}
-	return w.traced() && w.conducted() == nil
-}
-
 // traced reports whether the trace, if there is one, consists of as many entries as there were calls.
 func (w *Bundle) traced() bool {
 	trace, there := w.Section(Trace)
-	calls := 0
-	for len(trace) > 0 {
-		n := entryLen(trace)
-		if n == 0 {
-			return false
-		}
-		trace = trace[n:]
-		calls++
+	calls, size := 0, 0
+	for entry := range w.entries {
+		calls, size = calls+1, size+len(entry)
 	}
-	return !there || calls == w.ToolCalls
+	return !there || size == len(trace) && calls == w.ToolCalls
 }
 
-// sectionFlags returns the flags that tell of the known ones of sections; false if a tag occurs twice.
+// sectionFlags returns the flags of the known ones of sections; false if a tag occurs twice.
 func sectionFlags(sections []Section) (flags uint16, ok bool) {
-	var low uint64
-	var high map[uint16]bool
+	seen := make(map[uint16]bool, len(sections))
 	for _, s := range sections {
-		switch {
-		case s.Tag >= 64:
-			if high[s.Tag] {
-				return 0, false
-			}
-			if high == nil {
-				high = make(map[uint16]bool)
-			}
-			high[s.Tag] = true
-		case low>>s.Tag&1 != 0:
+		if seen[s.Tag] {
 			return 0, false
-		default:
-			low |= 1 << s.Tag
+		}
+		seen[s.Tag] = true
+		if s.Tag < 16 {
+			flags |= 1 << s.Tag
 		}
 	}
-	return uint16(low) & witnessKnown &^ Signed, true
+	return flags & witnessKnown &^ Signed, true
 }

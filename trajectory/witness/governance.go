@@ -1,12 +1,11 @@
 package witness
 
 import (
-	"bytes"
 	"fmt"
+	"math"
+
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json"
-	"math"
 )
 
 // Governance is the tag of the section that gaia adds to each bundle: how the calls of the attempt were governed, as
@@ -41,14 +40,7 @@ func parseConduct(value []byte) (c Conduct, err error) {
 	if len(value) > maxConduct {
 		return c, fmt.Errorf("it has %d bytes, more than %d", len(value), maxConduct)
 	}
-	if err := json.Unmarshal(value, &c, json.RejectUnknownMembers(true)); err != nil {
-		return c, err
-	}
-	again, err := c.Encode()
-	if err == nil && !bytes.Equal(again, value) {
-		err = fmt.Errorf("it is not canonical")
-	}
-	return c, err
+	return c, canonical.Decode(value, &c)
 }
 
 // conducted checks a bundle's own section, if it has one, against the trace. A denial by deny list or mode, and a
