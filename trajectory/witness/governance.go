@@ -40,7 +40,8 @@ func parseConduct(value []byte) (c Conduct, err error) {
 	if len(value) > maxConduct {
 		return c, fmt.Errorf("it has %d bytes, more than %d", len(value), maxConduct)
 	}
-	return c, canonical.Decode(value, &c)
+	err = canonical.Decode(value, &c)
+	return c, err
 }
 
 // conducted checks a bundle's own section, if it has one, against the trace. A denial by deny list or mode, and a
