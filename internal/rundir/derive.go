@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -34,7 +35,26 @@ func (f *Fold) Result(t *Task) Result {
 		}
 	}
 	a, votes := t.vote()
-	r.Voting = f.taskVote(t, a, votes)
+	if t.rule == plan.VoteMajority {
+		r.Voting = &TaskVote{Rule: t.rule}
+		if f.Scored() {
+			r.Voting.Passed = new(int)
+		}
+		for _, each := range t.Attempts {
+			if each.Ended.Outcome != trajectory.Errored {
+				r.Voting.Attempts++
+			}
+			if each.Answer != nil {
+				r.Voting.Answers++
+			}
+			if each.correct() {
+				*r.Voting.Passed++
+			}
+		}
+		if a != nil {
+			r.Voting.Votes = votes[a.Number-1]
+		}
+	}
 	if a == nil {
 		return r
 	}

@@ -341,8 +341,14 @@ func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 // Outcome returns what a task's events make of it, and the attempt that counts (0 for none); false while an attempt is
 // open, the counted answer has not been graded, or the vote is not complete.
 func (f *Fold) Outcome(t *Task) (outcome string, attempt int, ok bool) {
-	if t.Open() != nil || !f.voted(t) {
+	if t.Open() != nil {
 		return "", 0, false
+	}
+	if t.rule == plan.VoteMajority { // no attempt is due, unless a budget ended the run, and all answers are graded
+		ungraded := func(a *Attempt) bool { return a.Answer != nil && a.Judgment == nil }
+		if !f.Settled(t) && f.Manifest.Budgets.RunCostMicroUSD == 0 || f.Scored() && slices.ContainsFunc(t.Attempts, ungraded) {
+			return "", 0, false
+		}
 	}
 	if len(t.Attempts) == 0 {
 		return trajectory.Skipped, 0, true

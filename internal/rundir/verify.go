@@ -120,7 +120,20 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	}
 	defer func() { run.Marked = cmp.Or(run.Marked, run.NotRecorded) }()
 	if run.Fold.Completed == nil {
-		return run, run.verifyUnfinished(derived(o.Summary), before, compare)
+		closed := derived(o.Summary)
+		there := slices.DeleteFunc(slices.Clone(closed), func(name string) bool { return !before[name] })
+		switch len(there) {
+		case 0:
+		case len(closed):
+			return run, trajectory.Faultf(trajectory.JournalFile, "has no run_completed in a run that was closed: its end is missing")
+		default:
+			return run, trajectory.Faultf(there[0], "stands in a run whose journal has no run_completed")
+		}
+		run.Missing = "the journal has no run_completed"
+		if s := run.Stopped; s != nil {
+			run.Missing = fmt.Sprintf("it was stopped by its %s, with %d of %d tasks begun", s.Stopped, s.TasksBegun, s.Planned)
+		}
+		return run, compare.end(true, true)
 	}
 	if run.Torn != nil {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "has bytes after its last event")
@@ -223,24 +236,6 @@ func checkEnvelope(envelope, data []byte, key sign.PublicKey) error {
 		return trajectory.Faultf(plan.ManifestFile, "is not what "+plan.EnvelopeFile+" signs")
 	}
 	return nil
-}
-
-// verifyUnfinished checks that what derives from the end was not there before the journal was read, and that the
-// records are a prefix of those it gives.
-func (r *Run) verifyUnfinished(closed []string, before map[string]bool, compare *comparison) error {
-	there := slices.DeleteFunc(slices.Clone(closed), func(name string) bool { return !before[name] })
-	switch len(there) {
-	case 0:
-	case len(closed):
-		return trajectory.Faultf(trajectory.JournalFile, "has no run_completed in a run that was closed: its end is missing")
-	default:
-		return trajectory.Faultf(there[0], "stands in a run whose journal has no run_completed")
-	}
-	r.Missing = "the journal has no run_completed"
-	if r.Stopped != nil {
-		r.Missing = fmt.Sprintf("it was stopped by its %s, with %d of %d tasks begun", r.Stopped.Stopped, r.Stopped.TasksBegun, r.Stopped.Planned)
-	}
-	return compare.end(true, true)
 }
 
 // verifyFinished rebuilds the derived files. A crash between the last event and the last file leaves the marker

@@ -2,7 +2,6 @@ package rundir
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -185,46 +184,6 @@ func (f *Fold) Settled(t *Task) bool {
 		return true
 	}
 	return made >= max(m.Voting.Attempts, 1) || failed >= max(m.Retry.AttemptsPerTask, 1)
-}
-
-// voted reports whether the vote on a task is complete, which it always is where
-// the plan has none: no attempt is due, unless the run has a budget, which may
-// have ended it, and all answers are graded where there is gold.
-func (f *Fold) voted(t *Task) bool {
-	if t.rule != plan.VoteMajority {
-		return true
-	}
-	if !f.Settled(t) && f.Manifest.Budgets.RunCostMicroUSD == 0 {
-		return false
-	}
-	ungraded := func(a *Attempt) bool { return a.Answer != nil && a.Judgment == nil }
-	return !f.Scored() || !slices.ContainsFunc(t.Attempts, ungraded)
-}
-
-// taskVote says how the vote on a sealed task went; nil if the plan has none.
-func (f *Fold) taskVote(t *Task, counted *Attempt, votes []int) *TaskVote {
-	if t.rule != plan.VoteMajority {
-		return nil
-	}
-	v := &TaskVote{Rule: t.rule}
-	if f.Scored() {
-		v.Passed = new(int)
-	}
-	for _, a := range t.Attempts {
-		if a.Ended.Outcome != trajectory.Errored {
-			v.Attempts++
-		}
-		if a.Answer != nil {
-			v.Answers++
-		}
-		if a.correct() {
-			*v.Passed++
-		}
-	}
-	if counted != nil {
-		v.Votes = votes[counted.Number-1]
-	}
-	return v
 }
 
 // votingSummary describes the scores of a completed run; nil if
