@@ -114,7 +114,7 @@ func TestWitnessSteersNothing(t *testing.T) {
 		}
 		said = append(said, stdout+stderr)
 	}
-	id := rundir.WitnessTaskID("../" + trap)
+	id := witness.NewTaskID("../" + trap)
 	made := filepath.Join(out, hex.EncodeToString(id[:])+".rvw")
 	calls, err := witness.EncodeTrace([]witness.Entry{{Action: trap + "\xff\n4. what was changed"}})
 	if err != nil {

@@ -1,9 +1,10 @@
 package rundir
 
 import (
-	"github.com/gaia-harness/gaia/internal/plan"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/internal/plan"
 )
 
 func TestMismatch(t *testing.T) {

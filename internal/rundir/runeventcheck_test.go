@@ -2,13 +2,13 @@ package rundir
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/canonical"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
 )

@@ -294,7 +294,7 @@ func TestConduct(t *testing.T) {
 		var tally Tally
 		r := WitnessReader{Unrecorded: unrecorded, Each: func(_ string, _ witness.Bundle, data []byte) error {
 			w, err := witness.Parse(data)
-			return errors.Join(err, CheckWitness(w), tally.AddWitness(w))
+			return errors.Join(err, witness.Check(w), tally.AddWitness(w))
 		}}
 		if _, err := Verify(all, r.Options("")); err != nil || r.Err() != nil {
 			t.Fatal(err, r.Err())

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestVote(t *testing.T) {

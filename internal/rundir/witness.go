@@ -9,10 +9,8 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -193,7 +191,7 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (witness.Bu
 	if !known || !governed {
 		return witness.Bundle{}, fmt.Errorf("a witness bundle has no number for the outcome %q in the mode %q", t.Sealed.Outcome, f.Manifest.PolicyMode)
 	}
-	w := witness.Bundle{TaskID: WitnessTaskID(t.Plan.TaskID), Outcome: outcome, Mode: mode}
+	w := witness.Bundle{TaskID: witness.NewTaskID(t.Plan.TaskID), Outcome: outcome, Mode: mode}
 	hash, err := hex.DecodeString(f.Manifest.PolicyHash)
 	if err != nil || len(hash) != len(w.PolicyHash) {
 		return witness.Bundle{}, fmt.Errorf("the policy hash %q has not the 8 bytes of a witness bundle's", f.Manifest.PolicyHash)
@@ -262,24 +260,6 @@ func witnessSections(f *Fold, t *Task, a *Attempt, seen *witnessAttempt) ([]witn
 	return sections, nil
 }
 
-// WitnessTaskID returns the id of a task in a witness bundle: the bytes of a UUID in lower case, or of another text the
-// first 16 of its SHA-256.
-func WitnessTaskID(id string) (out [16]byte) {
-	digits := strings.ReplaceAll(id, "-", "")
-	b, err := hex.DecodeString(digits)
-	if err != nil || len(b) != len(out) || id != WitnessUUID([16]byte(b)) {
-		sum := sha256.Sum256([]byte(id))
-		b = sum[:]
-	}
-	copy(out[:], b)
-	return out
-}
-
-// WitnessUUID returns the id of a task in a witness bundle in the form of a UUID.
-func WitnessUUID(id [16]byte) string {
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
-}
-
 // nanoseconds returns t, which has milliseconds, since 1970. An error names a time that a witness bundle cannot hold.
 func nanoseconds(t time.Time) (uint64, error) {
 	ms := t.UnixMilli()
@@ -321,16 +301,15 @@ func statedPlan(head string) string {
 	return ""
 }
 
-// The lines of a test log, which readers look for.
+// Further lines of a test log.
 const (
-	exactMatchLine = "exact-match: "
-	judgeLine      = "judge: "
-	pathLine       = "scoring path: "
+	judgeLine = "judge: "
+	pathLine  = "scoring path: "
 )
 
 // testLog returns the outcomes of the checks of an answer, without gold and answer.
 func testLog(j trajectory.Judgment, hasJudge bool) string {
-	log := fmt.Sprintf("%s%t\n", exactMatchLine, j.Official)
+	log := fmt.Sprintf("%s%t\n", witness.ExactMatchLine, j.Official)
 	if hasJudge {
 		asked := j.Cached || j.Tries > 0 || j.Path == PathError
 		said := "none (not asked)"
@@ -343,55 +322,6 @@ func testLog(j trajectory.Judgment, hasJudge bool) string {
 		log += judgeLine + said + "\n"
 	}
 	return log + pathLine + onOneLine(j.Path) + "\n"
-}
-
-// WitnessMatch is what comes of holding a bundle's outcome against its test log.
-type WitnessMatch int
-
-const (
-	WitnessAgrees      WitnessMatch = iota // or is of a task without a verdict, and the log has none
-	WitnessContradicts                     // it, or the log itself
-	WitnessUnchecked                       // the log has no verdict
-)
-
-// MatchWitness holds the outcome of a bundle against the verdict in its test log, which is that of a solved task where
-// the answer matches, and of a failed one or an error where it does not; said describes it.
-func MatchWitness(w witness.Bundle) (m WitnessMatch, said string) {
-	log, logged := w.Section(witness.TestLog)
-	var passed, not, garbled bool // a garbled log has another line that could be read as a verdict
-	letters := func(r rune) rune {
-		if !unicode.IsLetter(r) {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}
-	for line := range strings.Lines(string(log)) {
-		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
-		switch {
-		case line == exactMatchLine+"true":
-			passed = true
-		case line == exactMatchLine+"false":
-			not = true
-		case strings.Contains(strings.Map(letters, line), "exactmatch"):
-			garbled = true
-		}
-	}
-	solved, skipped := w.Outcome == witness.Solved, w.Outcome == witness.Skipped
-	switch {
-	case garbled:
-		return WitnessUnchecked, "the test log has a line that is almost a verdict of the official scorer"
-	case passed && not:
-		return WitnessContradicts, "the test log says both that the answer matches and that it does not"
-	case passed && !solved, not && (solved || skipped):
-		return WitnessContradicts, "the test log says otherwise"
-	case passed || not:
-		return WitnessAgrees, "the test log says so, too"
-	case skipped:
-		return WitnessAgrees, "so there is no verdict to hold it against"
-	case !logged:
-		return WitnessUnchecked, "there is no test log"
-	}
-	return WitnessUnchecked, "the test log has no verdict of the official scorer"
 }
 
 // postmortem says by the journal alone why a task was not solved.
@@ -413,36 +343,12 @@ func postmortem(t *Task, a *Attempt, rules []string) string {
 	if a.Answer != nil {
 		answer = "given"
 	}
-	fmt.Fprintf(w, "answer: %s\n%s%d", answer, violationsLine, a.Conduct.Denials.Violations())
+	fmt.Fprintf(w, "answer: %s\n%s%d", answer, witness.ViolationsLine, a.Conduct.Denials.Violations())
 	if len(rules) > 0 {
 		fmt.Fprintf(w, " (%s)", onOneLine(strings.Join(rules, ", ")))
 	}
-	fmt.Fprintf(w, "\n%s%d\nretries: %d\n", rollbacksLine, a.Conduct.Rollbacks, a.Retried)
+	fmt.Fprintf(w, "\n%s%d\nretries: %d\n", witness.RollbacksLine, a.Conduct.Rollbacks, a.Retried)
 	return w.String()
-}
-
-// The lines of a postmortem that count what the governance section counts too.
-const (
-	violationsLine = "rules broken: "
-	rollbacksLine  = "rollbacks: "
-)
-
-// CheckWitness compares a bundle's governance section with its postmortem. The error is a contradiction between them.
-func CheckWitness(w witness.Bundle) error {
-	c, says := w.Conduct()
-	text, _ := w.Section(witness.Postmortem)
-	if !says {
-		return nil
-	}
-	for line := range strings.Lines(string(text)) {
-		for start, want := range map[string]int{violationsLine: c.Denials.Violations(), rollbacksLine: c.Rollbacks} {
-			rest, counts := strings.CutPrefix(line, start)
-			if number, _, _ := strings.Cut(strings.TrimSpace(rest), " "); counts && number != strconv.Itoa(want) {
-				return fmt.Errorf("its governance section counts %d where its postmortem has %q", want, onOneLine(line))
-			}
-		}
-	}
-	return nil
 }
 
 // onOneLine keeps text from outside on its line, so that it cannot pass for another.

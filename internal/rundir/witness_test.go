@@ -268,18 +268,18 @@ func TestWitnessOutcomes(t *testing.T) {
 				got += fmt.Sprintf(" [%d %q]", s.Tag, s.Value)
 			}
 		}
-		if got += fmt.Sprint(" ", w.EvidenceComplete()); r.Err() != nil || got != tt.want || !w.Rehearsal() || CheckWitness(w) != nil {
+		if got += fmt.Sprint(" ", w.EvidenceComplete()); r.Err() != nil || got != tt.want || !w.Rehearsal() || witness.Check(w) != nil {
 			t.Errorf("%s: %v\n%s\nwant\n%s", tt.name, r.Err(), got, tt.want)
 		}
 		if c, says := w.Conduct(); !says || c != (witness.Conduct{Recorded: true}) {
 			t.Errorf("%s: governance is %+v", tt.name, c)
 		}
 		if log, ok := w.Section(witness.TestLog); ok {
-			want := WitnessAgrees
+			want := witness.Agrees
 			if strings.Contains(tt.name, "a path with a line break") { // which is kept on its line, and makes one wonder
-				want = WitnessUnchecked
+				want = witness.Unchecked
 			}
-			if m, said := MatchWitness(w); m != want {
+			if m, said := witness.MatchOutcome(w); m != want {
 				t.Errorf("%s: the test log %q: %s", tt.name, log, said)
 			}
 		}
@@ -327,12 +327,12 @@ func TestWitnessRefuses(t *testing.T) {
 func TestMatchWitness(t *testing.T) {
 	const (
 		yes, no         = "exact-match: true\njudge: true\n", "exact-match: false\r\n"
-		ok, bad, unsure = WitnessAgrees, WitnessContradicts, WitnessUnchecked
+		ok, bad, unsure = witness.Agrees, witness.Contradicts, witness.Unchecked
 	)
 	logs := []string{yes, no, yes + no, "judge: true\n", ""}
 	garbled := []string{"exact-match: True\n", " exact-match: false\n", "exact-match: true \n", "exact-match:false", "Exact-Match: false", "exact -\u200bmatch : false\n",
 		"exact_match: true\n", "judge: true\rexact-match: true\n", "exact-match: maybe"}
-	for outcome, want := range [][]WitnessMatch{
+	for outcome, want := range [][]witness.Match{
 		witness.Solved:  {ok, bad, bad, unsure, unsure},
 		witness.Failed:  {bad, ok, bad, unsure, unsure},
 		witness.Skipped: {bad, bad, bad, ok, ok},
@@ -343,13 +343,13 @@ func TestMatchWitness(t *testing.T) {
 			if log != "" {
 				w.Sections = []witness.Section{{Tag: witness.TestLog, Value: []byte(log)}}
 			}
-			if got, said := MatchWitness(w); got != want[i] || said == "" {
+			if got, said := witness.MatchOutcome(w); got != want[i] || said == "" {
 				t.Errorf("outcome %d with %q: %d, %q", outcome, log, got, said)
 			}
 			for _, line := range garbled {
 				for _, log := range []string{log + line, line + "\n" + log} {
 					w.Sections = []witness.Section{{Tag: witness.TestLog, Value: []byte(log)}}
-					if got, said := MatchWitness(w); got != unsure {
+					if got, said := witness.MatchOutcome(w); got != unsure {
 						t.Errorf("outcome %d with %q: %d, %q", outcome, log, got, said)
 					}
 				}
@@ -367,7 +367,7 @@ func TestWitnessTaskID(t *testing.T) {
 		"a":                                    "ca978112ca1bbdcafac231b39a23dc4d",
 		"":                                     "e3b0c44298fc1c149afbf4c8996fb924",
 	} {
-		got := fmt.Sprintf("%x", WitnessTaskID(id))
+		got := fmt.Sprintf("%x", witness.NewTaskID(id))
 		if len(want) < 32 {
 			want = strings.TrimPrefix(canonical.Digest([]byte(id)), "sha256:")[:32]
 		}
@@ -375,7 +375,7 @@ func TestWitnessTaskID(t *testing.T) {
 			t.Errorf("%q: %s, want %s", id, got, want)
 		}
 	}
-	if got := WitnessUUID(WitnessTaskID(oneUUID)); got != oneUUID {
+	if got := witness.UUID(witness.NewTaskID(oneUUID)); got != oneUUID {
 		t.Errorf("%s comes back as %s", oneUUID, got)
 	}
 }
@@ -447,7 +447,7 @@ func TestCheckWitness(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := witness.Bundle{Sections: []witness.Section{{Tag: witness.Postmortem, Value: []byte(tt.postmortem)}, {Tag: witness.Governance, Value: value}}}
-		if err := CheckWitness(w); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
+		if err := witness.Check(w); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}

@@ -52,7 +52,7 @@ func DefaultPath(m plan.Plan, task string) string {
 // fileName returns the name of a task's file: its id, or its number in the bundle if the id may be more than a name.
 func fileName(task string) string {
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(task) {
-		id := rundir.WitnessTaskID(task)
+		id := witness.NewTaskID(task)
 		task = hex.EncodeToString(id[:])
 	}
 	return task + suffix

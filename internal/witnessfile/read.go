@@ -37,7 +37,7 @@ func Read(path string) (witness.Bundle, error) {
 	if err != nil {
 		return witness.Bundle{}, trajectory.Faultf(path, "%v", err)
 	}
-	if err := rundir.CheckWitness(w); err != nil {
+	if err := witness.Check(w); err != nil {
 		return witness.Bundle{}, trajectory.Faultf(path, "contradicts itself: %v", err)
 	}
 	return w, nil
@@ -180,7 +180,7 @@ func (t *Tally) addFile(path string) error {
 	t.seen[id] = path
 	t.Bundles++
 	t.Rehearsal = t.Rehearsal || w.Rehearsal()
-	if err := rundir.CheckWitness(w); err != nil {
+	if err := witness.Check(w); err != nil {
 		return trajectory.Faultf(path, "contradicts itself: %v", err)
 	}
 	if err := t.AddWitness(w); err != nil {

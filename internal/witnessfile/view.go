@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -93,7 +92,7 @@ func Rows(w witness.Bundle) [][2]string {
 	if w.CreatedNs > math.MaxInt64 { // which time has no form for
 		created = fmt.Sprintf("%d ns after 1970", w.CreatedNs)
 	}
-	rows := view.List{{"task", rundir.WitnessUUID(w.TaskID)}}
+	rows := view.List{{"task", witness.UUID(w.TaskID)}}
 	if w.Rehearsal() {
 		rows.Add("rehearsal", runview.RehearsalNote)
 	}
@@ -135,7 +134,7 @@ func Sections(w witness.Bundle) string {
 func Replay(path string, w witness.Bundle, signature string) (text string, err error) {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "1. verify: the bundle of %s is whole; %s\n", view.Count(w.Size, "byte"), signature)
-	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", rundir.WitnessUUID(w.TaskID), w.PolicyHash, modeName(w.Mode))
+	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", witness.UUID(w.TaskID), w.PolicyHash, modeName(w.Mode))
 	if w.Rehearsal() {
 		fmt.Fprintf(out, "  rehearsal: %s\n", runview.RehearsalNote)
 	}
@@ -158,11 +157,11 @@ func Replay(path string, w witness.Bundle, signature string) (text string, err e
 	writeWhole(out, w, witness.Diff, "nothing was")
 	fmt.Fprint(out, "\n5. what the checks said\n")
 	writeWhole(out, w, witness.TestLog, "nothing")
-	match, result := rundir.MatchWitness(w)
+	match, result := witness.MatchOutcome(w)
 	switch match {
-	case rundir.WitnessContradicts:
+	case witness.Contradicts:
 		err = trajectory.Faultf(path, "the outcome is %s, but %s", outcomeName(w.Outcome), result)
-	case rundir.WitnessUnchecked:
+	case witness.Unchecked:
 		result = "not checked: " + result
 		err = exit.New(exit.Findings, fmt.Errorf("the outcome is %s", result))
 	}
