@@ -225,9 +225,9 @@ func TestPublicValues(t *testing.T) {
 		{name: "a known problem", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = judge.Problems()[0] }, why: "see claims"},
 		{name: "no money", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = prompt.RunMoneySpent }, why: "see claims"},
 		{name: "a problem of words", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = "Tolmey" }, why: "a reason that this program does not have"},
-		{name: "withstood and paid", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Accepted = []string{"colon"} }, why: "another conclusion"},
-		{name: "withstood and unreadable", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Unreadable = []string{"colon"} }, why: "another conclusion"},
-		{name: "withstood with a problem", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Problem = judge.Problems()[0] }, why: "another conclusion"},
+		{name: "withstood and paid", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Accepted = []string{"colon"} }, why: "another outcome"},
+		{name: "withstood and unreadable", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Unreadable = []string{"colon"} }, why: "another outcome"},
+		{name: "withstood with a problem", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Problem = judge.Problems()[0] }, why: "another outcome"},
 		{name: "a battery that is not planned", pkg: "old", summary: func(s *rundir.Summary) { s.Judge.Battery = &rundir.BatterySummary{} }, why: "the plan has none"},
 		{name: "a battery without a judge", pkg: "alone", summary: func(s *rundir.Summary) { s.Judge = &rundir.JudgeSummary{Battery: &rundir.BatterySummary{}} }, why: "the plan has none"},
 

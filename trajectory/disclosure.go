@@ -227,7 +227,7 @@ func (c *Contents) ReadTask(visit func(Event, []byte) error) error {
 		case e.TaskID != task:
 			return refuse("belongs to task %q", e.TaskID)
 		case e.Seq <= last.Seq || e.ID <= last.ID: // seq 0 is the run's first line, and no task's
-			return refuse("does not stand after the one before it")
+			return refuse("does not follow the one before it")
 		case e.Seq == last.Seq+1 && head != "" && e.ParentHash != head:
 			return refuse("does not follow the line before it: parent_hash differs")
 		}

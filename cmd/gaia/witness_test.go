@@ -71,7 +71,7 @@ func TestWitnessExportRefuses(t *testing.T) {
 		"not finished":              {oneStory, unfinish, exit.Incomplete, "gaia: error: the run is not complete: the journal has no run_completed\ngaia: hint: gaia resume "},
 		"a byte changed":            {oneStory, change(trajectory.JournalFile, "silted up", "silted ip"), exit.Evidence, "gaia: error: events.jsonl:"},
 		"a result changed":          {oneStory, change(rundir.ResultsFile, "Ostrel", "Ostrex"), exit.Evidence, "gaia: error: results.jsonl: line 1: is not what the journal gives"},
-		"no price":                  {unpriced, nil, exit.Failure, "gaia: error: what task \"fab1e108-0000-4000-8000-000000000012\" cost is not known, and a witness bundle has no other form for it than a number\ngaia: hint: count such calls as free with --unpriced-as-zero"},
+		"no price":                  {unpriced, nil, exit.Failure, "gaia: error: the cost of task \"fab1e108-0000-4000-8000-000000000012\" is unknown, and a witness bundle cannot record an unknown cost\ngaia: hint: count such calls as free with --unpriced-as-zero"},
 		"no price, not finished":    {unpriced, unfinish, exit.Incomplete, "the run is not complete"},
 		"no price, and not genuine": {unpriced, change(rundir.ResultsFile, "Ostrel", "Ostrex"), exit.Evidence, "results.jsonl"},
 		"too many tokens":           {large, nil, exit.Failure, "gaia: error: task \"fab1e108-0000-4000-8000-000000000012\": tokens of a witness bundle is "},

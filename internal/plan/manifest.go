@@ -249,16 +249,13 @@ func IDsDigest(ids []string) (string, error) {
 	return canonical.Digest(b), nil
 }
 
-// commitment is what a plan commits to about the answers.
-type commitment struct {
-	Gold map[string]string `json:"gold"`
-	Salt string            `json:"salt"`
-}
-
 // Commitment returns the digest by which a manifest commits to the gold answers of its tasks without telling them: over
 // canonical {gold, salt}, the salt being 32 random bytes, hex, that stay private until the run is judged.
 func Commitment(gold map[string]string, salt string) (string, error) {
-	b, err := canonical.Encode(commitment{gold, salt})
+	b, err := canonical.Encode(struct {
+		Gold map[string]string `json:"gold"`
+		Salt string            `json:"salt"`
+	}{gold, salt})
 	if err != nil {
 		return "", err
 	}
@@ -272,18 +269,18 @@ func (j *JudgePlan) Refuses(b trajectory.JudgeBattery) (reason string) {
 	faultless := b.Problem == "" && len(b.Accepted)+len(b.Unreadable) == 0
 	switch {
 	case j.Battery == "" || b.Model != j.Model || b.Prompt != j.Prompt || b.SHA256 != j.Battery:
-		return "tells of another null battery, or another judge, than the plan's"
+		return "is of another self-test, or another judge, than the plan's"
 	case len(slices.Compact(named)) != len(b.Accepted)+len(b.Refused)+len(b.Unreadable) || len(named) > b.Asked:
-		return "miscounts the items of its null battery"
+		return "miscounts the items of its self-test"
 	case b.Cached && (!j.Cache || b.Asked != 0 || b.Tries != 0 || b.Problem != "" || b.ErrorStatus != 0 || b.LatencyMs != 0 ||
 		b.CostMicroUSD == nil || *b.CostMicroUSD != 0 || b.TokensIn != 0 || b.TokensOut != 0):
-		return "remembers a null battery that it has no cache for, or asks it, too"
+		return "has a cached self-test without a cache, or asks the judge as well"
 	case !b.Cached && (b.Tries < b.Asked || b.Asked == 0 && b.Problem == ""):
-		return "has put more items to the judge than it asked it"
+		return "has more items than requests to the judge"
 	case b.LatencyMs < 0 || b.ErrorStatus < 0 || b.Problem == "" && b.ErrorStatus != 0:
-		return "took less than no time, or could not ask the judge and names no problem"
+		return "has a negative time, or a failed request without a problem"
 	case b.Passed && (!faultless || !b.Cached && 2*len(b.Refused) >= b.Asked), !b.Passed && !b.Cached && faultless && 2*len(b.Refused) < b.Asked:
-		return "draws another conclusion from its null battery than there is"
+		return "has another outcome than its self-test gives"
 	}
 	return ""
 }
@@ -381,14 +378,6 @@ const (
 	DirectoryName = "directory"
 )
 
-// declaredLevels says how many tasks of level 1, 2 and 3 a split of GAIA has, by the dataset's own card.
-func declaredLevels(split string) [3]int {
-	if split == "test" {
-		return [3]int{93, 159, 49}
-	}
-	return [3]int{53, 86, 26}
-}
-
 // ClaimsGAIA reports whether the dataset is GAIA by its name, or a copy of what only the user knows.
 func (d Dataset) ClaimsGAIA() bool {
 	return strings.EqualFold(d.Name, GaiaName) || d.Name == DirectoryName
@@ -414,7 +403,10 @@ func CheckDatasetName(name string) error {
 // Mismatch compares the split, whole as it was read, with what GAIA declares of it. It returns "" where they agree or
 // the dataset does not claim to be GAIA, and otherwise a sentence without its full stop.
 func (d Dataset) Mismatch() string {
-	want := declaredLevels(d.Split)
+	want := [3]int{53, 86, 26} // tasks of level 1, 2 and 3, by the dataset's own card
+	if d.Split == "test" {
+		want = [3]int{93, 159, 49}
+	}
 	if d.Levels == want || !d.ClaimsGAIA() {
 		return ""
 	}

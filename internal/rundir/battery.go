@@ -10,9 +10,9 @@ import (
 func (f *Fold) battery(b trajectory.JudgeBattery) (reason string) {
 	switch plan := f.Manifest.Judge; {
 	case plan == nil:
-		return "tells of another null battery, or another judge, than the plan's"
+		return "is of another self-test, or another judge, than the plan's"
 	case f.judge.Battery.settled():
-		return "puts a null battery to the judge that is settled"
+		return "repeats a self-test of the judge that is settled"
 	default:
 		reason = plan.Refuses(b)
 	}

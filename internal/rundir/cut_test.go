@@ -55,7 +55,7 @@ func TestCutOff(t *testing.T) {
 			case k == len(s):
 				words = "a journal has one run_started, its first line"
 			case stopped:
-				words = "stands after run_completed, which only run_resumed may follow here"
+				words = "comes after run_completed, which only run_resumed may follow here"
 			}
 			wantWords(t, what+", and the end put back", forged(t, run, ended, signs), words)
 		}

@@ -87,9 +87,9 @@ func (f *Fold) Add(e trajectory.Event, line []byte) error {
 	case opens != (e.Seq == 0):
 		return refuse("a journal has one run_started, its first line")
 	case f.Completed != nil:
-		return refuse("stands after run_completed")
+		return refuse("comes after run_completed")
 	case f.Stopped != nil && e.Payload.Type() != trajectory.TypeRunResumed:
-		return refuse("stands after run_completed, which only run_resumed may follow here")
+		return refuse("comes after run_completed, which only run_resumed may follow here")
 	case e.TaskID == "":
 		if reason := f.addRun(e); reason != "" {
 			return refuse("%s", reason)
@@ -122,7 +122,7 @@ func keeps(p trajectory.Payload) bool {
 // addLine takes the next event of a task with its line, newline included.
 func (f *Fold) addLine(task *Task, e trajectory.Event, line []byte) (reason string, err error) {
 	if task.Sealed != nil {
-		return fmt.Sprintf("stands after the seal of task %q", e.TaskID), nil
+		return fmt.Sprintf("comes after the seal of task %q", e.TaskID), nil
 	}
 	if !f.count(e.Payload) {
 		return "its tokens or costs cannot be added up", nil
@@ -186,14 +186,14 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 		}
 	case trajectory.SecurityEvent:
 		if p.Bad < 0 || p.Checked < p.Bad || len(p.Entries) > p.Bad || p.Bad > maxCounted-f.badCache {
-			return "miscounts the entries it tells of"
+			return "miscounts the entries that it lists"
 		}
 		f.badCache += p.Bad
 	case trajectory.JudgeBattery:
 		return f.battery(p)
 	case trajectory.LimitChanged:
 		if min(p.From, p.To) < 1 || max(p.From, p.To) > maxRequests {
-			return "is given a number of requests at once that no endpoint is"
+			return "sets a number of requests at once outside of the limits"
 		}
 	case trajectory.Preflight:
 		return f.preflight(p)

@@ -81,17 +81,17 @@ func order() []forgery {
 		}, "attempt 2 was graded before"},
 		{"an event after the seal", true, func(t *testing.T, s, _ story) story {
 			return s.with(s.at(t, ferries, "turn_completed", 0), s.at(t, ferries, "task_sealed", 0)+1)
-		}, `stands after the seal of task "` + ferries + `"`},
+		}, `comes after the seal of task "` + ferries + `"`},
 		{"another attempt after the seal", true, func(t *testing.T, s, _ story) story {
 			return s.with(s.at(t, lights, "task_started", 0), s.at(t, lights, "task_sealed", 0)+1)
-		}, `stands after the seal of task "` + lights + `"`},
+		}, `comes after the seal of task "` + lights + `"`},
 		{"a second seal", true, func(t *testing.T, s, _ story) story {
 			at := s.at(t, ferries, "task_sealed", 0)
 			return s.with(at, at+1)
-		}, `stands after the seal of task "` + ferries + `"`},
+		}, `comes after the seal of task "` + ferries + `"`},
 		{"an event after the end", true, func(t *testing.T, s, _ story) story {
 			return s.with(s.at(t, "", "security_event", 0), len(s))
-		}, "stands after run_completed"},
+		}, "comes after run_completed"},
 		{"a second start", true, func(t *testing.T, s, _ story) story { return s.with(0, 1) }, "a journal has one run_started, its first line"},
 		{"no start", true, func(t *testing.T, s, _ story) story { return s[1:] }, "a journal has one run_started, its first line"},
 		{"an event before the start", true, func(t *testing.T, s, _ story) story { return s.moved(1, 0) }, "a journal has one run_started, its first line"},
@@ -180,7 +180,7 @@ func content() []forgery {
 		{"a start without submit intent", false, says("", "run_started", "submit_intent", false), "contradicts the manifest"},
 		{"a start by another policy", false, says("", "run_started", "policy_hash", strings.Repeat("0", 16)), "contradicts the manifest"},
 		{"a resume of fewer events", false, says("", "run_resumed", "events", 5), "miscounts the events before it"},
-		{"a cache with more bad entries than entries", false, says("", "security_event", "bad", 5), "miscounts the entries it tells of"},
+		{"a cache with more bad entries than entries", false, says("", "security_event", "bad", 5), "miscounts the entries that it lists"},
 		{"negative costs", false, says(lights, "model_call_completed", "cost_microusd", -1), "its tokens or costs cannot be added up"},
 		{"a salt that is none", false, says(ferries, "task_sealed", "salt", "00"), "has no salt of 32 bytes"},
 		{"another salt", false, says(ferries, "task_sealed", "salt", strings.Repeat("00", 32)), "was asked another question than planned"},

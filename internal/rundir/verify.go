@@ -127,7 +127,7 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		case len(closed):
 			return run, trajectory.Faultf(trajectory.JournalFile, "has no run_completed in a run that was closed: its end is missing")
 		default:
-			return run, trajectory.Faultf(there[0], "stands in a run whose journal has no run_completed")
+			return run, trajectory.Faultf(there[0], "exists in a run whose journal has no run_completed")
 		}
 		run.Missing = "the journal has no run_completed"
 		if s := run.Stopped; s != nil {

@@ -42,7 +42,7 @@ type WitnessReader struct {
 type UnpricedError struct{ TaskID string }
 
 func (e *UnpricedError) Error() string {
-	return fmt.Sprintf("what task %q cost is not known, and a witness bundle has no other form for it than a number", e.TaskID)
+	return fmt.Sprintf("the cost of task %q is unknown, and a witness bundle cannot record an unknown cost", e.TaskID)
 }
 
 // witnessTask is what a bundle says of a task and the Fold does not hold.
