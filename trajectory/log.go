@@ -148,7 +148,7 @@ func encodeAll(drafts []Draft) ([]body, error) {
 	for i, d := range drafts {
 		k, known := kinds[d.Payload.Type()]
 		if !known || !k.scope.fits(d.TaskID, d.Attempt, d.Turn) {
-			return bodies[:i], fmt.Errorf("a %s event cannot stand at task %q, attempt %d, turn %d", d.Payload.Type(), d.TaskID, d.Attempt, d.Turn)
+			return bodies[:i], fmt.Errorf("a %s event cannot be at task %q, attempt %d, turn %d", d.Payload.Type(), d.TaskID, d.Attempt, d.Turn)
 		}
 		b, err := encodePayload(d.Payload, k)
 		if err != nil {

@@ -284,10 +284,10 @@ func (discard) Sync() error                 { return nil }
 // resumed there, but without writing a line. Attempts whose events were lost are made again.
 func (r *Run) withoutEvidence(phases func() error, cause error) error {
 	end := r.log.Durable()
-	r.warn(fmt.Errorf("the run goes on without evidence after event %d", end.Events))
+	r.warn(fmt.Errorf("the run continues without evidence after event %d", end.Events))
 	work, err := os.MkdirTemp(r.env.Scratch, "gaia-work-")
 	if err != nil {
-		return fmt.Errorf("%w; and there is no place to go on without evidence: %w", cause, err)
+		return fmt.Errorf("%w; and no folder can be made to continue without evidence: %w", cause, err)
 	}
 	defer os.RemoveAll(work)
 	r.lost = &UnrecordedError{end.Events, cause}

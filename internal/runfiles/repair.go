@@ -61,7 +61,7 @@ func (d *Dir) Repair() error {
 	if _, err := os.Lstat(filepath.Join(d.Path, UnrecordedResults)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return os.WriteFile(marker, markerText("the run had gone on without evidence, and its marker said nothing of it"), 0o644)
+	return os.WriteFile(marker, markerText("the run had continued without evidence, and its marker had no reason"), 0o644)
 }
 
 // Closing reports whether a file exists that is written only once run_completed is durable.

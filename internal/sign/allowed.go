@@ -106,7 +106,7 @@ func (s *AllowedSigner) setOptions(options []string) error {
 		name, value, _ := strings.Cut(option, "=")
 		name = strings.ToLower(name)
 		if seen[name] {
-			return fmt.Errorf("the option %s stands twice", name)
+			return fmt.Errorf("the option %s occurs twice", name)
 		}
 		seen[name] = true
 		var err error
@@ -137,7 +137,7 @@ func unquote(name, value string) (string, error) {
 	inner, ok := strings.CutPrefix(value, `"`)
 	inner, closed := strings.CutSuffix(inner, `"`)
 	if !ok || !closed || inner == "" || strings.ContainsAny(inner, `"\[] `+"\t") {
-		return "", fmt.Errorf("%s wants a value in double quotes", name)
+		return "", fmt.Errorf("%s requires a value in double quotes", name)
 	}
 	return inner, nil
 }

@@ -54,7 +54,7 @@ func MatchOutcome(w Bundle) (m Match, said string) {
 	case passed || not:
 		return Agrees, "the test log says so, too"
 	case skipped:
-		return Agrees, "so there is no verdict to hold it against"
+		return Agrees, "so there is no verdict to compare it with"
 	case !logged:
 		return Unchecked, "there is no test log"
 	}
