@@ -83,7 +83,7 @@ const maxLabel = 256
 // Label returns a name, code or id from outside as it may be recorded: without secrets, and cut to 256 bytes.
 func (r Redactor) Label(s string) string {
 	clean, _ := r.Redact(strings.ToValidUTF8(s, "\ufffd"))
-	return cutUTF8(clean, maxLabel)
+	return CutUTF8(clean, maxLabel)
 }
 
 // How far beyond the cut a secret that begins before it is looked for, and how far the head stays from the edge of what
@@ -99,20 +99,20 @@ const (
 func (r Redactor) Excerpt(body string, limit int) Excerpt {
 	x := Excerpt{SHA256: canonical.Digest([]byte(body)), Bytes: int64(len(body))}
 	for size := limit + redactWindow; ; size *= 2 {
-		window := cutUTF8(body, size)
+		window := CutUTF8(body, size)
 		clean, n := r.Redact(strings.ToValidUTF8(window, "�"))
 		if len(window) < len(body) && len(clean) < limit+redactMargin {
 			continue
 		}
 		x.Redactions = n
-		x.Head = cutUTF8(clean, limit)
+		x.Head = CutUTF8(clean, limit)
 		x.Truncated = len(x.Head) < len(clean) || len(window) < len(body)
 		return x
 	}
 }
 
-// cutUTF8 returns at most limit bytes of s without splitting a character.
-func cutUTF8(s string, limit int) string {
+// CutUTF8 returns at most limit bytes of s without splitting a character.
+func CutUTF8(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

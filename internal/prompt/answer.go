@@ -3,7 +3,8 @@ package prompt
 import (
 	"regexp"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // The extraction rules, by the ids that answer_committed records.
@@ -32,11 +33,11 @@ func FinalAnswer(content string) (Answer, bool) {
 		return Answer{}, false
 	}
 	at := marks[len(marks)-1]
-	answer := Answer{Rule: ruleMarker, Reasoning: cut(strings.TrimSpace(content[:at[0]]), maxReasoning)}
+	answer := Answer{Rule: ruleMarker, Reasoning: trajectory.CutUTF8(strings.TrimSpace(content[:at[0]]), maxReasoning)}
 	opening := content[strings.LastIndexByte(content[:at[0]], '\n')+1 : at[1]] // the marker's line, up to the answer
 	for line := range strings.Lines(content[at[1]:]) {
 		if text := unwrap(line, opening+line); text != "" {
-			answer.Text = cut(text, maxAnswer)
+			answer.Text = trajectory.CutUTF8(text, maxAnswer)
 			return answer, true
 		}
 		answer.Rule, opening = ruleNext, ""
@@ -54,14 +55,4 @@ func unwrap(s, line string) string {
 		}
 	}
 	return s
-}
-
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }
