@@ -37,7 +37,7 @@ import (
 )
 
 func (a *app) judgeCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "judge",
 		Short: "Try an LLM judge, and look at what it said",
 		Long: `The LLM judge is asked about answers that the official scorer calls wrong. Its
@@ -46,15 +46,11 @@ calls answers incorrect that say nothing.`,
 		Example: `  gaia judge check --judge-model gpt-4o-mini
   gaia judge run runs/01J… --judge-model gpt-4o-mini
   gaia judge cache verify`,
-		Args: cli.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.judgeCheckCommand(), a.judgeRunCommand(), a.judgeCacheCommand())
-	return cmd
+	}, a.judgeCheckCommand(), a.judgeRunCommand(), a.judgeCacheCommand())
 }
 
 func (a *app) judgeCacheCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "cache",
 		Short: "Verify the stored verdicts of the judge",
 		Long: `The judge cache holds one signed file per verdict of the LLM judge and per result
@@ -65,12 +61,7 @@ To clear the cache, delete that folder. The next run asks the judge again.`,
 		Example: `  gaia judge cache verify
   gaia judge cache verify --json
   rm -r ~/.cache/gaia/judgments    clear the cache`,
-		Args:              cli.KnownCommand,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.cacheVerifyCommand())
-	return cmd
+	}, a.cacheVerifyCommand())
 }
 
 // cacheQuery holds the flags of verify.

@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "ledger",
 		Short: "Query what attempts did and which rules they broke, over many runs",
 		Long: `Ledger queries run events, one for each attempt of each finished run. Runs are
@@ -35,13 +35,7 @@ not verify is named, exit code 4.`,
   gaia ledger list --metrics --runs runs --runs ../other/runs
   gaia ledger rank --since 2026-01-01 --json
   gaia ledger evaluate --max-violations 1`,
-		Args:              cli.KnownCommand,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.ledgerListCommand(), a.ledgerShowCommand(), a.ledgerRankCommand(), a.ledgerEvaluateCommand(), a.ledgerExportCommand(), a.ledgerImportCommand(),
-		a.ledgerClearCommand())
-	return cmd
+	}, a.ledgerListCommand(), a.ledgerShowCommand(), a.ledgerRankCommand(), a.ledgerEvaluateCommand(), a.ledgerExportCommand(), a.ledgerImportCommand(), a.ledgerClearCommand())
 }
 
 // ledgerQuery holds the flags of a command that reads events.

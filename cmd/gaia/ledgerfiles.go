@@ -141,12 +141,7 @@ Of more than --max-events the oldest are removed, a tenth of that number at a ti
 		Example: `  gaia ledger import alice.parquet
   gaia ledger import --trusted-key alice.pub alice.parquet
   gaia ledger import --max-events 1000000 *.parquet`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("see 'gaia ledger import --help'", "ledger import takes files that 'gaia ledger export' wrote")
-			}
-			return nil
-		},
+		Args: cli.SomeArgs("see 'gaia ledger import --help'", "ledger import takes files that 'gaia ledger export' wrote"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if m.maxEvents < 0 {
 				return usage("0 is no bound", "--max-events is %d, which is below 0", m.maxEvents)

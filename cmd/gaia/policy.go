@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) policyCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "policy",
 		Short: "Look at policies, and try what they say of a call",
 		Long: `Policy shows what a run under a policy may do: a mode (restricted, approved,
@@ -36,11 +36,7 @@ The last three add to the rules R001, R004 and R005. No file takes from a rule.`
 		Example: `  gaia policy show restricted
   gaia policy hash mine.yaml
   echo '{"tool":"python","arguments":{"code":"import datasets"}}' | gaia policy check`,
-		Args: cli.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.policyShowCommand(), a.policyHashCommand(), a.policyCheckCommand())
-	return cmd
+	}, a.policyShowCommand(), a.policyHashCommand(), a.policyCheckCommand())
 }
 
 // atMostOne wants no argument or one.

@@ -228,12 +228,7 @@ all. Runs that do not verify are named and left out, exit code 4.`,
 		Example: `  gaia trend runs
   gaia trend runs submission-2026-01-02-5XK9QZ7M.tar.gz --by day
   gaia trend runs --json | jq '.buckets[].regressions[].task_id'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("see 'gaia trend --help'", "trend takes the runs to follow")
-			}
-			return nil
-		},
+		Args: cli.SomeArgs("see 'gaia trend --help'", "trend takes the runs to follow"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if by != history.ByDay && by != history.ByWeek {
 				return usage("give day or week", "--by is %q", by)

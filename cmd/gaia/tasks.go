@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) tasksCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "tasks",
 		Short: "Show the tasks of a dataset, and fetch their attachments",
 		Long: `Tasks shows what a run would get: the tasks of one split, the whole text of some,
@@ -31,11 +31,7 @@ Answers are shown only with --gold.`,
   gaia tasks show fab1e021
   gaia tasks stats --source dir:GAIA --split test
   gaia tasks download --source hub`,
-		Args: cli.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.tasksListCommand(), a.tasksShowCommand(), a.tasksDownloadCommand(), a.tasksStatsCommand())
-	return cmd
+	}, a.tasksListCommand(), a.tasksShowCommand(), a.tasksDownloadCommand(), a.tasksStatsCommand())
 }
 
 // taskQuery holds the flags of a command on tasks.
@@ -141,12 +137,7 @@ one, among the tasks that the flags select.`,
   gaia tasks show fab1e021 fab1e009 --json
   gaia tasks show --source dir:GAIA --gold 3f2a`,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("'gaia tasks list' lists them", "tasks show takes task ids, or the starts of some")
-			}
-			return nil
-		},
+		Args:              cli.SomeArgs("'gaia tasks list' lists them", "tasks show takes task ids, or the starts of some"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withTasks(cmd, q, func(ctx context.Context, set loader.Set, gold loader.Gold) error {
 				tasks, err := tasklist.Named(set, args)

@@ -25,7 +25,7 @@ import (
 )
 
 func (a *app) witnessCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "witness",
 		Short: "Write a file for each task that other programs read, and read such files",
 		Long: `A witness bundle (.rvw) holds one attempt in one small binary file: question, plan,
@@ -37,11 +37,7 @@ anybody can check, see 'gaia disclose' and 'gaia submit'.`,
 		Example: `  gaia witness export runs/01J… --hmac-key-file shared.key
   gaia witness verify witness-01J…/*.rvw --hmac-key-file shared.key
   gaia witness replay witness-01J…/3f2a….rvw`,
-		Args: cli.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.witnessExportCommand(), a.witnessShowCommand(), a.witnessVerifyCommand(), a.witnessReplayCommand())
-	return cmd
+	}, a.witnessExportCommand(), a.witnessShowCommand(), a.witnessVerifyCommand(), a.witnessReplayCommand())
 }
 
 func (a *app) witnessShowCommand() *cobra.Command {
@@ -69,12 +65,7 @@ func (a *app) witnessVerifyCommand() *cobra.Command {
 key of --hmac-key-file. One that is not signed is refused: anybody can take a
 signature away.`,
 		Example: `  gaia witness verify witness-01J…/*.rvw --hmac-key-file shared.key`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("see 'gaia witness verify --help'", "witness verify takes the files of witness bundles")
-			}
-			return nil
-		},
+		Args:    cli.SomeArgs("see 'gaia witness verify --help'", "witness verify takes the files of witness bundles"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(cmd, "hmac-key-file"); err != nil {
 				return err

@@ -177,6 +177,24 @@ func KnownCommand(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// SomeArgs wants at least one argument; what says what the command takes.
+func SomeArgs(hint, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return exit.Usagef(hint, "%s", what)
+		}
+		return nil
+	}
+}
+
+// Group makes cmd a group of commands, which prints its help.
+func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = KnownCommand, cobra.NoFileCompletions
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
 // NearCommand returns the hint for a command that does not exist: the nearest name.
 func NearCommand(cmd *cobra.Command, name string) string {
 	var names []string
