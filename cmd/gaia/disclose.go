@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,11 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if err := verify.NotWithin("the evidence bundle", dir, filepath.Dir(d.out)); err != nil {
 		return err
 	}
-	files := []outfile.File{{Path: bundlePath(d.out, found.Manifest.RunID, number), Data: data}}
+	path := "evidence-" + found.Manifest.RunID[len(found.Manifest.RunID)-8:]
+	if number > 0 {
+		path += fmt.Sprintf("-%04d", number)
+	}
+	files := []outfile.File{{Path: cmp.Or(d.out, path+".json"), Data: data}}
 	if p := made.Bundle.Inclusion; p != nil {
 		files = append(files, outfile.File{Path: strings.TrimSuffix(files[0].Path, ".json") + ".tlog-proof", Data: p.TlogProof([]byte(made.Bundle.Checkpoint))})
 	}
@@ -142,19 +147,6 @@ func sharedKey(path string) (sign.HMACKey, error) {
 		return sign.HMACKey{}, fail(exit.Failure, err, "make a key of random bytes: (umask 077; head -c 32 /dev/urandom > shared.key)")
 	}
 	return key, err
-}
-
-// bundlePath is where a bundle is written; number is the task's in the plan, 0
-// for the whole run.
-func bundlePath(out, runID string, number int) string {
-	if out != "" {
-		return out
-	}
-	name := "evidence-" + runID[len(runID)-8:]
-	if number > 0 {
-		name += fmt.Sprintf("-%04d", number)
-	}
-	return name + ".json"
 }
 
 // disclosed is what disclose prints with --json.

@@ -276,7 +276,15 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	a.announceSettings(file, &c.runSettings)
 	var known grading.Remembered
 	if !c.noJudgeCache {
-		if known, err = a.recall(c.key, *e); err != nil {
+		key, err := a.keyring().Signing(c.key)
+		var cache *judgecache.Cache
+		if err == nil {
+			cache, err = a.judgeCache(key, false)
+		}
+		if err == nil {
+			known, err = grading.Recall(cache, *e)
+		}
+		if err != nil {
 			return withoutCache(err)
 		}
 	}
@@ -361,19 +369,6 @@ func (a *app) judgeConfig(baseURL, apiKey string, prices llm.Prices, atOnce int)
 	limiter := llm.NewLimiter(llm.LimiterConfig{Fixed: atOnce, Now: time.Now})
 	limiter.OnUnreachable(func(err error) { a.warn(err.Error()) })
 	return llm.Config{BaseURL: baseURL, APIKey: apiKey, Prices: prices, MaxTries: remote.CallTries, Now: time.Now, Jitter: mathrand.Float64, Limiter: limiter}
-}
-
-// recall looks up the result of an earlier self-test of a judge in the judge cache.
-func (a *app) recall(keyFile string, e grading.Judge) (grading.Remembered, error) {
-	key, err := a.keyring().Signing(keyFile)
-	if err != nil {
-		return grading.Remembered{}, err
-	}
-	cache, err := a.judgeCache(key, false)
-	if err != nil {
-		return grading.Remembered{}, err
-	}
-	return grading.Recall(cache, e)
 }
 
 // withoutCache adds the way around to an error that is of the judge cache, or of

@@ -94,41 +94,34 @@ SHA-256 are guidance_hash.`,
 			_, err = a.stdout.Write(policy.Constitution(p))
 			return err
 		}
-		return a.showPolicy(p)
+		calls, cost := "no limit", "no limit"
+		if p.MaxToolCalls != policy.Unlimited {
+			calls = strconv.Itoa(p.MaxToolCalls)
+		}
+		if p.MaxCostMicroUSD != policy.Unlimited {
+			cost = view.Dollars(&p.MaxCostMicroUSD)
+		}
+		text := view.RowsText([][2]string{
+			{"mode", string(p.Mode)},
+			{"allow", listed(p.Allow)},
+			{"deny", listed(p.Deny)},
+			{"confirm", listed(p.Confirm)},
+			{"max_tool_calls", calls},
+			{"max_task_cost", cost},
+			{"answer_sources", listed(p.AnswerSources)},
+			{"commands", listed(p.Commands)},
+			{"packages", listed(p.Packages)},
+			{"policy_hash", p.Hash()},
+			{"guidance_hash", policy.GuidanceHash(policy.Constitution(p))},
+		}) + "\n"
+		for _, r := range p.Rules() {
+			text += fmt.Sprintf("%s.%d  %s\n", r.ID, r.Version, r.Title)
+		}
+		_, err = io.WriteString(a.stdout, text)
+		return err
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the constitution, whose SHA-256 begins with guidance_hash")
 	return cmd
-}
-
-func (a *app) showPolicy(p policy.Policy) error {
-	calls, cost := "no limit", "no limit"
-	if p.MaxToolCalls != policy.Unlimited {
-		calls = strconv.Itoa(p.MaxToolCalls)
-	}
-	if p.MaxCostMicroUSD != policy.Unlimited {
-		cost = view.Dollars(&p.MaxCostMicroUSD)
-	}
-	if err := view.Rows(a.stdout, [][2]string{
-		{"mode", string(p.Mode)},
-		{"allow", listed(p.Allow)},
-		{"deny", listed(p.Deny)},
-		{"confirm", listed(p.Confirm)},
-		{"max_tool_calls", calls},
-		{"max_task_cost", cost},
-		{"answer_sources", listed(p.AnswerSources)},
-		{"commands", listed(p.Commands)},
-		{"packages", listed(p.Packages)},
-		{"policy_hash", p.Hash()},
-		{"guidance_hash", policy.GuidanceHash(policy.Constitution(p))},
-	}); err != nil {
-		return err
-	}
-	rules := "\n"
-	for _, r := range p.Rules() {
-		rules += fmt.Sprintf("%s.%d  %s\n", r.ID, r.Version, r.Title)
-	}
-	_, err := io.WriteString(a.stdout, rules)
-	return err
 }
 
 func listed(names []string) string {

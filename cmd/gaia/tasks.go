@@ -58,7 +58,11 @@ func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Contex
 	if err := q.checkTasks(cmd.Flags().Changed); err != nil {
 		return err
 	}
-	a.settleSource(&q.taskFlags)
+	if a.rehearses(q.taskFlags) {
+		q.source = sourceFixtures
+		fmt.Fprintln(a.stderr, "gaia: built-in tasks; --source hub for GAIA")
+	}
+	q.source = cmp.Or(q.source, sourceHub) // as run does
 	if q.notice == nil {
 		a.tellNews(&q.taskFlags)
 	}
@@ -70,16 +74,6 @@ func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Contex
 		return err
 	}
 	return do(ctx, set, gold)
-}
-
-// settleSource chooses the source as run does where the flags do not, and reports if
-// the tasks are not GAIA's.
-func (a *app) settleSource(t *taskFlags) {
-	if a.rehearses(*t) {
-		t.source = sourceFixtures
-		fmt.Fprintln(a.stderr, "gaia: built-in tasks; --source hub for GAIA")
-	}
-	t.source = cmp.Or(t.source, sourceHub)
 }
 
 // answers returns the answers by task after a warning; nil without --gold, or if the

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -50,7 +49,13 @@ does not check whose it is: that takes the key, see 'gaia witness verify'.`,
 		Example: `  gaia witness show 3f2a….rvw
   gaia witness show 3f2a….rvw --json`,
 		Args: cli.OneArg("the file of a witness bundle"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.witnessShow(args[0], asJSON) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			w, err := witnessfile.Read(args[0])
+			if err != nil {
+				return err
+			}
+			return view.Result(a.stdout, asJSON, witnessfile.NewJSON(w), view.RowsText(witnessfile.Rows(w))+witnessfile.Sections(w))
+		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the header and the trace as JSON")
 	return cmd
@@ -112,14 +117,6 @@ func (a *app) witnessVerify(paths []string, keyFile string) error {
 	return &f
 }
 
-func (a *app) witnessShow(path string, asJSON bool) error {
-	w, err := witnessfile.Read(path)
-	if err != nil {
-		return err
-	}
-	return view.Result(a.stdout, asJSON, witnessfile.NewJSON(w), view.RowsText(witnessfile.Rows(w))+witnessfile.Sections(w))
-}
-
 // witnessing is what the flags of witness export say.
 type witnessing struct {
 	task, out, hmacKey string
@@ -179,8 +176,15 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 	if err != nil {
 		return err
 	}
-	if out.Task, err = plannedTask(plan, x.task); err != nil {
-		return err
+	if x.task != "" {
+		at, err := tasklist.Find(x.task, len(plan.Tasks), func(i int) string { return plan.Tasks[i].TaskID })
+		if err != nil {
+			return err
+		}
+		if at < 0 {
+			return usage("'gaia show DIR' lists the tasks", "the run has no task %q", x.task)
+		}
+		out.Task = plan.Tasks[at].TaskID
 	}
 	out.Path = filepath.Clean(cmp.Or(x.out, witnessfile.DefaultPath(plan, out.Task)))
 	if err := verify.NotWithin("the witness bundles", dir, filepath.Dir(out.Path)); err != nil {
@@ -202,21 +206,6 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		return err
 	}
 	return a.checkSigner(found)
-}
-
-// plannedTask returns the task whose id start is, or is the start of; "" for "".
-func plannedTask(plan plan.Plan, start string) (string, error) {
-	if start == "" {
-		return "", nil
-	}
-	at, err := tasklist.Find(start, len(plan.Tasks), func(i int) string { return plan.Tasks[i].TaskID })
-	if err != nil {
-		return "", err
-	}
-	if at < 0 {
-		return "", usage("'gaia show DIR' lists the tasks", "the run has no task %q", start)
-	}
-	return plan.Tasks[at].TaskID, nil
 }
 
 // witnessed is what witness export prints with --json.

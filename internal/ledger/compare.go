@@ -108,21 +108,6 @@ func (c Comparison) Text() string {
 			fmt.Fprintf(out, "recording failed: %c went on without evidence: %s\n\n", 'A'+i, view.Line(side.RecordingFailed))
 		}
 	}
-	fmt.Fprintf(out, "%s\n\n", c.table())
-	_ = view.Rows(out, c.rows()) // a strings.Builder takes everything
-	if len(c.Flips) > 0 {
-		t := view.NewTable("flipped", "level", "A", "B")
-		for _, f := range c.Flips {
-			t.Row(f.TaskID, f.Level, f.From, f.To)
-		}
-		fmt.Fprintf(out, "\n%s\n", t)
-	}
-	return out.String()
-}
-
-// table has a row for each thing that is known of both runs, with
-// the difference where it is one of numbers.
-func (c Comparison) table() string {
 	t := view.NewTable("", "A", "B", "B less A")
 	for _, r := range [][3]string{
 		{"run", c.A.RunID, c.B.RunID}, {"started", c.A.Started, c.B.Started}, {"model", c.A.Model, c.B.Model},
@@ -139,7 +124,16 @@ func (c Comparison) table() string {
 	t.Row("solve rate", view.Percent(c.A.RatePPM), view.Percent(c.B.RatePPM), signedPercent(c.RatePPM))
 	t.Row("cost", view.Dollars(c.A.CostMicroUSD), view.Dollars(c.B.CostMicroUSD), signedDollars(c.CostMicroUSD))
 	t.Row("tokens", c.A.Tokens, c.B.Tokens, signed(c.Tokens))
-	return t.String()
+	fmt.Fprintf(out, "%s\n\n", t)
+	_ = view.Rows(out, c.rows()) // a strings.Builder takes everything
+	if len(c.Flips) > 0 {
+		flips := view.NewTable("flipped", "level", "A", "B")
+		for _, f := range c.Flips {
+			flips.Row(f.TaskID, f.Level, f.From, f.To)
+		}
+		fmt.Fprintf(out, "\n%s\n", flips)
+	}
+	return out.String()
 }
 
 // rows returns what the difference of two runs is worth, as names and values.
