@@ -72,7 +72,8 @@ type Regression struct {
 	TaskID  string `json:"task_id"`
 }
 
-// Add takes in the next run. Runs come in the order in which they began.
+// Add takes in the next run. Runs come in the order in which they began. Of a run
+// without gold answers no task is solved or failed.
 func (t *Trend) Add(s rundir.RunStats) error {
 	began, err := time.Parse(trajectory.TimeFormat, s.Started)
 	if err != nil {
@@ -82,39 +83,29 @@ func (t *Trend) Add(s rundir.RunStats) error {
 		return errors.New("a trend takes runs in the order in which they began")
 	}
 	t.last = s.Started
+	name := began.UTC().Format(time.DateOnly)
+	start := name
+	switch t.By {
+	case ByDay:
+	case ByWeek:
+		year, week := began.UTC().ISOWeek()
+		name = fmt.Sprintf("%04d-W%02d", year, week)
+		start = began.UTC().AddDate(0, 0, -(int(began.UTC().Weekday())+6)%7).Format(time.DateOnly) // a Monday
+	default:
+		return fmt.Errorf("a trend is by %s or %s, not %q", ByDay, ByWeek, t.By)
+	}
 	f := &t.follows[0]
 	if s.Rehearsal {
 		f = &t.follows[1]
 	}
-	name, start, err := period(t.By, began)
-	if err != nil {
-		return err
-	}
 	if f.bucket == nil || f.bucket.Name != name {
-		f.bucket = &TrendBucket{GuidanceHashes: []string{}, Models: []string{}, Name: name, PolicyHashes: []string{}, Regressions: []Regression{}, Rehearsal: s.Rehearsal, Start: start, cost: new(int64)}
+		f.bucket = &TrendBucket{GuidanceHashes: []string{}, Models: []string{}, Name: name, PolicyHashes: []string{}, Regressions: []Regression{},
+			Rehearsal: s.Rehearsal, Start: start, cost: new(int64)}
 		t.buckets = append(t.buckets, f.bucket)
 	}
-	return f.add(s)
-}
-
-// period returns the name and the first day of the day or week of a time.
-func period(by string, at time.Time) (name, start string, err error) {
-	at = at.UTC()
-	switch by {
-	case ByDay:
-		day := at.Format(time.DateOnly)
-		return day, day, nil
-	case ByWeek:
-		year, week := at.ISOWeek()
-		monday := at.AddDate(0, 0, -(int(at.Weekday())+6)%7)
-		return fmt.Sprintf("%04d-W%02d", year, week), monday.Format(time.DateOnly), nil
+	if f.solved == nil {
+		f.solved = map[string]string{}
 	}
-	return "", "", fmt.Errorf("a trend is by %s or %s, not %q", ByDay, ByWeek, by)
-}
-
-// add counts a run into the bucket of the last one, which is its own. Of a run
-// without gold answers no task is solved or failed for that.
-func (f *following) add(s rundir.RunStats) error {
 	b := f.bucket
 	b.Runs++
 	b.Models = used(b.Models, s.Model)
@@ -124,18 +115,26 @@ func (f *following) add(s rundir.RunStats) error {
 	}
 	scored := s.Dataset.CarriedGold && !slices.ContainsFunc(s.Tasks, func(t rundir.TaskStats) bool { return t.Outcome == trajectory.Unscored })
 	b.Tasks += len(s.Tasks)
-	for _, t := range s.Tasks {
-		b.Retries += int64(t.Retries)
+	for _, task := range s.Tasks {
+		b.Retries += int64(task.Retries)
 		if !scored {
 			b.Unscored++
 			continue
 		}
-		b.cost = stats.AddCost(b.cost, t.CostMicroUSD)
-		b.tokens += t.Tokens
+		b.cost = stats.AddCost(b.cost, task.CostMicroUSD)
+		b.tokens += task.Tokens
 		if b.tokens < 0 || b.cost != nil && *b.cost < 0 {
 			return fmt.Errorf("the tokens or costs of the runs of %s are too many to be added up", b.Name)
 		}
-		f.stands(s.RunID, t)
+		before, solved := f.solved[task.TaskID]
+		switch {
+		case task.Outcome == trajectory.Solved:
+			b.Solved++
+			f.solved[task.TaskID] = s.RunID
+		case solved:
+			b.Regressions = append(b.Regressions, Regression{Before: before, Level: task.Level, Outcome: task.Outcome, RunID: s.RunID, TaskID: task.TaskID})
+			delete(f.solved, task.TaskID)
+		}
 	}
 	return nil
 }
@@ -147,23 +146,6 @@ func (f *following) under(guidance, policy string) {
 	b.PolicyChanged = b.PolicyChanged || f.policy != "" && f.policy != policy
 	b.GuidanceHashes, b.PolicyHashes = used(b.GuidanceHashes, guidance), used(b.PolicyHashes, policy)
 	f.guidance, f.policy = guidance, policy
-}
-
-// stands counts how a task stands after a run.
-func (f *following) stands(runID string, t rundir.TaskStats) {
-	if f.solved == nil {
-		f.solved = map[string]string{}
-	}
-	before := f.solved[t.TaskID]
-	if t.Outcome == trajectory.Solved {
-		f.bucket.Solved++
-		f.solved[t.TaskID] = runID
-		return
-	}
-	if before != "" {
-		f.bucket.Regressions = append(f.bucket.Regressions, Regression{Before: before, Level: t.Level, Outcome: t.Outcome, RunID: runID, TaskID: t.TaskID})
-		delete(f.solved, t.TaskID)
-	}
 }
 
 // used adds what is not there yet.

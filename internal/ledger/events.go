@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -214,49 +215,48 @@ const evaluatedAtOnce = 4
 // Evaluate runs evaluators on events and gives each event with the results, in their order. When it returns, no
 // evaluator runs.
 func (r *Reader) Evaluate(ctx context.Context, s Selection, by []history.Evaluator, give func(Event, []history.Evaluation) error) ([]Count, EventsRead, error) {
-	type evaluated struct {
-		event   Event
-		results []history.Evaluation
-	}
 	counts := make([]Count, len(by))
 	for i, e := range by {
 		counts[i].Name = e.Name()
 	}
-	var under []chan evaluated // events that are being evaluated, in their order
-	take := func() error {
-		done := <-under[0]
-		under = under[1:]
-		for i, r := range done.results {
-			if r.Pass {
-				counts[i].Passed++
-			} else {
-				counts[i].Failed++
+	var batch []Event
+	evaluate := func() error {
+		results := make([][]history.Evaluation, len(batch))
+		var all sync.WaitGroup
+		for i, e := range batch {
+			all.Go(func() {
+				for _, one := range by {
+					results[i] = append(results[i], one.Evaluate(e.RunEvent))
+				}
+			})
+		}
+		all.Wait()
+		for i, e := range batch {
+			for k, result := range results[i] {
+				if result.Pass {
+					counts[k].Passed++
+				} else {
+					counts[k].Failed++
+				}
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := give(e, results[i]); err != nil {
+				return err
 			}
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return give(done.event, done.results)
+		batch = batch[:0]
+		return nil
 	}
 	read, err := r.Events(s, func(e Event) error {
-		done := make(chan evaluated, 1)
-		go func() {
-			results := make([]history.Evaluation, len(by))
-			for i, one := range by {
-				results[i] = one.Evaluate(e.RunEvent)
-			}
-			done <- evaluated{e, results}
-		}()
-		if under = append(under, done); len(under) < evaluatedAtOnce {
+		if batch = append(batch, e); len(batch) < evaluatedAtOnce {
 			return nil
 		}
-		return take()
+		return evaluate()
 	}, nil)
-	for err == nil && len(under) > 0 {
-		err = take()
-	}
-	for _, done := range under {
-		<-done
+	if err == nil {
+		err = evaluate()
 	}
 	return counts, read, err
 }
