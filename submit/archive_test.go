@@ -347,7 +347,7 @@ func TestArchivePlaces(t *testing.T) {
 	c.Archive = true
 	p := mustBuild(t, c)
 	before := read(t, p.Path)
-	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), `.tar.gz" is already there`) {
+	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), `.tar.gz" already exists`) {
 		t.Errorf("twice: %v", err)
 	}
 	nothingLeft(t, c.Out, p.Name+".tar.gz")
@@ -366,7 +366,7 @@ func TestArchivePlaces(t *testing.T) {
 	if err == nil || err.Error() != "the archive does not hold the package: its README.md is another one" {
 		t.Errorf("a file that was written to: %v", err)
 	}
-	if _, err := pack(context.Background(), c.Out, stage, p.Name, digests); err == nil || !strings.Contains(err.Error(), "is already there") {
+	if _, err := pack(context.Background(), c.Out, stage, p.Name, digests); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("a name that was taken in the meantime: %v", err)
 	}
 	nothingLeft(t, c.Out, p.Name+".tar.gz")

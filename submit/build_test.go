@@ -315,7 +315,7 @@ func TestBuildPlaces(t *testing.T) {
 	}
 	p := mustBuild(t, c)
 	before := load(t, p.Path)
-	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "is already there") {
+	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("twice: %v", err)
 	}
 	nothingLeft(t, c.Out, p.Name)

@@ -161,7 +161,7 @@ type Verified struct {
 }
 
 // ErrTaken says that there is something where a package was to appear.
-var ErrTaken = errors.New("is already there")
+var ErrTaken = errors.New("already exists")
 
 // Refusal is the error of a run that is not packaged: one sentence a reason.
 type Refusal struct {

@@ -105,7 +105,7 @@ func checkDirty(t *testing.T, c Config, reasons []string) {
 	if v, err := Verify(os.DirFS(p.Path), Options{}); err != nil || v.Run.Marked != s.RecordingFailed {
 		t.Error(v, err)
 	}
-	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "is already there") {
+	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("twice: %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestNotDirty(t *testing.T) {
 	if p := mustBuild(t, c); p.Statement.Predicate.Dirty || strings.Contains(p.Name, "dirty") {
 		t.Errorf("%s is dirty: %q", p.Name, p.Statement.Predicate.DirtyReasons)
 	}
-	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "is already there") {
+	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("twice: %v", err)
 	}
 	nothingLeft(t, c.Out, mustName(t, c.Out))

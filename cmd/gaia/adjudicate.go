@@ -45,9 +45,9 @@ one task it is pending until another key countersigns it with --countersign, and
 counts only for verifiers who trust that key. A CRITICAL finding about the whole run
 stays open.
 
-The reason is packaged for all to read: it must not contain the answer. The key is the
-one the run was planned with; with --countersign any other. Remove the file to take a
-decision back, until the run is packaged.`,
+Every reader of the package sees the reason: it must not contain the answer. The key
+is the one that planned the run; with --countersign it is any other. To withdraw a
+decision, remove its file before you package the run.`,
 		Example: `  gaia adjudicate runs/01J… --finding 3fa20b7c --decision void --reason 'a search result held the answer'
   gaia adjudicate runs/01J… --finding 9c1ee27a --decision dismiss --reason 'the file is the museum'\''s own'
   gaia adjudicate runs/01J… --countersign 3fa20b7c --key second`,
@@ -65,7 +65,7 @@ decision back, until the run is packaged.`,
 	f := cmd.Flags()
 	f.StringVar(&d.Finding, "finding", "", "id of the finding, or the first eight or more digits of it")
 	f.StringVar(&d.Decision, "decision", "", "void (the task counts wrong) or dismiss (a CRITICAL finding needs a countersignature)")
-	f.StringVar(&d.Reason, "reason", "", "why, in a sentence for whoever reads the package")
+	f.StringVar(&d.Reason, "reason", "", "reason, one sentence for readers of the package")
 	f.StringVar(&d.Countersign, "countersign", "", "pending decision to countersign: its file, the id of its finding, or its digest")
 	f.StringVar(&d.key, "key", "", "signing key file: the one the run was planned with, or to countersign, another")
 	f.BoolVar(&d.asJSON, "json", false, "print the result as JSON")

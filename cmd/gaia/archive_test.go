@@ -90,8 +90,8 @@ func TestWrongKinds(t *testing.T) {
 		packages = "packages are for 'gaia verify', 'gaia audit', 'gaia disclose' and 'gaia export'"
 		files    = "evidence bundles are for 'gaia verify', and kept reports for 'gaia audit'"
 		whole    = "ask for the package as 'gaia submit' wrote it, a folder or a .tar.gz"
-		runs     = "run directories are made under runs/"
-		either   = "run directories are made under runs/, packages by 'gaia submit'"
+		runs     = "run directories are in runs/"
+		either   = "run directories are in runs/, packages by 'gaia submit'"
 		anything = "give a run directory, a package, folder or archive, or an evidence bundle that 'gaia disclose' wrote"
 		give     = "give a directory that 'gaia run' made, such as runs/01J…"
 		decide   = "decide in the run directory and package it again with 'gaia submit'"
@@ -124,8 +124,8 @@ func TestWrongKinds(t *testing.T) {
 		{append(anyJournal, []string{"audit"}), "pipe", exit.Usage, " is a file, not a run directory or package", files},
 		{[][]string{{"verify"}}, "notes.zip", exit.Evidence, "notes.zip: is a zip archive, and no evidence bundle", whole},
 		{[][]string{{"verify"}}, "notes.tar", exit.Evidence, "notes.tar: is a tar archive, and no evidence bundle", whole},
-		{[][]string{{"verify"}}, "notes", exit.Evidence, "notes: is no evidence bundle", anything},
-		{[][]string{{"verify"}}, "empty", exit.Evidence, "empty: is no evidence bundle", anything},
+		{[][]string{{"verify"}}, "notes", exit.Evidence, "notes: is not an evidence bundle", anything},
+		{[][]string{{"verify"}}, "empty", exit.Evidence, "empty: is not an evidence bundle", anything},
 		{[][]string{{"verify"}}, "short.json", exit.Evidence, "short.json: evidence bundle: not the canonical JSON of its type", anything},
 		{[][]string{{"verify"}}, "pipe", exit.Usage, " is neither a directory nor a file", anything},
 	} {

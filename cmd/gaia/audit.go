@@ -37,7 +37,7 @@ without solving the tasks. It uses no network except for --gold hub; the same ru
 gives the same report. REPORT.json is a report from an earlier audit: it is checked
 against its own findings and shown, but only an audit shows that it is the run's.
 
-A check that could not see something reports a gap, which is never a pass.
+A check that could not see its subject reports a gap, which is never a pass.
   - --body gives a whole document of which the journal has an excerpt
   - --usage-export gives the provider's list of requests
   - --gold reads the gold answers of the plan's dataset: a package has none

@@ -35,12 +35,12 @@ func (a *app) discloseCommand() *cobra.Command {
 		Use:   "disclose DIR|PACKAGE",
 		Short: "Write a signed evidence bundle of one task",
 		Long: `Disclose verifies a finished run or a full package, folder or archive, and writes an
-evidence bundle: the events of one task, with the signed plan, the signed tree head
-and the proof that the one belongs to the other, also as a C2SP tlog-proof beside it.
-Without --task the bundle holds all events.
+evidence bundle: the events of one task, the signed plan, the signed tree head and the
+inclusion proof, which is also written as a C2SP tlog-proof. Without --task the bundle
+contains all events.
 
-One task shows what happened at that task; that no other was left out, only the full
-package shows. The plan in the bundle names all tasks by id. With --hmac-key-file the
+A bundle shows what happened at its task. Only the full package shows that no other
+task was left out. The plan in the bundle names all tasks by id. With --hmac-key-file the
 bundle is signed with a key that you share with its reader, and proves nothing to
 others.`,
 		Example: `  gaia disclose runs/01J… --task 3f2a

@@ -251,10 +251,10 @@ func TestDoctorShowsNoSecret(t *testing.T) {
 		{"HF_ENDPOINT", "ftp://canary@127.0.0.1:9", "holds credentials"},
 		{"OPENAI_BASE_URL", "http://127.0.0.1:9/v1?api-key=canary", "has a query or a fragment"},
 		{"OPENAI_BASE_URL", "http://127.0.0.1:9/v1#canary", "has a query or a fragment"},
-		{"OPENAI_BASE_URL", "models.example/v1?api-key=canary", `--base-url "models.example/v1?…" is no base URL`},
+		{"OPENAI_BASE_URL", "models.example/v1?api-key=canary", `--base-url "models.example/v1?…" is not a base URL`},
 		{"OPENAI_BASE_URL", "http://me:canary@127.0.0.1:9/v1", "holds credentials"},
-		{"OPENAI_BASE_URL", "ftp://canary@127.0.0.1:9/v1", `--base-url "ftp://…@127.0.0.1:9/v1" is no base URL`},
-		{"OPENAI_BASE_URL", "canary@models.example", `--base-url "…@models.example" is no base URL`},
+		{"OPENAI_BASE_URL", "ftp://canary@127.0.0.1:9/v1", `--base-url "ftp://…@127.0.0.1:9/v1" is not a base URL`},
+		{"OPENAI_BASE_URL", "canary@models.example", `--base-url "…@models.example" is not a base URL`},
 		{"SEARXNG_URL", "ftp://me:canary@127.0.0.1:9?key=canary", `--searxng-url "ftp://…@127.0.0.1:9?…" is no search endpoint`},
 	} {
 		q := patient{t, p.home, map[string]string{"HOME": p.home, "HF_ENDPOINT": noHub, "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}}

@@ -33,7 +33,7 @@ func TestDoctorSettings(t *testing.T) {
 	found = p.findings(append(flags, "--model", "gpt-4o-search-preview", "--submit-intent")...)
 	p.wants(found["settings"], doctor.Failed, "which nothing records", "name another model")
 	found = p.findings(append(flags, "--base-url", "models.example")...)
-	p.wants(found["settings"], doctor.Failed, `--base-url "models.example" is no base URL`, "give a URL")
+	p.wants(found["settings"], doctor.Failed, `--base-url "models.example" is not a base URL`, "give a URL")
 	found = p.findings(append(flags, "--policy", filepath.Join(p.home, "none.yaml"))...)
 	p.wants(found["settings"], doctor.Failed, "none.yaml", "")
 	policy := filepath.Join(t.TempDir(), "policy.yaml")

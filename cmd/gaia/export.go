@@ -43,14 +43,14 @@ func (a *app) exportCommand() *cobra.Command {
 		Use:   "export DIR --format leaderboard|inspect|csv",
 		Short: "Write a run for the leaderboard, for Inspect or for a spreadsheet",
 		Long: `Export verifies a finished run or a full package, folder or archive, and writes it in
-the form of another tool, without gold answers:
+the format of another tool, without gold answers:
 
   leaderboard  the lines that the GAIA leaderboard takes, as a package has them
   inspect      a log of Inspect AI, for 'inspect view' and read_eval_log
-  csv          a row a task; what a spreadsheet would run has a ' before it
+  csv          one row per task; a leading ' disables formulas
 
 Void tasks have no answer for the leaderboard, and count wrong for Inspect. An export
-is no evidence. Do not publish the leaderboard's file or a log of GAIA where crawlers
+is not evidence. Do not publish the leaderboard's file or a log of GAIA where crawlers
 find it.`,
 		Example: `  gaia export runs/01J… --format leaderboard > leaderboard.jsonl
   gaia export submission-2026-01-02-5XK9QZ7M --format inspect -o run.eval
@@ -62,7 +62,7 @@ find it.`,
 			}
 			switch {
 			case x.format == "":
-				return usage("give one by --format: leaderboard, inspect or csv", "there is no format to export in")
+				return usage("give one by --format: leaderboard, inspect or csv", "no format is given")
 			case !slices.Contains(formats, x.format):
 				return usage("the formats are leaderboard, inspect and csv", "--format is %q", x.format)
 			case x.format == formatInspect && x.out == "-":
@@ -73,7 +73,7 @@ find it.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&x.format, "format", "", "leaderboard, inspect or csv")
-	f.StringVarP(&x.out, "out", "o", "", "file to write, which must not be there (default: standard output; inspect: <run>.eval here)")
+	f.StringVarP(&x.out, "out", "o", "", "file to write, which must not exist (default: standard output; inspect: <run>.eval here)")
 	cli.Complete(cmd, "format", formats...)
 	return cmd
 }

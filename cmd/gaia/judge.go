@@ -39,10 +39,10 @@ import (
 func (a *app) judgeCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "judge",
-		Short: "Try an LLM judge, and look at what it said",
-		Long: `The LLM judge is asked about answers that the official scorer calls wrong. Its
-verdicts are kept, signed, so that no run asks the same twice, and count only if it
-calls answers incorrect that say nothing.`,
+		Short: "Test an LLM judge, and judge a finished run",
+		Long: `The LLM judge decides about answers that the official scorer calls wrong. Its
+signed verdicts are stored, so no run asks the same question twice. They count only
+if the judge refuses the empty answers of its self-test.`,
 		Example: `  gaia judge check --judge-model gpt-4o-mini
   gaia judge run runs/01J… --judge-model gpt-4o-mini
   gaia judge cache verify`,
@@ -73,7 +73,7 @@ type cacheQuery struct {
 
 func (q *cacheQuery) add(cmd *cobra.Command) {
 	q.trusted.register(cmd)
-	cmd.Flags().StringVar(&q.settings, "settings", "", "file of settings that names your signing key (default: gaia.yaml, if it is there)")
+	cmd.Flags().StringVar(&q.settings, "settings", "", "settings file that names your signing key (default: gaia.yaml, if it exists)")
 	cmd.Flags().BoolVar(&q.asJSON, "json", false, "print the result as JSON")
 }
 
@@ -99,8 +99,8 @@ func (a *app) cacheVerifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "Check every entry of the judge cache",
 		Long: `Verify checks form, name and signature of every entry, as each run does before it
-begins, and names those that do not verify. A directory that others can write to, that
-is another user's, or a link is bad as a whole. Exit code 4 if anything is bad.
+begins, and names those that do not verify. The directory must be yours, not writable
+by others, and no link. Exit code 4 if anything is wrong.
 
 Entries of the old form have no signature. They are counted and never used.`,
 		Example: `  gaia judge cache verify
@@ -238,7 +238,7 @@ offline.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.addFlags(cmd, func(_ string, file *settings.File) error { return a.checkJudge(cmd, c, file) })
-	cmd.Flags().Lookup("judge-model").Usage = "model to try"
+	cmd.Flags().Lookup("judge-model").Usage = "model to test"
 	cmd.Flags().Lookup("no-judge-cache").Usage = "look up nothing of earlier self-tests, and keep nothing of this one"
 	return cmd
 }
@@ -400,7 +400,7 @@ run. A rehearsal is judged by second-judge or gullible-judge (which fails), offl
 	}
 	c.addFlags(cmd, func(dir string, file *settings.File) error { return a.judgeRun(cmd, dir, c, file) }, "max-cost", "max-tokens")
 	cmd.Flags().Lookup("judge-model").Usage = "model that judges"
-	cmd.Flags().Lookup("max-cost").Usage = "US dollars that the judge's requests may cost"
+	cmd.Flags().Lookup("max-cost").Usage = "maximum cost of the judge's requests in US dollars"
 	return cmd
 }
 

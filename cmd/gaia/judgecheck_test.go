@@ -104,7 +104,7 @@ func TestJudgeCheckRefuses(t *testing.T) {
 	}{
 		{"--base-url " + server.ModelURL, exit.Usage, "gaia: error: no judge is given\ngaia: hint: give --judge-model"},
 		{"--judge-model m", exit.Usage, "gaia: error: there is no key for api.openai.com\ngaia: hint: set OPENAI_API_KEY"},
-		{"--judge-model m --base-url nowhere", exit.Usage, `--base-url "nowhere" is no base URL`},
+		{"--judge-model m --base-url nowhere", exit.Usage, `--base-url "nowhere" is not a base URL`},
 		{"--judge-model m --base-url https://a:b@judge.example/v1", exit.Usage, "--base-url holds credentials"},
 		{"--judge-model m --prices none.json --base-url " + server.ModelURL, exit.Usage, `reading the price table "none.json"`},
 		{"--judge-model= --base-url " + server.ModelURL, exit.Usage, "--judge-model is empty"},
@@ -205,7 +205,7 @@ func TestJudgeCheckSettings(t *testing.T) {
 		{"another type", "judge-model: m\nno-judge-cache: 1\n", "", exit.Usage, []string{`gaia.yaml:2:17: no-judge-cache is "1", which is not true or false`}},
 		{"what no run can have", "judge-model: m\nvoting-attempts: 0\n", "", exit.Usage, []string{"gaia.yaml:2:18: voting-attempts is 0"}},
 		{"of the command line", "judge-model: m\nsettings: b.yaml\n", "", exit.Usage, []string{`"settings" is for the command line alone`}},
-		{"no base URL", "judge-model: m\nbase-url: nowhere\n", "", exit.Usage, []string{`gaia.yaml:2:11: base-url "nowhere" is no base URL`}},
+		{"no base URL", "judge-model: m\nbase-url: nowhere\n", "", exit.Usage, []string{`gaia.yaml:2:11: base-url "nowhere" is not a base URL`}},
 		{"a model and no judge", "model: m\n", "", exit.Usage, []string{noJudge}},
 		{"an endpoint and no judge", "base-url: " + nowhere + "\n", "", exit.Usage, []string{noJudge}},
 		{"a source and no judge", "source: hub\n", "", exit.Usage, []string{noJudge}},

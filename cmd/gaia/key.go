@@ -17,7 +17,7 @@ import (
 func (a *app) keyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Create signing keys, and choose whose signatures you trust",
+		Short: "Create signing keys, and choose the keys you trust",
 		Long: `Keys are Ed25519 keys in OpenSSH files. They are in $XDG_CONFIG_HOME/gaia/keys
 (else ~/.config/gaia/keys): your own as "signing", those you trust as NAME.pub
 or as lines of allowed_signers. docs/keys.md describes how a key is found and
@@ -268,8 +268,8 @@ type trustFlags struct {
 }
 
 func (f *trustFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.keys, "trusted-key", nil, "public key file, OpenSSH line or PEM, to trust besides your own")
-	cmd.Flags().StringArrayVar(&f.allowed, "allowed-signers", nil, "OpenSSH allowed_signers file to read besides your own")
+	cmd.Flags().StringArrayVar(&f.keys, "trusted-key", nil, "another public key file to trust, OpenSSH line or PEM")
+	cmd.Flags().StringArrayVar(&f.allowed, "allowed-signers", nil, "another OpenSSH allowed_signers file to read")
 }
 
 // trustedKeys returns whom the user trusts with the files of the flags.

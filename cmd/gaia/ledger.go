@@ -21,14 +21,14 @@ import (
 func (a *app) ledgerCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "ledger",
-		Short: "Query what attempts did and which rules they broke, over many runs",
+		Short: "Query the attempts of many runs, and the rules they broke",
 		Long: `Ledger queries run events, one for each attempt of each finished run. Runs are
-verified before they are counted. What was counted is kept, signed, in
+verified before they are counted. The signed counts are stored in
 $XDG_DATA_HOME/gaia/history (else ~/.local/share), and used while no file of the run
 has changed; --verify reads all runs again.
 
---runs names a run directory, a package, its archive or a folder that holds some;
-without it, runs/ is read. Imported events follow the runs, but for those of a run
+--runs names a run directory, a package, its archive or a folder of them; without it,
+runs/ is read. Imported events follow the runs, except those of a run
 that is read. A run that 'gaia prune' removed is counted, and marked. A run that does
 not verify is named, exit code 4.`,
 		Example: `  gaia ledger list
@@ -48,7 +48,7 @@ type ledgerQuery struct {
 // addFrom registers the flags for where events are read from.
 func (q *ledgerQuery) addFrom(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&q.Paths, "runs", nil, "run directory, package, archive or folder of runs to read (default: runs, if it is there)")
+	f.StringArrayVar(&q.Paths, "runs", nil, "run directory, package, archive or folder of runs to read (default: runs, if it exists)")
 	f.BoolVar(&q.NoImported, "no-imported", false, "leave imported events out")
 	cli.CompleteDirs(cmd, "runs")
 }
@@ -57,17 +57,17 @@ func (q *ledgerQuery) addFrom(cmd *cobra.Command) {
 func (q *ledgerQuery) add(cmd *cobra.Command) {
 	q.addFrom(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&q.Verify, "verify", false, "verify all runs, also those that were verified before")
+	f.BoolVar(&q.Verify, "verify", false, "verify all runs again")
 	f.BoolVar(&q.asJSON, "json", false, "print the result as JSON")
 }
 
 // addFilters registers the flags that choose among events.
 func (q *ledgerQuery) addFilters(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&q.Task, "task", "", "only attempts at tasks whose id is this, or starts with it")
+	f.StringVar(&q.Task, "task", "", "only attempts at tasks with this id, or the start of one")
 	f.StringVar(&q.since, "since", "", "only attempts that ended at this time or later: 2026-01-02 or 2026-01-02T15:04:05Z")
 	f.StringVar(&q.until, "until", "", "only attempts that ended before this time; a date is its first second, in UTC")
-	f.IntVar(&q.Last, "last", 0, "only this many attempts: those that ended last, in the order of their end")
+	f.IntVar(&q.Last, "last", 0, "only the last N attempts, in the order of their end")
 	for _, name := range []string{"task", "since", "until", "last"} {
 		cli.Complete(cmd, name)
 	}
@@ -122,14 +122,13 @@ func (a *app) ledgerListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List run events, or their metrics",
 		Long: `List prints a line for each attempt: event, end, run, task (#2 is the second attempt
-at it), kind of task, outcome, rules broken, lines reworked and duration. A mark
+at it), kind of task, outcome, broken rules, reworked lines and duration. A mark
 follows if another attempt is the task's result, or if recording had failed. A
 separate line marks each change of the guidance (rules and lists) and of the policy.
 
-With --metrics it counts instead, of all attempts and under each guidance and policy:
-tasks begun, attempts, rules broken, rules broken for every ten tasks, the
-self-correction rate (violations whose attempt came to an accepted answer, of all),
-and lines reworked.`,
+With --metrics it counts instead, in total and for each guidance and policy: tasks
+that began, attempts, broken rules, broken rules per ten tasks, the self-correction
+rate (share of violations with an accepted answer), and reworked lines.`,
 		Example: `  gaia ledger list --since 2026-01-01 --until 2026-02-01
   gaia ledger list --task fab1e034 --last 20
   gaia ledger list --metrics --json`,
@@ -180,10 +179,9 @@ func (a *app) ledgerRankCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rank",
 		Short: "Rank the rules that were broken by their cost",
-		Long: `Rank lists the rules that attempts broke: how often, in how many attempts, and how
-many lines those reworked on average. The score is frequency × mean rework; of equal
-scores the rule that was broken more often comes first, of equal ones that with the
-lower id.`,
+		Long: `Rank lists the rules that attempts broke: how often, in how many attempts, and the
+mean rework of those attempts in lines. The score is frequency × mean rework. Equal
+scores are ordered by frequency, then by id.`,
 		Example: `  gaia ledger rank
   gaia ledger rank --since 2026-01-01 --json`,
 		Args:              cli.NoArgs,
@@ -213,7 +211,7 @@ func (a *app) ledgerShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all members of a run event",
-		Long:  `Show prints all that is known of an attempt. ID is the id of its event, or the start of it.`,
+		Long:  `Show prints every member of a run event. ID is its id, or the start of it.`,
 		Example: `  gaia ledger show 01JABCDEFGHJKMNPQRSTVWXYZ0
   gaia ledger show 01JABCDEFGHJKMNPQRSTVWXYZ0 --json`,
 		Args:              cli.OneArg("the id of an event"),
@@ -266,8 +264,8 @@ func (a *app) ledgerEvaluateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluate",
 		Short: "Run the evaluators on run events",
-		Long: `Evaluate puts five evaluators to each attempt, in this order, and counts what they
-say. Exit code 3 if one fails:
+		Long: `Evaluate runs five evaluators on each attempt, in this order, and counts the
+results. Exit code 3 if one fails:
 
   tests-pass            a check of the answer ran, and none failed
   forbidden-command     no violation of R004
@@ -275,11 +273,11 @@ say. Exit code 3 if one fails:
   violation-rate        at most --max-violations rules broken
   diff-quality          lines reworked ÷ lines added and removed at most --max-rework-ratio
 
-With --evaluators it also runs the commands that gaia.yaml names below evaluators,
-once for each attempt, and prints them first. Each gets the run event as a line of
-JSON, no variable but PATH and HOME, and 10 seconds if its timeout says nothing
-else; it prints {"pass": true, "score": 0.5, "details": "why"}. One that fails in
-any way is a failed evaluation.`,
+With --evaluators it also runs the commands below evaluators in gaia.yaml, once for
+each attempt, and prints them first. Each command reads the run event as a line of
+JSON and prints {"pass": true, "score": 0.5, "details": "why"}. It gets only the
+variables PATH and HOME, and 10 seconds unless it has a timeout. Any failure of the
+command is a failed evaluation.`,
 		Example: `  gaia ledger evaluate
   gaia ledger evaluate --evaluators
   gaia ledger evaluate --max-violations 1 --max-rework-ratio 0.5 --json`,
@@ -314,10 +312,10 @@ any way is a failed evaluation.`,
 	q.add(cmd)
 	q.addFilters(cmd)
 	f := cmd.Flags()
-	f.IntVar(&limits.Violations, "max-violations", limits.Violations, "rules that an attempt may break")
-	f.Var((*fraction)(&limits.ReworkRatio), "max-rework-ratio", "lines reworked ÷ lines added and removed that an attempt may have")
-	f.BoolVar(&own, "evaluators", false, "run the commands of gaia.yaml as evaluators, too")
-	f.StringVar(&settings, "settings", "", "file of settings that names them (default: gaia.yaml)")
+	f.IntVar(&limits.Violations, "max-violations", limits.Violations, "maximum of broken rules of an attempt")
+	f.Var((*fraction)(&limits.ReworkRatio), "max-rework-ratio", "maximum of reworked lines ÷ lines added and removed of an attempt")
+	f.BoolVar(&own, "evaluators", false, "also run the commands of gaia.yaml as evaluators")
+	f.StringVar(&settings, "settings", "", "settings file that names them (default: gaia.yaml)")
 	cli.Complete(cmd, "max-violations")
 	cli.Complete(cmd, "max-rework-ratio")
 	return cmd

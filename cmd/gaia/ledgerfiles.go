@@ -43,8 +43,8 @@ file whose name ends in .jsonl, and to standard output, it writes lines of JSON,
 unsigned.
 
 All runs are verified again. Nothing is written if one does not verify, or if
-recording failed in a run that has events among them: exit code 3. Imported events are
-included, unless their runs are read: you then sign what others said.`,
+recording failed in a run with selected events: exit code 3. Imported events are
+included, unless their runs are read: you then sign the counts of others.`,
 		Example: `  gaia ledger export -o events.parquet
   gaia ledger export --runs runs/01J… --since 2026-01-01 > events.jsonl`,
 		Args:              cli.NoArgs,
@@ -61,7 +61,7 @@ included, unless their runs are read: you then sign what others said.`,
 	}
 	q.addFrom(cmd)
 	q.addFilters(cmd)
-	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, which must not be there (default: standard output)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, which must not exist (default: standard output)")
 	return cmd
 }
 
@@ -151,7 +151,7 @@ Of more than --max-events the oldest are removed, a tenth of that number at a ti
 	}
 	m.trusted.register(cmd)
 	f := cmd.Flags()
-	f.Int64Var(&m.maxEvents, "max-events", defaultMaxEvents, "imported events that are kept; 0 is no bound")
+	f.Int64Var(&m.maxEvents, "max-events", defaultMaxEvents, "maximum number of imported events; 0: no limit")
 	f.BoolVar(&m.asJSON, "json", false, "print the result as JSON")
 	cli.Complete(cmd, "max-events")
 	return cmd

@@ -86,25 +86,25 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gaia",
 		Short: "Run GAIA-style benchmarks with evidence that can be checked",
-		Long: `gaia runs GAIA-style benchmarks with an LLM agent, records evidence of all the
-agent did, scores the answers, audits the run for the known ways of cheating,
-and packages it signed, so that a score can be checked by anyone.
+		Long: `gaia runs GAIA-style benchmarks with an LLM agent, records evidence of all that
+the agent did, scores the answers, audits the run for known ways of cheating,
+and builds a signed package, so that anyone can check the score.
 
 Without a key, base URL, model or source, "gaia run" rehearses: built-in tasks,
 a built-in scripted model, no network. A rehearsal is marked as one everywhere
 and is never a GAIA score.`,
 		Example: `  gaia run --submit-intent             rehearse the whole job, offline
-  gaia audit runs/01J…                 look for the known ways of cheating
-  gaia submit runs/01J…                package it, signed
+  gaia audit runs/01J…                 look for known ways of cheating
+  gaia submit runs/01J…                build a signed package
   gaia verify submission-…             check every byte of the package
-  gaia disclose runs/01J… --task 3f2a  show one task, without the others
+  gaia disclose runs/01J… --task 3f2a  write the evidence of one task
   gaia export runs/01J… --format csv   write it for another tool
-  gaia scorecard runs/01J…             what did it cost to be right?
-  gaia ledger rank                     which rules were broken, and at what cost?
-  gaia trend runs                      does it get better?
-  gaia compare runs/01J… runs/01K…     do two runs differ by more than chance?
+  gaia scorecard runs/01J…             solve rate, violations, cost
+  gaia ledger rank                     rank broken rules by their cost
+  gaia trend runs                      solve rates by week
+  gaia compare runs/01J… runs/01K…     test whether two runs differ
   gaia show runs/01J…                  see what happened
-  gaia prune runs --older-than 90d     remove old runs, and keep what they count`,
+  gaia prune runs --older-than 90d     remove old runs, keep their counts`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 

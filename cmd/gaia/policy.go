@@ -18,21 +18,21 @@ import (
 func (a *app) policyCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "policy",
-		Short: "Look at policies, and try what they say of a call",
-		Long: `Policy shows what a run under a policy may do: a mode (restricted, approved,
+		Short: "Show policies, and test their decision about a call",
+		Long: `Policy shows what a policy allows. A policy is a mode (restricted, approved,
 autonomous) or a policy file, a YAML mapping:
 
-  mode: autonomous        # needed; what is left out is the mode's own
+  mode: autonomous        # required; gives every member that is left out
   allow: [read_file, Bash]
   deny: [web_search]
-  confirm: [python]       # a person is asked, in any mode
+  confirm: [python]       # ask a person, in any mode
   max_tool_calls: 100     # per task, or off
   max_task_cost: 0.50     # US dollars per task, or off
   answer_sources: [answers.example/gaia]
   commands: [git]
   packages: [requests]
 
-The last three add to the rules R001, R004 and R005. No file takes from a rule.`,
+The last three add to the rules R001, R004 and R005. No file can weaken a rule.`,
 		Example: `  gaia policy show restricted
   gaia policy hash mine.yaml
   echo '{"tool":"python","arguments":{"code":"import datasets"}}' | gaia policy check`,
@@ -74,7 +74,7 @@ func (a *app) policyShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [MODE|FILE]",
 		Short: "Show a policy and the rules",
-		Long: `Show prints a policy and the rules of a run under it. --json prints the whole
+		Long: `Show prints a policy and the rules of a run with it. --json prints the whole
 constitution, with every list: the exact bytes of constitution.json in a run with
 these settings, without a newline at the end. The first 16 hex digits of their
 SHA-256 are guidance_hash.`,
@@ -136,9 +136,8 @@ func (a *app) policyHashCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hash [MODE|FILE]",
 		Short: "Print the hashes of a policy and of its constitution",
-		Long: `Hash prints what the plan of a run says of its governance: policy_hash, of the
-policy, and guidance_hash, of the policy with all rules and lists. Both are the same
-for policies that mean the same.`,
+		Long: `Hash prints two members of a plan: policy_hash of the policy, and guidance_hash of
+the policy with all rules and lists. Policies that mean the same have equal hashes.`,
 		Example:           "  gaia policy hash mine.yaml\n  gaia policy hash --json",
 		Args:              atMostOne,
 		ValidArgsFunction: cobra.FixedCompletions(modes(), cobra.ShellCompDirectiveDefault),
@@ -164,12 +163,11 @@ func (a *app) policyCheckCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check [CALL.json|-]",
-		Short: "Say what a policy decides about a call",
-		Long: `Check reads a call, {"tool":"…","arguments":{…}}, from a file or from standard
-input, and says what the Gate would decide about it as the first call of a task.
-A tool is one of this program's, also by another system's name for it, or one of
-a server, SERVER__TOOL.
-Exit code 0 means that it would run, 3 that it would not, or not without a person.`,
+		Short: "Print what a policy decides about a call",
+		Long: `Check reads a call, {"tool":"…","arguments":{…}}, from a file or standard input,
+and prints what the Gate would decide about it as the first call of a task. The tool
+is one of this program (another system's name for it works too), or SERVER__TOOL.
+Exit code 0: it would run. 3: it would be denied, or needs a person.`,
 		Example: `  echo '{"tool":"read_file","arguments":{"path":"table.csv"}}' | gaia policy check --policy restricted
   gaia policy check --policy mine.yaml call.json`,
 		Args: atMostOne,

@@ -27,14 +27,15 @@ func (a *app) pruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove old runs, bodies, packages and cassettes",
-		Long: `Prune removes what is older than --older-than, all but the --keep newest, or what
-both say. It removes only what it recognises: runs and packages that verify,
-folders of bodies in runs, and cassettes. It follows no link. It shows what would go and asks first; without a terminal it needs --yes.
+		Long: `Prune removes what is older than --older-than, or all except the --keep newest;
+with both, both must hold. It removes only what it recognises: runs and packages
+that verify, folders of bodies in runs, and cassettes. It follows no link. It prints
+a list and asks first; without a terminal it needs --yes.
 
-A run that a process writes is never removed, an unfinished one only with --force.
-Of each run and package a row stays in $XDG_DATA_HOME/gaia/history (else
-~/.local/share), sealed with your signing key: plan digest, checkpoint, when it was
-pruned, and what 'gaia ledger' and 'gaia trend' count of it.`,
+A run that a process is writing is never removed, an unfinished one only with
+--force. A record of each run and package stays in $XDG_DATA_HOME/gaia/history (else
+~/.local/share), signed with your key: plan digest, checkpoint, date, and everything
+that 'gaia ledger' and 'gaia trend' count of it.`,
 		Example: `  gaia prune runs --older-than 90d --dry-run
   gaia prune bodies --keep 5 --yes
   gaia prune packages archive --keep 10`,
@@ -43,17 +44,17 @@ pruned, and what 'gaia ledger' and 'gaia trend' count of it.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, k := range []pruneKind{
-		{"runs", "Remove run directories", `Each PATH is a run directory, or a folder that holds some (default: runs). A run
-that does not verify, or that holds files that no run makes, is left and named.`,
+		{"runs", "Remove run directories", `Each PATH is a run directory, or a folder of them (default: runs). A run that does
+not verify, or contains other files, is named and not removed.`,
 			"  gaia prune runs --older-than 90d\n  gaia prune runs runs/01J… --keep 0 --force --yes", ledger.DefaultRuns, (*prune.Finder).Runs},
-		{"bodies", "Remove the whole bodies that runs keep", `Each PATH is a run directory, or a folder that holds some (default: runs). The runs
-stay, and still verify: their journals have the heads and digests of the bodies.`,
+		{"bodies", "Remove the whole bodies that runs keep", `Each PATH is a run directory, or a folder of them (default: runs). The runs stay,
+and still verify: their journals have the excerpts and digests of the bodies.`,
 			"  gaia prune bodies --older-than 30d\n  gaia prune bodies runs/01J… --keep 0 --yes", ledger.DefaultRuns, (*prune.Finder).Bodies},
-		{"packages", "Remove submission packages, folders and archives", `Each PATH is a package, its archive, or a folder that holds some (default: this
-one). A package counts as made on the date that its statement says.`,
+		{"packages", "Remove submission packages, folders and archives", `Each PATH is a package, its archive, or a folder of them (default: this one). The
+date of a package is the one in its statement.`,
 			"  gaia prune packages --keep 3 --dry-run\n  gaia prune packages submission-2026-01-02-5XK9QZ7M --keep 0", ".", (*prune.Finder).Packages},
-		{"cassettes", "Remove cassettes of recorded answers", `Each PATH is a cassette, or a folder that holds some. A cassette counts as made when
-its newest file was written.`,
+		{"cassettes", "Remove cassettes of recorded answers", `Each PATH is a cassette, or a folder of them. The age of a cassette is that of its
+newest file.`,
 			"  gaia prune cassettes cassettes --older-than 30d\n  gaia prune cassettes old-cassette --keep 0", "", (*prune.Finder).Cassettes},
 	} {
 		cmd.AddCommand(a.pruneKindCommand(k))
@@ -118,7 +119,7 @@ func (a *app) pruneKindCommand(k pruneKind) *cobra.Command {
 	f.BoolVar(&p.yes, "yes", false, "do not ask")
 	f.BoolVar(&p.asJSON, "json", false, "print the result as JSON")
 	if k.name == "runs" || k.name == "bodies" {
-		f.BoolVar(&p.Force, "force", false, "remove those of unfinished runs, too")
+		f.BoolVar(&p.Force, "force", false, "also remove those of unfinished runs")
 	}
 	cli.Complete(cmd, "older-than")
 	cli.Complete(cmd, "keep")
@@ -134,7 +135,7 @@ func (p *pruner) check(cmd *cobra.Command) error {
 	case keeps && p.rule.Keep < 0:
 		return usage("--keep 0 keeps none", "--keep is %d", p.rule.Keep)
 	case !keeps && p.olderThan == "":
-		return usage("give --older-than 30d, --keep 10 or both; --keep 0 removes all", "nothing says what is to be removed")
+		return usage("give --older-than 30d, --keep 10 or both; --keep 0 removes all", "nothing is selected")
 	case p.olderThan == "":
 		return nil
 	}

@@ -48,11 +48,11 @@ Without a key, base URL, model or source it rehearses with built-in tasks and a
 built-in scripted model, offline.
 
 Flags that are not given are read from the environment, then from gaia.yaml, if it
-exists: a line for each, such as "model: gpt-4o". --like repeats the plan of
+exists: one line each, such as "model: gpt-4o". --like repeats the plan of
 another run; --dry-run plans, estimates the cost, and ends.
 
-The first Ctrl-C finishes the tasks under way, the second stops at once; 'gaia
-resume' continues either. Everything the agent does is recorded before it has an
+The first Ctrl-C finishes the active tasks, the second stops at once; 'gaia resume'
+continues after both. Everything the agent does is recorded before it has an
 effect. If recording fails, the run is marked as not submittable for good, and
 continues without evidence or stops (--on-unsubmittable).`,
 		Example: `  OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
@@ -210,7 +210,7 @@ counts as an error and a new one begins. On a finished run there is nothing to d
 	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
 	s.addRateFlags(cmd)
 	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
-	f.StringVar(&s.file, "settings", "", "file of settings, if the plan has tools of MCP servers, which alone are read (default: gaia.yaml)")
+	f.StringVar(&s.file, "settings", "", "settings file, read only for the MCP servers of the plan (default: gaia.yaml)")
 	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
 	return cmd
 }

@@ -29,19 +29,19 @@ func (a *app) scorecardCommand() *cobra.Command {
 	s := scoring{want: rundir.DefaultThresholds()}
 	cmd := &cobra.Command{
 		Use:   "scorecard DIR…|FILE.rvw…",
-		Short: "Say what it cost to be right, and how often rules were broken",
+		Short: "Count solved tasks, broken rules and costs",
 		Long: `Scorecard counts tasks: solved or not, rules broken, rollbacks, cost, latency, tokens,
-retries, and how much of what is solved has complete evidence. It takes runs, full
-packages, their archives and folders that hold some, or else witness bundles (.rvw)
-and folders of them. What a bundle of another program does not say is null. A run that
-is there twice is counted once.
+retries, and the share of solved tasks with complete evidence. It reads runs, full
+packages, their archives and folders of them, or witness bundles (.rvw) and folders
+of them. What a bundle of another program lacks is null. A run that is given twice is
+counted once.
 
 Violations are broken rules and tools on the deny list. Denials by mode and by budget,
-and calls that a person refused, are counted apart.
+and calls that a person refused, are counted separately.
 
---accept compares the card with thresholds and exits with 3 where one is missed, where
-a run went on after its recording had failed, or where tasks were run under different
-policies or rules. What is not known misses.`,
+--accept compares the card with thresholds. Exit code 3: a threshold is missed, a
+value is unknown, a run continued without evidence, or tasks had different policies or
+rules.`,
 		Example: `  gaia scorecard runs/01J…
   gaia scorecard runs/ --json
   gaia scorecard runs/01J… --accept --min-solve-rate 0.75
@@ -66,13 +66,13 @@ policies or rules. What is not known misses.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&s.asJSON, "json", false, "print the card as JSON")
-	f.BoolVar(&s.accept, "accept", false, "exit with 3 where a threshold is missed")
-	f.Var((*fraction)(&s.want.SolveRate), "min-solve-rate", "with --accept: solved of all tasks, at least")
-	f.IntVar(&s.want.Violations, "max-violations", 0, "with --accept: violations, at most")
-	f.Var((*fraction)(&s.want.EvidenceCoverage), "min-evidence-coverage", "with --accept: solved tasks with complete evidence of the solved, at least")
-	f.Var((*fraction)(&s.want.RollbackCorrectness), "min-rollback-correctness", "with --accept: rollbacks proven to be right of all, at least")
-	f.BoolVar(&s.want.MixedPolicies, "mixed-policies", false, "with --accept: runs may be under different policies or rules")
-	f.StringVar(&s.hmacKey, "hmac-key-file", "", "of bundles: check that all are signed with this key")
+	f.BoolVar(&s.accept, "accept", false, "exit with 3 if a threshold is missed")
+	f.Var((*fraction)(&s.want.SolveRate), "min-solve-rate", "with --accept: minimum share of solved tasks")
+	f.IntVar(&s.want.Violations, "max-violations", 0, "with --accept: maximum of violations")
+	f.Var((*fraction)(&s.want.EvidenceCoverage), "min-evidence-coverage", "with --accept: minimum share of solved tasks with complete evidence")
+	f.Var((*fraction)(&s.want.RollbackCorrectness), "min-rollback-correctness", "with --accept: minimum share of rollbacks proven correct")
+	f.BoolVar(&s.want.MixedPolicies, "mixed-policies", false, "with --accept: allow different policies or rules")
+	f.StringVar(&s.hmacKey, "hmac-key-file", "", "check that all bundles are signed with the key in this file")
 	return cmd
 }
 
@@ -138,8 +138,8 @@ func (a *app) compareCommand() *cobra.Command {
 		Use:   "compare A B",
 		Short: "Compare two runs, task by task",
 		Long: `Compare verifies two finished runs, each a run directory, a full package or its
-archive, and pairs their tasks: how many both solved, one of them or none, which
-flipped, what B took more than A, and whether the difference may be chance.
+archive, and pairs their tasks: how many both, one or neither solved, which verdicts
+differ, the difference in cost, and whether the difference may be chance.
 
 Outcomes are the official scorer's. The p-value is of the exact two-sided McNemar
 test. The 95 % interval of the difference of the solve rates is the percentile
@@ -218,10 +218,10 @@ func (a *app) trendCommand() *cobra.Command {
 		Use:   "trend PATH…",
 		Short: "Show by day or week whether runs get better",
 		Long: `Trend verifies finished runs and counts them by the day or the ISO week, in UTC, in
-which they began: tasks, solved, cost and tokens for each solve, model calls tried
-again, guidance, model, and regressions: tasks that the last earlier run solved, and
-this one did not. Rehearsals have rows of their own, and runs without gold answers
-have no part in solves and regressions.
+which they began: tasks, solved, cost and tokens per solved task, retries, guidance,
+model, and regressions. A regression is a task that the previous run with it solved,
+and this one did not. Rehearsals have separate rows. Runs without gold answers count
+neither for solved tasks nor for regressions.
 
 Runs that were verified before and are unchanged are not read again; --verify reads
 all. Runs that do not verify are named and left out, exit code 4.`,
@@ -239,7 +239,7 @@ all. Runs that do not verify are named and left out, exit code 4.`,
 	f := cmd.Flags()
 	f.StringVar(&by, "by", history.ByWeek, "day or week")
 	f.BoolVar(&asJSON, "json", false, "print the rows as JSON, with all regressions")
-	f.BoolVar(&verifyAll, "verify", false, "verify all runs, also those that were verified before")
+	f.BoolVar(&verifyAll, "verify", false, "verify all runs again")
 	cli.Complete(cmd, "by", history.ByDay, history.ByWeek)
 	return cmd
 }

@@ -208,7 +208,7 @@ func (a *app) complete(s *runSettings) error {
 	if p.Rehearsal {
 		if p.Model.Name != "" || p.Judge != nil || p.Transcription != nil || s.baseURL != "" || s.search != "" || s.searxng != "" || s.prices != "" || s.api != "" || s.vision != "" && s.vision != noVision {
 			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --vision-model, --search, --searxng-url and --prices, or give --source hub or dir:PATH",
-				"the built-in tasks run with the built-in model alone")
+				"the built-in tasks run only with the built-in model")
 		}
 		s.source, p.Model.Name, s.vision = sourceFixtures, fixtures.Model, cmp.Or(s.vision, fixtures.VisionModel)
 		p.Judge, p.Transcription = &plan.JudgePlan{Model: fixtures.JudgeModel}, &plan.TranscriptionPlan{Model: fixtures.TranscriptionModel}

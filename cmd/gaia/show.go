@@ -31,7 +31,7 @@ func (a *app) showCommand() *cobra.Command {
 	var body, out string
 	cmd := &cobra.Command{
 		Use:   "show DIR [TASK]",
-		Short: "Show what happened in a run, or at one task",
+		Short: "Show the tasks of a run, or the steps of one task",
 		Long: `Show verifies a run and prints a table of its tasks, or one task step by step:
 question, turns, tool calls, approvals, rollbacks, answer, changed files, verdicts.
 TASK is a task id or the start of one.
@@ -46,7 +46,7 @@ to a file or pipe, with control characters as escapes to a terminal.`,
 		Example: `  gaia show runs/01J… 3f2a
   gaia show runs/01J… --follow
   gaia show runs/01J… --body sha256:9f86d0… --out page.html`,
-		Args: cli.Args(1, 2, "a run directory and, if you like, a task id"),
+		Args: cli.Args(1, 2, "a run directory and optionally a task id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(cmd, "body", "out"); err != nil {
 				return err
@@ -74,11 +74,11 @@ to a file or pipe, with control characters as escapes to a terminal.`,
 			return a.showTask(args[0], args[1], asJSON, wholeDiff)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary, the task's trajectories, or each step that is followed, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary, the task's trajectories, or with --follow each step, as JSON")
 	cmd.Flags().BoolVar(&wholeDiff, "diff", false, "print the whole diff of the workspace, not its beginning")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print steps as they are recorded, until the run or task ends")
 	cmd.Flags().StringVar(&body, "body", "", "write the whole body of this digest, a body_sha256 of the journal")
-	cmd.Flags().StringVarP(&out, "out", "o", "", "with --body: file to write, which must not be there")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "with --body: file to write, which must not exist")
 	return cmd
 }
 

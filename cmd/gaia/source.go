@@ -49,13 +49,13 @@ const (
 // add makes the flags of a command that takes tasks.
 func (t *taskFlags) addTasks(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&t.source, "source", "", "where the tasks are: hub (GAIA), hub:OWNER/NAME, dir:PATH, or fixtures (built in)")
+	f.StringVar(&t.source, "source", "", "source of the tasks: hub (GAIA), hub:OWNER/NAME, dir:PATH, or fixtures (built in)")
 	f.StringVar(&t.revision, "revision", "", "branch, tag or commit of the hub's dataset (default: main)")
 	f.StringVar(&t.split, "split", string(loader.Validation), "split of the dataset: validation or test")
 	f.IntSliceVar(&t.filter.Levels, "level", nil, "only these levels, such as 1,2")
 	f.StringSliceVar(&t.filter.IDs, "task", nil, "only these task ids")
 	f.IntVar(&t.filter.Sample, "sample", 0, "only N of the selected tasks, drawn at random")
-	f.Int64Var(&t.filter.Seed, "seed", 0, "what --sample draws by: the same seed draws the same tasks")
+	f.Int64Var(&t.filter.Seed, "seed", 0, "seed of --sample: the same seed draws the same tasks")
 	f.IntVar(&t.filter.Limit, "limit", 0, "only the first N of the selected tasks")
 	cli.CompletePrefixes(cmd, "source", sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	cli.Complete(cmd, "split", string(loader.Validation), string(loader.Test))
@@ -81,7 +81,7 @@ func (t *taskFlags) checkTasks(given func(string) bool) error {
 	case given("sample") && t.filter.Sample < 1:
 		return usage("leave --sample out to select all tasks", "--sample is %d, which leaves no task", t.filter.Sample)
 	case given("seed") && !given("sample"):
-		return usage("give --sample N, too", "--seed draws nothing by itself")
+		return usage("also give --sample N", "--seed has no effect without --sample")
 	case given("task") && len(t.filter.IDs) == 0:
 		return usage("leave --task out to select all tasks", "--task names no task")
 	}

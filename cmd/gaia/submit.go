@@ -92,7 +92,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	if s.date == "" {
 		s.date = time.Now().UTC().Format(time.DateOnly)
 	} else if submit.CheckDate(s.date, false) != nil {
-		return usage("give it as 2026-01-02", "--date %q is no date", s.date)
+		return usage("give it as 2026-01-02", "--date %q is not a date", s.date)
 	}
 	if err := submit.CheckDate(s.date, s.archive); err != nil {
 		return usage("give a date from 1970-01-01 to 2242-03-16, or leave --archive out", "%v", err)

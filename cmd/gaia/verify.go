@@ -27,25 +27,25 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify PACKAGE…",
 		Short: "Verify a run, a package or an evidence bundle",
 		Long: `Verify checks the plan's signature and the hash chain of the journal, and rebuilds
-trajectories, results, summary and tree head from the journal, byte for byte. Of a
-package it also checks that exactly its files are there, every digest, and that
-the signed statement follows from the files. PACKAGE is a run directory, a package,
+trajectories, results, summary and tree head from the journal, byte for byte. For a
+package it also checks that exactly its files exist, every digest, and that the
+signed statement follows from the files. PACKAGE is a run directory, a package,
 its archive (of any tar program), or an evidence bundle of 'gaia disclose'.
 
-  - --dataset computes every official verdict again, and repeats the audit if that
-    had the same answers or none; --body gives the whole documents that it had
+  - --dataset computes every official verdict again, and repeats the audit if it
+    had the same answers or none; --body gives the whole documents that it used
   - --package compares a bundle with the package of its run, full or public, or a
     full package with the public one
   - --checkpoint compares the checkpoint with the published one, byte for byte
 A public package has no journal: its signatures, plan and tree are checked, and its
 scores are self-reported.
 
-Of several packages it prints a line each, reports duplicates and resubmissions,
-and exits with the code that has precedence. Two histories of one run by one key,
-of which neither is the beginning of the other, are exit code 4.
+For several packages it prints one line each, reports duplicates and resubmissions,
+and exits with the code that has precedence. Two histories of one run by one key are
+exit code 4, unless one is the beginning of the other.
 
 Integrity (these bytes are what was signed) and trust (by a key you trust) are
-reported apart. Changed evidence is exit code 4. Intact evidence by a key that is
+reported separately. Changed evidence is exit code 4. Intact evidence by a key that is
 unknown or expired is exit code 6, before 5 (incomplete) and 3 (findings). You
 trust your own signing key, the keys in your key directory, and those given; dates
 in allowed_signers are compared with this machine's clock. The dismissal of a
@@ -105,11 +105,11 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 	}
 	v.trusted.register(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&v.Bodies, "body", nil, "file with a document that the audit of a package had; may be given several times")
-	f.StringVar(&v.checkpoint, "checkpoint", "", "file with the checkpoint that was published, which must be the one that is found")
-	f.StringVar(&v.Dataset, "dataset", "", "where the plan's answers are, to score and audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures")
-	f.StringVar(&v.hmacKey, "hmac-key-file", "", "the key that a bundle is signed with by HMAC-SHA256")
-	f.StringVar(&v.Packaged, "package", "", "the package of the run, full or public, which a bundle must agree with; or the public one, which a full one must give")
+	f.StringArrayVar(&v.Bodies, "body", nil, "file with a whole document that the audit used; repeatable")
+	f.StringVar(&v.checkpoint, "checkpoint", "", "file with the published checkpoint, compared byte for byte")
+	f.StringVar(&v.Dataset, "dataset", "", "dataset of the plan, to score and audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures")
+	f.StringVar(&v.hmacKey, "hmac-key-file", "", "key of a bundle that is signed with HMAC-SHA256")
+	f.StringVar(&v.Packaged, "package", "", "package to compare a bundle with; or the public package to compare a full one with")
 	f.BoolVar(&v.asJSON, "json", false, "print the result as JSON")
 	cli.CompletePrefixes(cmd, "dataset", sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd

@@ -26,7 +26,7 @@ import (
 func (a *app) witnessCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "witness",
-		Short: "Write a file for each task that other programs read, and read such files",
+		Short: "Write and read witness bundles, one file per task",
 		Long: `A witness bundle (.rvw) holds one attempt in one small binary file: question, plan,
 each tool call with the policy's decision, the diff of the workspace, the checks of
 the answer, and the cost. Other programs write and read such files, too.
@@ -43,9 +43,9 @@ func (a *app) witnessShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show FILE",
-		Short: "Show what a witness bundle says",
-		Long: `Show prints a witness bundle, its header and the beginning of each section. It
-does not check whose it is: that takes the key, see 'gaia witness verify'.`,
+		Short: "Print a witness bundle",
+		Long: `Show prints the header of a witness bundle and the beginning of each section. It
+does not check the signature: see 'gaia witness verify'.`,
 		Example: `  gaia witness show 3f2a….rvw
   gaia witness show 3f2a….rvw --json`,
 		Args: cli.OneArg("the file of a witness bundle"),
@@ -66,9 +66,8 @@ func (a *app) witnessVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE… --hmac-key-file KEY",
 		Short: "Check that witness bundles are signed with a key",
-		Long: `Verify checks of each file that it is a witness bundle, whole and signed with the
-key of --hmac-key-file. One that is not signed is refused: anybody can take a
-signature away.`,
+		Long: `Verify checks that each file is a complete witness bundle, signed with the key of
+--hmac-key-file. It refuses an unsigned one, since anyone can remove a signature.`,
 		Example: `  gaia witness verify witness-01J…/*.rvw --hmac-key-file shared.key`,
 		Args:    cli.SomeArgs("see 'gaia witness verify --help'", "witness verify takes the files of witness bundles"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,7 +77,7 @@ signature away.`,
 			return a.witnessVerify(args, keyFile)
 		},
 	}
-	cmd.Flags().StringVar(&keyFile, "hmac-key-file", "", "file whose bytes are the key that signer and reader share")
+	cmd.Flags().StringVar(&keyFile, "hmac-key-file", "", "file with the key that signer and reader share")
 	return cmd
 }
 
@@ -132,8 +131,8 @@ func (a *app) witnessExportCommand() *cobra.Command {
 witness bundle for each task, of the attempt that counts. They appear together in a
 new folder, or not at all. With --task one file is written.
 
-A bundle holds the question, but no gold answer. Its costs are numbers: where a price
-is not known there is no bundle, unless --unpriced-as-zero counts such calls as free.
+A bundle holds the question, but no gold answer. An unknown
+price is an error, unless --unpriced-as-zero counts such calls as free.
 Do not publish bundles of GAIA where crawlers find them.`,
 		Example: `  gaia witness export runs/01J…
   gaia witness export runs/01J… --hmac-key-file shared.key --out bundles
@@ -153,7 +152,7 @@ Do not publish bundles of GAIA where crawlers find them.`,
 	f.StringVar(&x.task, "task", "", "task id, or the start of one (default: all tasks)")
 	f.StringVarP(&x.out, "out", "o", "", "folder to write, or with --task the file (default: witness-<run id>, or <task id>.rvw, here)")
 	f.StringVar(&x.hmacKey, "hmac-key-file", "", "sign with the bytes of this file by HMAC-SHA256")
-	f.BoolVar(&x.unpriced, "unpriced-as-zero", false, "count calls whose price is not known as free")
+	f.BoolVar(&x.unpriced, "unpriced-as-zero", false, "count calls without a known price as free")
 	f.BoolVar(&x.asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
@@ -267,13 +266,13 @@ func (a *app) witnessReplayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Go through a witness bundle step by step",
-		Long: `Replay goes through a witness bundle in six steps: it verifies the bundle, shows what
-was asked and planned, the tool calls, the diff and the test log, and checks that the
-outcome is the one that the test log gives. Nothing is run again.
+		Long: `Replay goes through a witness bundle in six steps: it verifies the bundle, shows
+question and plan, tool calls, diff and test log, and checks that outcome and test log
+agree. Nothing runs again.
 
-With --hmac-key-file nothing is shown of a bundle that is not signed with that key:
-exit code 4. Without it, and where the test log does not decide the outcome, all is
-shown, and the exit code is 3.`,
+With --hmac-key-file a bundle without that signature is not shown: exit code 4.
+Without it, or if the test log does not decide the outcome, everything is shown, and
+the exit code is 3.`,
 		Example: `  gaia witness replay 3f2a….rvw
   gaia witness replay 3f2a….rvw --hmac-key-file shared.key`,
 		Args: cli.OneArg("the file of a witness bundle"),
@@ -284,7 +283,7 @@ shown, and the exit code is 3.`,
 			return a.witnessReplay(args[0], keyFile)
 		},
 	}
-	cmd.Flags().StringVar(&keyFile, "hmac-key-file", "", "file whose bytes are the key that signer and reader share")
+	cmd.Flags().StringVar(&keyFile, "hmac-key-file", "", "file with the key that signer and reader share")
 	return cmd
 }
 

@@ -39,9 +39,9 @@ const Help = `Exit codes:
        is refused, an evaluation that fails, a run whose attempts all ended in
        errors, or one that is not submittable though it was meant to be
   4    evidence does not verify
-  5    run incomplete, also by a model that cannot be asked; can be resumed
-  6    evidence is intact, but its signer is not one you trust; it may also be
-       incomplete or have findings, which the output says
+  5    run incomplete, for example because no model answers; can be resumed
+  6    evidence is intact, but you do not trust its signer; the output says
+       whether it is also incomplete or has findings
   130  interrupted (state saved)
 `
 

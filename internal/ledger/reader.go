@@ -110,7 +110,7 @@ type place struct {
 	removed        *rundir.RunStats // of a run that was removed; nil: it is there
 }
 
-const wantRuns = "give run directories, packages, their archives, or folders that hold some, such as runs/"
+const wantRuns = "give run directories, packages, their archives, or folders of them, such as runs/"
 
 // Runs gives the finished runs at paths, in the order in which they began, one at a time. Each path is a run
 // directory, a full package, its archive, or a folder that holds some; links in folders are not followed.

@@ -21,7 +21,7 @@ func ParseURL(text string) (*url.URL, error) {
 	base, err := url.Parse(text)
 	switch {
 	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
-		return nil, exit.Usagef("give a URL such as https://api.openai.com/v1", "--base-url %q is no base URL", shown(text))
+		return nil, exit.Usagef("give a URL such as https://api.openai.com/v1", "--base-url %q is not a base URL", shown(text))
 	case base.User != nil:
 		return nil, exit.Usagef("set OPENAI_API_KEY instead", "--base-url holds credentials, which would be recorded")
 	case base.RawQuery != "" || base.Fragment != "":

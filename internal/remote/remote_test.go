@@ -8,15 +8,15 @@ import (
 	"github.com/gaia-harness/gaia/tools/web"
 )
 
-// TestParseURL: what is no base URL is refused, and no part of it that may hold a key is shown.
+// TestParseURL: what is not a base URL is refused, and no part of it that may hold a key is shown.
 func TestParseURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://api.example/v1":               "",
 		"http://[::1]:8080/v1":                 "",
-		"models.example":                       `"models.example" is no base URL`,
+		"models.example":                       `"models.example" is not a base URL`,
 		"ftp://models.example":                 "is no base URL",
 		"https://me:secret@models.example/v1":  "holds credentials",
-		"me:secret@models.example":             `"…@models.example" is no base URL`,
+		"me:secret@models.example":             `"…@models.example" is not a base URL`,
 		"ftp://secret@models.example":          `"ftp://…@models.example"`,
 		"https://models.example/v1?key=secret": "has a query or a fragment",
 		"ftp://models.example?key=secret":      `"ftp://models.example?…"`,

@@ -164,7 +164,7 @@ func looksLikeBundle(path string, data []byte) error {
 	case len(data) > magicAt && bytes.HasPrefix(data[magicAt:], []byte("ustar")):
 		return is("is a tar archive, and no evidence bundle", whole)
 	}
-	return is("is no evidence bundle", verifiable)
+	return is("is not an evidence bundle", verifiable)
 }
 
 // bundleFault names the bundle in what is wrong with it.

@@ -31,7 +31,7 @@ func Open(path string) (*Evidence, error) {
 	if !IsArchive(path) {
 		packaged := IsPackage(path)
 		if !packaged { // a damaged package is one, too
-			if err := isKind(path, "run directory or package", "run directories are made under runs/, packages by 'gaia submit'"); err != nil {
+			if err := isKind(path, "run directory or package", "run directories are in runs/, packages by 'gaia submit'"); err != nil {
 				return nil, err
 			}
 		}
@@ -174,7 +174,7 @@ func IsArchive(path string) bool { return submit.IsArchivePath(path) }
 
 // IsRun returns an error for a path that is no run directory at all; a damaged one is one.
 func IsRun(path string) error {
-	return isKind(path, "run directory", "run directories are made under runs/")
+	return isKind(path, "run directory", "run directories are in runs/")
 }
 
 // The hints for who gives a command something else.
@@ -197,7 +197,7 @@ func ReadBody(dir, digest string) ([]byte, error) {
 		return nil, err
 	}
 	if trajectory.BodyFile(digest) == "" {
-		return nil, exit.Usagef("a digest is sha256: and 64 hexadecimal digits; 'gaia show --json DIR TASK' has those of a task", "--body %q is no digest", digest)
+		return nil, exit.Usagef("a digest is sha256: and 64 hexadecimal digits; 'gaia show --json DIR TASK' has those of a task", "--body %q is not a digest", digest)
 	}
 	body, err := rundir.ReadBody(os.DirFS(dir), digest)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -93,7 +93,7 @@ func packageAt(path string) (*Evidence, error) {
 		return nil, exit.Usagef(hint, "reading the package %q: %v", path, regular.Cause(err))
 	}
 	if !IsPackage(path) {
-		return nil, exit.Usagef(hint, "%q is no package", path)
+		return nil, exit.Usagef(hint, "%q is not a package", path)
 	}
 	return Open(path)
 }

@@ -87,7 +87,7 @@ func TestSubmittable(t *testing.T) {
 // TestLooksLikeBundle: what is no bundle is named by its first bytes.
 func TestLooksLikeBundle(t *testing.T) {
 	tar := strings.Repeat("\x00", 257) + "ustar"
-	for data, want := range map[string]string{`{"a":1}`: "", "PK\x03\x04": "is a zip archive", tar: "is a tar archive", "": "is no evidence bundle", "text": "is no evidence bundle"} {
+	for data, want := range map[string]string{`{"a":1}`: "", "PK\x03\x04": "is a zip archive", tar: "is a tar archive", "": "is not an evidence bundle", "text": "is not an evidence bundle"} {
 		err := looksLikeBundle("b.json", []byte(data))
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || exit.Of(err).Code != exit.Evidence) {
 			t.Errorf("%q: %v, want %q", data, err, want)
