@@ -14,7 +14,7 @@ func TestParseURL(t *testing.T) {
 		"https://api.example/v1":               "",
 		"http://[::1]:8080/v1":                 "",
 		"models.example":                       `"models.example" is not a base URL`,
-		"ftp://models.example":                 "is no base URL",
+		"ftp://models.example":                 "is not a base URL",
 		"https://me:secret@models.example/v1":  "holds credentials",
 		"me:secret@models.example":             `"…@models.example" is not a base URL`,
 		"ftp://secret@models.example":          `"ftp://…@models.example"`,
