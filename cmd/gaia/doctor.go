@@ -155,7 +155,9 @@ func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 		p.Invalid = x.serverSide(x.warn)
 	}
 	if p.Invalid == nil {
-		p.Invalid = x.secretInPlan()
+		m := plan.Plan{Policy: x.plan.Policy.Canonical(), Model: plan.ModelPlan{Name: x.plan.Model.Name, ServedAs: x.plan.Model.ServedAs}}
+		err := plan.NoSecret(m, x.redactor(x.secrets())) // as far as the settings show it
+		p.Invalid = cmp.Or(notPlanned(err, 0), err)
 	}
 	if p.Invalid == nil {
 		p.NoCassette = x.checkCassette()
@@ -164,13 +166,6 @@ func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 		p.Invalid = x.reach()
 	}
 	return nil
-}
-
-// secretInPlan returns why no plan would be made: it would hold a secret, as far as the settings show it.
-func (x *exam) secretInPlan() error {
-	m := plan.Plan{Policy: x.plan.Policy.Canonical(), Model: plan.ModelPlan{Name: x.plan.Model.Name, ServedAs: x.plan.Model.ServedAs}}
-	err := plan.NoSecret(m, x.redactor(x.secrets()))
-	return cmp.Or(notPlanned(err, 0), err)
 }
 
 // reach finds out what could be asked at the endpoint, and why not. It returns why there would be no run at all.

@@ -311,7 +311,13 @@ func (r Ring) Rotate(path string, until time.Time) (Created, error) {
 	if err != nil {
 		return Created{}, err
 	}
-	r.noticeOtherSigner(path)
+	source := FromContent
+	if r.Content == "" {
+		source = FromFile
+	}
+	if r.Content != "" || r.File != "" && !samePlace(r.File, path) {
+		r.Notice(source + " is set: without --key, runs are still signed with that key")
+	}
 	c := r.created(path, key.Public())
 	c.OldKeyID, c.OldPath, c.OldTrusted = public.ID(), aside, kept
 	if t.listed, err = ownList(dir); err != nil {
@@ -319,21 +325,6 @@ func (r Ring) Rotate(path string, until time.Time) (Created, error) {
 	}
 	c.OldReason = t.Outdated(public)
 	return c, nil
-}
-
-// noticeOtherSigner reports if the key that was replaced is not the one that runs are
-// signed with.
-func (r Ring) noticeOtherSigner(path string) {
-	source := ""
-	switch {
-	case r.Content != "":
-		source = FromContent
-	case r.File != "" && !samePlace(r.File, path):
-		source = FromFile
-	default:
-		return
-	}
-	r.Notice(source + " is set: without --key, runs are still signed with that key")
 }
 
 // keepTrusted lists a key that is about to be replaced, and describes until when it is

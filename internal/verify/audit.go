@@ -69,8 +69,8 @@ type Audited struct {
 // Audit verifies and audits a run or a package, or reads a report from an earlier audit.
 func (e Env) Audit(r AuditRequest) (a Audited, err error) {
 	if info, statErr := os.Stat(r.Place); statErr == nil && info.Mode().IsRegular() && !IsArchive(r.Place) {
-		if dir := filepath.Dir(r.Place); exists(filepath.Join(dir, trajectory.JournalFile)) {
-			a.Dir = dir
+		if _, err := os.Stat(filepath.Join(filepath.Dir(r.Place), trajectory.JournalFile)); err == nil {
+			a.Dir = filepath.Dir(r.Place)
 		}
 		a.Report, err = r.stored()
 	} else {
@@ -106,11 +106,6 @@ func (e Env) Audit(r AuditRequest) (a Audited, err error) {
 		totals.Raw, totals.Clean, totals.Worst = audit.Rescore(results, a.Counted.Checks)
 	}
 	return a, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // stored reads a report that was printed or packaged before.

@@ -147,10 +147,13 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 	}
 	var posted *Evidence
 	if f.Packaged != "" {
-		if posted, err = openPosted(f.Packaged); err != nil {
+		if posted, err = packageAt(f.Packaged); err != nil {
 			return nil, err
 		}
 		defer posted.Close()
+		if !posted.IsPublic() {
+			return nil, exit.Usagef("give the public package of the run", "%q is a full package, too", f.Packaged)
+		}
 	}
 	var of *submit.Verified // nil: it is a run
 	found, later := (*rundir.Run)(nil), []audit.SealedRejudgment(nil)

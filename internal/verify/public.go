@@ -98,16 +98,6 @@ func packageAt(path string) (*Evidence, error) {
 	return Open(path)
 }
 
-// openPosted opens the public package that a full one is compared with.
-func openPosted(path string) (*Evidence, error) {
-	posted, err := packageAt(path)
-	if err != nil || posted.IsPublic() {
-		return posted, err
-	}
-	posted.Close()
-	return nil, exit.Usagef("give the public package of the run", "%q is a full package, too", path)
-}
-
 // isOf verifies that a public package is the one that a full package gives, and returns its name.
 func (p *Evidence) isOf(full *submit.Verified, harness func() (trajectory.Harness, error)) (string, error) {
 	posted, err := p.VerifyPublic(submit.Options{Harness: harness})
