@@ -339,32 +339,18 @@ func (f *File) checkKinds(v value, kind string) error {
 // Kinds of text flags that are written as a number, or may be.
 const (
 	Dollars      = "dollars"
-	Fraction     = "fraction"
 	AutoOrNumber = "auto|number"
 )
 
-// Described returns how a type of a flag is written.
-func Described(kind string) string {
-	switch kind {
-	case "int", "int64":
-		return "a whole number"
-	case "intSlice":
-		return "a list of whole numbers"
-	case "stringSlice", "stringArray":
-		return "a list of texts"
-	case "bool":
-		return "true or false"
-	case "duration":
-		return "a time such as 15m"
-	case Dollars:
-		return "US dollars"
-	case Fraction:
-		return "a fraction from 0 to 1"
-	case AutoOrNumber:
-		return "auto or a number"
-	}
-	return "text"
+// described has the types of flags that are not written as text.
+var described = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "intSlice": "a list of whole numbers", "stringSlice": "a list of texts",
+	"stringArray": "a list of texts", "bool": "true or false", "duration": "a time such as 15m", Dollars: "US dollars",
+	"fraction": "a fraction from 0 to 1", AutoOrNumber: "auto or a number",
 }
+
+// Described returns how a type of a flag is written.
+func Described(kind string) string { return cmp.Or(described[kind], "text") }
 
 // unknown refuses a key that is no setting. Its value is not shown: it may be a secret.
 func (f *File) unknown(v value, flags *pflag.FlagSet) error {
