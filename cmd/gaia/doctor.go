@@ -109,12 +109,7 @@ func (x *exam) run(cmd *cobra.Command, file *settings.File) error {
 		found[i].Remedy, _ = r.Redact(f.Remedy)
 	}
 	report := doctor.NewReport(found, x.plan.Rehearsal)
-	err := error(nil)
-	if x.asJSON {
-		err = view.JSON(x.stdout, report)
-	} else {
-		err = report.Write(x.stdout)
-	}
+	err := view.Result(x.stdout, x.asJSON, report, report.Text())
 	if failed := report.Failures(); err == nil && len(failed) > 0 {
 		err = fail(exit.Findings, fmt.Errorf("checks failed: %s", strings.Join(failed, ", ")))
 	}

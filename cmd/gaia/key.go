@@ -93,10 +93,7 @@ and package a run that the old key planned with --key and that file.`,
 
 // printRows prints a result with rows for a person, or as JSON.
 func (a *app) printRows(result interface{ Rows() [][2]string }, asJSON bool) error {
-	if asJSON {
-		return view.JSON(a.stdout, result)
-	}
-	return view.Rows(a.stdout, result.Rows())
+	return view.Result(a.stdout, asJSON, result, view.RowsText(result.Rows()))
 }
 
 func (a *app) keyShowCommand() *cobra.Command {

@@ -615,10 +615,7 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 			return err
 		}
 	}
-	if s.asJSON {
-		return view.JSON(a.stdout, p)
-	}
 	rows := append([][2]string{{"dry run", "no model was asked, and nothing was written"}}, runview.Plan(m)...)
 	rows = append(rows, [2]string{"concurrency", p.Concurrency})
-	return view.Rows(a.stdout, append(rows, p.Estimate.Rows()...))
+	return view.Result(a.stdout, s.asJSON, p, view.RowsText(append(rows, p.Estimate.Rows()...)))
 }

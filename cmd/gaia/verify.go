@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"runtime/debug"
 
@@ -81,23 +80,14 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 			}
 			if len(args) > 1 {
 				return env.CheckAll(args, v.Request, func(l verify.Line, text string) error {
-					if v.asJSON {
-						return view.JSON(a.stdout, l)
-					}
-					_, err := fmt.Fprintln(a.stdout, view.Line(text))
-					return err
+					return view.Result(a.stdout, v.asJSON, l, view.Line(text)+"\n")
 				})
 			}
 			c, err := env.Check(args[0], v.Request)
 			if err != nil {
 				return err
 			}
-			if v.asJSON {
-				err = view.JSON(a.stdout, c.Result)
-			} else {
-				err = view.Rows(a.stdout, c.Rows)
-			}
-			if err != nil {
+			if err := view.Result(a.stdout, v.asJSON, c.Result, view.RowsText(c.Rows)); err != nil {
 				return err
 			}
 			return c.Err

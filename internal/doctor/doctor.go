@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -103,8 +102,8 @@ func Fails(name, use string, err error, otherwise string) Finding {
 	return Finding{Name: name, Use: use, State: Failed, Detail: e.Err.Error(), Remedy: cmp.Or(strings.Join(e.Hints, "; "), otherwise)}
 }
 
-// Write writes the findings as a table, and below it how to fix what is missing or failed.
-func (r Report) Write(w io.Writer) error {
+// Text returns the findings as a table, and below it how to fix what is missing or failed.
+func (r Report) Text() string {
 	t := view.NewTable("what", "state", "found", "used for")
 	t.Wrap(3, 60)
 	t.Wrap(4, 30)
@@ -115,6 +114,5 @@ func (r Report) Write(w io.Writer) error {
 			remedies += fmt.Sprintf("%s: %s\n", f.Name, view.Line(f.Remedy))
 		}
 	}
-	_, err := io.WriteString(w, t.String()+"\n"+remedies)
-	return err
+	return t.String() + "\n" + remedies
 }

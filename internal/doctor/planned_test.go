@@ -117,9 +117,9 @@ func TestCheckCache(t *testing.T) {
 	wants(t, []Finding{
 		submits.CheckCache(Cache{Off: true}, ring, ""), submits.CheckCache(none, ring, ""), Planned{}.CheckCache(none, ring, ""),
 		judged.CheckCache(Cache{Dir: t.TempDir() + "/none", Bad: bad}, ring, ""),
-		submits.CheckCache(within, ring, ""), Planned{}.CheckCache(within, ring, ""),
+		submits.CheckCache(within, ring, ""), judged.CheckCache(within, ring, ""),
 	}, "judge cache: ok not used", "judge cache: failed no place", "judge cache: missing no place", "judge cache: ok none yet",
-		"judge cache: failed not a directory", "judge cache: missing not a directory")
+		"judge cache: failed bad", "judge cache: missing bad")
 	wants(t, []Finding{Signing(ring, ""), Trusted(ring, "")}, "signing key: ok none yet", "trusted keys: ok 0 trusted now")
 	if _, err := sign.LoadKey(ring.Dir + "/signing"); err == nil {
 		t.Error("a key was created")
