@@ -32,6 +32,7 @@ func BenchmarkVerify(b *testing.B) {
 	for i := range m.Tasks {
 		m.Tasks[i].Level = 1 + i%3
 	}
+	m.Dataset.Levels = [3]int{100, 100, 100}
 	all := files(b, m, script.String())
 	dir := directory(b, all)
 	b.SetBytes(int64(len(all[trajectory.JournalFile])))
