@@ -93,7 +93,7 @@ func Create(out string, plan plan.Plan, e Env) (_ *Run, err error) {
 	}
 	r := &Run{Dir: filepath.Join(out, ".new-"+m.RunID), env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}}
 	defer func() {
-		if err != nil {
+		if err != nil && r.files != nil {
 			r.Close()
 			os.RemoveAll(r.Dir)
 		}

@@ -60,11 +60,16 @@ type File struct {
 }
 
 // Create makes the directory at path with these files, each synced, an open marker, the private file, the empty files
-// that grow, and a folder for the workspaces. The caller syncs the directory. An error leaves what was written.
-func Create(path string, private []byte, files ...File) (*Dir, error) {
+// that grow, and a folder for the workspaces. The caller syncs the directory. On an error nothing is left of it.
+func Create(path string, private []byte, files ...File) (_ *Dir, err error) {
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return nil, fmt.Errorf("making the run directory: %w", err)
 	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(path)
+		}
+	}()
 	files = append(files, File{rundir.MarkerFile, markerText(rundir.MarkerOpen)}, File{rundir.PrivateFile, private},
 		File{trajectory.JournalFile, nil}, File{rundir.TrajectoriesFile, nil})
 	for _, f := range files {
@@ -72,7 +77,10 @@ func Create(path string, private []byte, files ...File) (*Dir, error) {
 			return nil, fmt.Errorf("writing %s: %w", f.Name, err)
 		}
 	}
-	return &Dir{Path: path}, os.Mkdir(filepath.Join(path, WorkDir), 0o700) // no one else may run what code leaves there
+	if err := os.Mkdir(filepath.Join(path, WorkDir), 0o700); err != nil { // no one else may run what code leaves there
+		return nil, err
+	}
+	return &Dir{Path: path}, nil
 }
 
 // writeNew writes a file that must not exist and syncs it. Only its owner can read the private file.
