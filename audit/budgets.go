@@ -81,33 +81,29 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 	b := e.Manifest.Budgets
 	var used spending
 	for _, a := range t.Attempts {
-		at := t.at(a, a.Begun)
-		n.findIf(b.Turns > 0 && len(a.Turns) > b.Turns, "budget-exceeded", at, fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
+		n.findIf(b.Turns > 0 && len(a.Turns) > b.Turns, "budget-exceeded", t.at(a, a.Begun), fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
 		spends := a.spends()
 		checkAllowed(e, n, t, a, used, spends)
-		const want = "one more turn, for the answer alone"
-		if turn := a.late(b.Tokens, used.tokens, spends, func(s spend) int64 { return s.tokens }); turn != nil {
-			at.seq = turn.Seq
-			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d tokens were used up", b.Tokens))
+		found := func(turn *turnFact, rule, got string, want ...string) {
+			if turn != nil {
+				n.find(rule, t.at(a, turn.Seq), got, want...)
+			}
 		}
-		if turn := a.late(b.CostMicroUSD, used.cost, spends, func(s spend) int64 { return s.cost }); turn != nil {
-			at.seq = turn.Seq
-			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD))
-		}
+		found(a.late(b.Tokens, used.tokens, spends, func(s spend) int64 { return s.tokens }),
+			"budget-exceeded", fmt.Sprintf("a turn that was begun after the %d tokens were used up", b.Tokens))
+		found(a.late(b.CostMicroUSD, used.cost, spends, func(s spend) int64 { return s.cost }),
+			"budget-exceeded", fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD))
 		// Time and the money of the run are spent while the attempt is doing something else. When it knew of that,
 		// the journal cannot show to the turn.
 		if turn := a.beyond(1, func(turn turnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
-			n.find("time-exceeded", t.at(a, turn.Seq), fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000),
-				fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
+			found(turn, "time-exceeded", fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000), fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
 		}
 		unaware := 0
 		if a.Begun < e.RunSpent {
 			unaware = 1
 		}
-		if turn := a.beyond(unaware, func(turn turnFact) bool { return e.RunSpent > 0 && turn.Seq > e.RunSpent }); turn != nil {
-			n.find("run-budget-exceeded", t.at(a, turn.Seq),
-				fmt.Sprintf("a turn that was begun after the %d micro-USD of the run were spent", b.RunCostMicroUSD))
-		}
+		found(a.beyond(unaware, func(turn turnFact) bool { return e.RunSpent > 0 && turn.Seq > e.RunSpent }),
+			"run-budget-exceeded", fmt.Sprintf("a turn that was begun after the %d micro-USD of the run were spent", b.RunCostMicroUSD))
 		used.calls += len(a.Calls)
 		for _, s := range spends {
 			used.tokens += s.tokens

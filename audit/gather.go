@@ -151,7 +151,23 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		g.approved.tools = p.Approved
 		g.swept = false
 	case trajectory.TaskStarted:
-		g.begin(g.tasks[ev.TaskID], ev, p)
+		t := g.tasks[ev.TaskID]
+		if t.prober == nil {
+			t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
+			t.bodies = g.bodies
+			t.question = p.Question
+			t.ownTexts = []string{prompt.Question(p.Question, p.FileName), prompt.System(), prompt.Reminder()}
+			for _, reason := range prompt.LastTurnReasons() {
+				t.ownTexts = append(t.ownTexts, prompt.LastTurn(reason))
+			}
+			if p.Question != "" {
+				t.ownTexts = append(t.ownTexts, p.Question)
+			}
+		}
+		t.images = g.e.Manifest.Model.Images
+		t.talk, t.unlisted, t.turn, t.begunUs = prompt.NewConversation(p.Question, p.FileName, t.plan.unknown), false, newTurn(), ev.MonoUs
+		t.Attempts = append(t.Attempts, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
+			Question: p.Question, FileName: p.FileName, Workspace: t.files(p.Workspace)})
 	default:
 		if _, graded := ev.Payload.(trajectory.Judgment); graded && !g.swept {
 			g.e.Unswept = true
@@ -162,25 +178,6 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		}
 	}
 	return nil
-}
-
-func (g *gatherer) begin(t *taskReader, ev trajectory.Event, p trajectory.TaskStarted) {
-	if t.prober == nil {
-		t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
-		t.bodies = g.bodies
-		t.question = p.Question
-		t.ownTexts = []string{prompt.Question(p.Question, p.FileName), prompt.System(), prompt.Reminder()}
-		for _, reason := range prompt.LastTurnReasons() {
-			t.ownTexts = append(t.ownTexts, prompt.LastTurn(reason))
-		}
-		if p.Question != "" {
-			t.ownTexts = append(t.ownTexts, p.Question)
-		}
-	}
-	t.images = g.e.Manifest.Model.Images
-	t.talk, t.unlisted, t.turn, t.begunUs = prompt.NewConversation(p.Question, p.FileName, t.plan.unknown), false, newTurn(), ev.MonoUs
-	t.Attempts = append(t.Attempts, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
-		Question: p.Question, FileName: p.FileName, Workspace: t.files(p.Workspace)})
 }
 
 func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {

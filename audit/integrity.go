@@ -96,7 +96,22 @@ func checkPlan(e *evidence, n *notes) {
 	}
 	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		checkCalls(e, n, t, a, planned, known)
-		checkRequests(e, n, t, a)
+		if m := a.OtherModel; m != nil {
+			n.find("model-differs", t.at(a, m.Seq), fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
+		}
+		for _, p := range a.Prompts {
+			at := t.at(a, p.Seq)
+			n.findIf(p.Stale, "prompt-differs", at, "a request lists no more messages than the one before it")
+			n.findIf(p.Short && !p.Stale, "prompt-differs", at, "a request leaves out a reply or a result since the one before it", "all that the model said and was shown")
+			n.findIf(p.Differs, "prompt-differs", at, "what a request adds is not the messages that it lists for the first time", "those messages and nothing else")
+		}
+		for _, o := range a.Odd {
+			if o.Unknown {
+				n.gap("the plan's template for messages of source %q is not one that this version knows", o.Source)
+				continue
+			}
+			n.find("prompt-differs", place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256}, "a message of source "+o.Source+" is not what the plan's templates give", "the planned template, filled in")
+		}
 		checkRollbacks(e, n, t, a)
 		checkViolations(n, t, a)
 		checkWorkspaceCopy(n, t, a)
@@ -154,7 +169,7 @@ func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, plan
 		n.findIf(c.Miscalculated, "calculation-differs", at, "a result of calculate that is not the value of its expression")
 		n.findIf(!planned[c.Result.Name], "tool-not-planned", at, "the tool "+c.Result.Name+" ran")
 		switch r := c.Result; {
-		case r.Model != nil && (r.Model.RequestedModel == "" || r.Model.RequestedModel != toolModel(e.Manifest, r.Name)):
+		case r.Model != nil && (r.Model.RequestedModel == "" || r.Model.RequestedModel != plannedModel(e.Manifest, r.Name)):
 			n.find("model-differs", at, fmt.Sprintf("%s asked the model %q", r.Name, r.Model.RequestedModel))
 		case asksModel(r.Name) && !r.IsError && (r.Model == nil || r.Model.Tries < 1):
 			n.find("model-differs", at, r.Name+" gave a result that no model was asked for")
@@ -233,35 +248,19 @@ func (a *attemptEvidence) cutOff(turn int) bool {
 // asksModel reports whether a tool's results are made by a model.
 func asksModel(tool string) bool { return tool == "transcribe_audio" || tool == "describe_image" }
 
-// toolModel is the model that the plan has for a tool, "" for none.
-func toolModel(m plan.Plan, tool string) string {
+// plannedModel is the model that the plan has for who asks it, "" for none.
+func plannedModel(m plan.Plan, who string) string {
 	switch {
-	case tool == "transcribe_audio" && m.Transcription != nil:
+	case who == theAgent:
+		return m.Model.Name
+	case who == theJudge && m.Judge != nil:
+		return m.Judge.Model
+	case who == "transcribe_audio" && m.Transcription != nil:
 		return m.Transcription.Model
-	case tool == "describe_image" && m.Vision != nil:
+	case who == "describe_image" && m.Vision != nil:
 		return m.Vision.Model
 	}
 	return ""
-}
-
-// checkRequests compares an attempt's prompts and models with the plan.
-func checkRequests(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
-	if m := a.OtherModel; m != nil {
-		n.find("model-differs", t.at(a, m.Seq), fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
-	}
-	for _, p := range a.Prompts {
-		at := t.at(a, p.Seq)
-		n.findIf(p.Stale, "prompt-differs", at, "a request lists no more messages than the one before it")
-		n.findIf(p.Short && !p.Stale, "prompt-differs", at, "a request leaves out a reply or a result since the one before it", "all that the model said and was shown")
-		n.findIf(p.Differs, "prompt-differs", at, "what a request adds is not the messages that it lists for the first time", "those messages and nothing else")
-	}
-	for _, o := range a.Odd {
-		if o.Unknown {
-			n.gap("the plan's template for messages of source %q is not one that this version knows", o.Source)
-			continue
-		}
-		n.find("prompt-differs", place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256}, "a message of source "+o.Source+" is not what the plan's templates give", "the planned template, filled in")
-	}
 }
 
 // checkSelfTests compares what the journal says of null batteries with the one that the plan names, as far as this

@@ -55,7 +55,22 @@ func answerLeakage() Check {
 			n.gapIf(e.blind(), "%s: nothing says whether a document that holds the question also holds its answer", noGold)
 			unknownProbes(e, n)
 			unconfinedGaps(e, n)
-			checkServers(e, n)
+			// A server that is asked over HTTP reaches what it likes, as a search engine does; what it gave is in the journal with its probes.
+			told := map[string]bool{}
+			for _, t := range e.Manifest.Tools {
+				_, origin, remote := strings.Cut(t.Server, " ")
+				if told[t.Server] || !remote && t.Network != plan.NetworkHost {
+					continue
+				}
+				told[t.Server] = true
+				if !remote {
+					if !slices.Contains(e.Manifest.Unconfined, t.Server) { // which is said of what ran outside of the sandbox
+						n.gap("an unrecorded channel: the server %s had the network, and what it reached is not in the journal", t.Server)
+					}
+					continue
+				}
+				n.find("remote-server-unobserved", place{given: true}, fmt.Sprintf("what the server at %s reads is not in the journal", origin))
+			}
 			searching := []string{":online", "-search-", "search-preview", "deep-research", "sonar"} // models that search the web by themselves
 			for _, name := range append([]string{e.Manifest.Model.Name}, e.Manifest.Model.ServedAs...) {
 				if slices.ContainsFunc(searching, func(mark string) bool { return strings.Contains(strings.ToLower(name), mark) }) {
@@ -115,27 +130,6 @@ func channelGaps(n *notes, t *taskEvidence, names []string) {
 func unconfinedGaps(e *evidence, n *notes) {
 	for _, name := range e.Manifest.Unconfined {
 		n.gap("%s ran outside of the sandbox: what it reached is not in the journal", name)
-	}
-}
-
-// checkServers: a server that is asked over HTTP reaches what it likes, as a search engine does. What it gave is in
-// the journal with its probes, and the plan names the one place that was asked. Of a program with the network
-// nothing says where it went: that is an unrecorded channel.
-func checkServers(e *evidence, n *notes) {
-	told := map[string]bool{}
-	for _, t := range e.Manifest.Tools {
-		_, origin, remote := strings.Cut(t.Server, " ")
-		if told[t.Server] || !remote && t.Network != plan.NetworkHost {
-			continue
-		}
-		told[t.Server] = true
-		if !remote {
-			if !slices.Contains(e.Manifest.Unconfined, t.Server) { // which is said of what ran outside of the sandbox
-				n.gap("an unrecorded channel: the server %s had the network, and what it reached is not in the journal", t.Server)
-			}
-			continue
-		}
-		n.find("remote-server-unobserved", place{given: true}, fmt.Sprintf("what the server at %s reads is not in the journal", origin))
 	}
 }
 

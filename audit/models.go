@@ -29,7 +29,26 @@ func modelIdentity() Check {
 			{"local-origin", ToReview, 1, "a model that its maker alone serves, or a search engine beside such a model, that is asked at an address of this computer or of a private network", "an address of its provider"},
 		},
 		run: func(e *evidence, n *notes) {
-			checkServedModels(e, n)
+			// Each model that the plan does not declare is reported once, at its first reply.
+			type served struct{ who, planned, model string }
+			var found []served
+			first, replies := map[served]place{}, map[served]int{}
+			e.uses(func(u use) {
+				if nameOf(u.model).base == "" || u.planned == "" || Declares(e.Manifest.Model, u.model, u.planned) {
+					return
+				}
+				s := served{u.who, u.planned, u.model}
+				if replies[s]++; replies[s] == 1 {
+					found, first[s] = append(found, s), u.at
+				}
+			})
+			for _, s := range found {
+				got := fmt.Sprintf("%q answered %s, in %d replies", s.model, s.who, replies[s])
+				if replies[s] == 1 {
+					got = fmt.Sprintf("%q answered %s, in one reply", s.model, s.who)
+				}
+				n.find("model-undeclared", first[s], got, fmt.Sprintf("the planned %q", s.planned))
+			}
 			for _, who := range []string{theAgent, theJudge} { // endpoints that transcribe or describe for tools commonly name no model
 				replies, unnamed := 0, 0
 				e.uses(func(u use) {
@@ -47,35 +66,27 @@ func modelIdentity() Check {
 					n.gap("%d of %d replies to %s name no model", unnamed, replies, who)
 				}
 			}
-			localOrigins(e.Manifest, n)
+			// What is at an address of this computer can answer by itself; gateways of its user do so, too.
+			type asked struct{ what, model, origin string }
+			models := []asked{{"the agent's model", e.Manifest.Model.Name, e.Manifest.Model.Origin}}
+			if j := e.Manifest.Judge; j != nil {
+				models = append(models, asked{"the judge", j.Model, j.Origin})
+			}
+			if v := e.Manifest.Vision; v != nil {
+				models = append(models, asked{"the model of describe_image", v.Model, v.Origin})
+			}
+			named := func(a asked) bool { return commercial.MatchString(nameOf(a.model).base) }
+			any := slices.ContainsFunc(models, named)
+			for _, a := range models {
+				n.findIf(named(a) && local(a.origin), "local-origin", place{given: true}, fmt.Sprintf("%s, %q, is asked at %s", a.what, a.model, a.origin))
+			}
+			if s := e.Manifest.Search; s != nil && any && local(s.Origin) {
+				n.find("local-origin", place{given: true}, "the search engine is asked at "+s.Origin, "a public search engine")
+			}
 			if j, a := e.Manifest.Judge, e.firstByJudge(); j != nil && a != nil && Declares(e.Manifest.Model, j.Model, e.Manifest.Model.Name) {
 				n.find("judge-is-agent", place{seq: a.Judged, given: true}, fmt.Sprintf("the model %q judged answers of %q", j.Model, e.Manifest.Model.Name))
 			}
 		},
-	}
-}
-
-// checkServedModels looks for replies of models that the plan does not declare, each of them told once: at its
-// first reply.
-func checkServedModels(e *evidence, n *notes) {
-	type served struct{ who, planned, model string }
-	var found []served
-	first, replies := map[served]place{}, map[served]int{}
-	e.uses(func(u use) {
-		if nameOf(u.model).base == "" || u.planned == "" || Declares(e.Manifest.Model, u.model, u.planned) {
-			return
-		}
-		s := served{u.who, u.planned, u.model}
-		if replies[s]++; replies[s] == 1 {
-			found, first[s] = append(found, s), u.at
-		}
-	})
-	for _, s := range found {
-		got := fmt.Sprintf("%q answered %s, in %d replies", s.model, s.who, replies[s])
-		if replies[s] == 1 {
-			got = fmt.Sprintf("%q answered %s, in one reply", s.model, s.who)
-		}
-		n.find("model-undeclared", first[s], got, fmt.Sprintf("the planned %q", s.planned))
 	}
 }
 
@@ -215,7 +226,7 @@ func servedOtherwise(m plan.Plan, n *notes, at place, p trajectory.Payload) {
 		u.model = p.ResponseModel
 	case trajectory.ToolExecuted:
 		if p.Model != nil {
-			u.who, u.planned, u.model = p.Name, toolModel(m, p.Name), p.Model.ResponseModel
+			u.who, u.planned, u.model = p.Name, plannedModel(m, p.Name), p.Model.ResponseModel
 		}
 	case trajectory.Preflight:
 		usesOfPreflight(m, at, p, func(asked use) { u = asked })
@@ -229,27 +240,6 @@ func servedOtherwise(m plan.Plan, n *notes, at place, p trajectory.Payload) {
 
 // commercial matches the bases of names of models that only their makers serve: their weights are not published.
 var commercial = regexp.MustCompile(`^(?:chatgpt-|gpt-(?:3-5|[4-9])|o[1-9](?:-|$)|claude-|gemini-|grok-[3-9]|sonar(?:-|$)|nova-(?:lite|micro|premier|pro)|qwen[0-9-]*-?(?:max|plus|turbo)(?:-|$))`)
-
-// localOrigins looks for models that only their makers serve and that are asked on this computer or in a private
-// network: what stands there can answer by itself. Gateways of one's own do so, too.
-func localOrigins(m plan.Plan, n *notes) {
-	type asked struct{ what, model, origin string }
-	models := []asked{{"the agent's model", m.Model.Name, m.Model.Origin}}
-	if j := m.Judge; j != nil {
-		models = append(models, asked{"the judge", j.Model, j.Origin})
-	}
-	if v := m.Vision; v != nil {
-		models = append(models, asked{"the model of describe_image", v.Model, v.Origin})
-	}
-	named := func(a asked) bool { return commercial.MatchString(nameOf(a.model).base) }
-	any := slices.ContainsFunc(models, named)
-	for _, a := range models {
-		n.findIf(named(a) && local(a.origin), "local-origin", place{given: true}, fmt.Sprintf("%s, %q, is asked at %s", a.what, a.model, a.origin))
-	}
-	if s := m.Search; s != nil && any && local(s.Origin) {
-		n.find("local-origin", place{given: true}, "the search engine is asked at "+s.Origin, "a public search engine")
-	}
-}
 
 // local reports whether an origin is of this computer or of a private network.
 func local(origin string) bool {

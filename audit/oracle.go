@@ -26,7 +26,7 @@ func oracleLeakage() Check {
 			"or not in a form that this version knows, a request lists no more messages than the one before it or has a longer head than heads are, messages that no template gives are not shown whole " +
 			"or too many, the plan has no digest of an attachment, a tool gave a file that did not lie there at the start, or a tool is neither one of this version nor a server's, or the tools say more of themselves than is looked through",
 		Rules: []Rule{
-			{"prompt-residue", Critical, 2, "a message that holds, besides the question and the templates, the answer or fields for one", "why the call was refused"},
+			{"prompt-residue", Critical, 2, "a message that holds, besides the question and the templates, the answer or fields for one", "the template with the question put in"},
 			{"workspace-answer", Critical, 3, "a start workspace with the task's answer in a file that is not the attachment, or in its name, or with the question, or its id, and its answer so called in the attachment", "the attachment alone"},
 			{"attachment-differs", Critical, 1, "an attachment with another digest or size than the plan has of it", "the attachment as planned"},
 			{"question-with-answer", Critical, 1, "a planned question that states its answer, such as \"the expected answer is …\"", "the question of the dataset"},
@@ -37,7 +37,7 @@ func oracleLeakage() Check {
 			{"other-task-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer", "the attachment alone"},
 			{"workspace-answer-name", High, 1, "a file of a start workspace that is not the attachment, and is named like one with answers", "the attachment alone"},
 			{"tool-promises-answers", High, 1, "a server's tool that says it gives reference answers for tasks, or answers of the benchmark", "what the tool does and takes"},
-			{"short-answer", ToReview, 2, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label", ""},
+			{"short-answer", ToReview, 2, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label", "the template with the question put in"},
 			{"attachment-with-question", ToReview, 1, "an attachment with the question, and the gold answer near it", "what the question is about"},
 			{"workspace-extra-file", ToReview, 1, "a file of a start workspace that is not the attachment", "the attachment alone"},
 			{"question-with-answer-word", ToReview, 1, "a planned question with its answer behind a word for answers, under a condition, as an example or in a list", "the question of the dataset"},
@@ -109,19 +109,19 @@ func checkPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 			continue
 		}
 		n.gapIf(!o.Seen, "a message that is not its template's is not shown whole")
-		at, want := place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256, unasked: true}, "the template with the question put in"
+		at := place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256, unasked: true}
 		switch r := o.Residue; {
 		case r.GoldHits > 0 || r.AnswerKeys > 0 || r.UUIDGoldNear:
-			n.find("prompt-residue", at, "besides the question, a message of source "+o.Source+" holds its answer or fields for one", want)
+			n.find("prompt-residue", at, "besides the question, a message of source "+o.Source+" holds its answer or fields for one")
 		case o.Short:
-			n.find("short-answer", at, "besides the question, a message of source "+o.Source+" holds the few characters of its answer", want)
+			n.find("short-answer", at, "besides the question, a message of source "+o.Source+" holds the few characters of its answer")
 		}
-		n.findIf(o.Records, "run-records-mentioned", at, "a message of source "+o.Source+" names the run's own records or verdicts", want)
+		n.findIf(o.Records, "run-records-mentioned", at, "a message of source "+o.Source+" names the run's own records or verdicts", "the template with the question put in")
 	}
 	for _, c := range a.Calls {
 		if c.Told {
 			n.find("prompt-residue", place{task: t, attempt: a.Number, seq: c.Decided, unasked: true},
-				"a refusal tells the answer or fields for one, which the call that it refuses does not")
+				"a refusal tells the answer or fields for one, which the call that it refuses does not", "why the call was refused")
 		}
 	}
 }

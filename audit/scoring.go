@@ -20,12 +20,12 @@ func normalizationCollision() Check {
 		Skips: "the gold answers are not at hand",
 		Rules: []Rule{
 			{"empty-credited", Critical, 1, "credit for an answer of which nothing is left to be compared, or by the LLM judge for one that shows nothing", "an answer"},
-			{"non-finite-credited", Critical, 1, "credit for an answer that the scorer reads as no finite number", ""},
+			{"non-finite-credited", Critical, 1, "credit for an answer that the scorer reads as no finite number", "an answer"},
 			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give", "the verdict that the official scorer gives"},
-			{numberDiffers, High, 2, "credit for another number, date or fraction than the expected one, which the scorer's dropping of marks makes the same", ""},
-			{signDropped, High, 2, "credit for an answer that differs from the expected one in a minus, plus or # that means something", ""},
-			{marksDropped, ToReview, 2, "credit for an answer with marks between its letters or digits that the expected one does not have, or without those it has", ""},
-			{otherSpelling, Info, 2, "credit for an answer in another spelling: case, spaces, a currency, outer punctuation", ""},
+			{numberDiffers, High, 2, "credit for another number, date or fraction than the expected one, which the scorer's dropping of marks makes the same", "the expected number"},
+			{signDropped, High, 2, "credit for an answer that differs from the expected one in a minus, plus or # that means something", "the expected sign"},
+			{marksDropped, ToReview, 2, "credit for an answer with marks between its letters or digits that the expected one does not have, or without those it has", "the expected marks"},
+			{otherSpelling, Info, 2, "credit for an answer in another spelling: case, spaces, a currency, outer punctuation", "for the record"},
 		},
 		run: func(e *evidence, n *notes) {
 			n.gapIf(e.blind(), "%s: verdicts cannot be computed again", noGold)
@@ -45,12 +45,12 @@ func normalizationCollision() Check {
 				switch rule := worthless(given, gold); {
 				case !official:
 				case rule == "empty-credited":
-					n.find(rule, at, "credit for an answer of which the official scorer compares nothing", "an answer")
+					n.find(rule, at, "credit for an answer of which the official scorer compares nothing")
 				case rule != "":
-					n.find(rule, at, "credit for an answer that the scorer takes for no finite number", "an answer")
+					n.find(rule, at, "credit for an answer that the scorer takes for no finite number")
 				case pays:
 					if rule := collision(strings.TrimSpace(given), strings.TrimSpace(gold)); rule != "" {
-						n.find(rule, at, collisions[rule].got, collisions[rule].want)
+						n.find(rule, at, collisions[rule])
 					}
 				}
 			})
@@ -59,11 +59,11 @@ func normalizationCollision() Check {
 }
 
 // collisions are what findings say of the rules that collision names.
-var collisions = map[string]struct{ got, want string }{
-	numberDiffers: {"credit for another number, as long as the marks between digits are read", "the expected number"},
-	signDropped:   {"credit for an answer with another sign", "the expected sign"},
-	marksDropped:  {"credit for an answer with other marks between its letters or digits", "the expected marks"},
-	otherSpelling: {"credit for an answer in another spelling", "for the record"},
+var collisions = map[string]string{
+	numberDiffers: "credit for another number, as long as the marks between digits are read",
+	signDropped:   "credit for an answer with another sign",
+	marksDropped:  "credit for an answer with other marks between its letters or digits",
+	otherSpelling: "credit for an answer in another spelling",
 }
 
 // worthless names the rule by which credit of the official scorer for an answer is worth nothing, since others

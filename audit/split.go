@@ -57,8 +57,35 @@ func splitIntegrity() Check {
 				n.find("unexpected-split-counts", whole, m)
 			}
 			checkLevels(e, n)
-			tasksOfSplit(e, n)
-			splitTold(e, n)
+			of := map[string]bool{}
+			for _, id := range e.Manifest.SplitIDs {
+				of[id] = true
+			}
+			for _, t := range e.Tasks {
+				n.findIf(!of[t.Plan.TaskID], "ids-not-of-split", place{task: t, given: true}, "a planned task that the split does not have", "a task of the split")
+				prober := e.prober(t)
+				for _, p := range e.Manifest.Prompts {
+					if named := prober.Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= probe.WholeQuestion {
+						n.find("task-in-prompt", place{task: t, sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds a planned task")
+					}
+				}
+			}
+			// Solved tasks of the split in what the agent reads: in templates those that the run does not ask, in messages all others.
+			unasked := e.unplanned()
+			for _, p := range e.Manifest.Prompts {
+				n.findIf(unasked.Records(p.Text), "split-answer-in-prompt", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer")
+			}
+			e.each(func(_ *taskEvidence, a *attemptEvidence) {
+				if slices.ContainsFunc(a.Odd, func(o oddMessage) bool { return !o.Seen && !o.Unknown }) {
+					n.gap("a message that no template gives is not shown whole")
+				}
+			})
+			for _, o := range e.Odd {
+				if o.Recorded {
+					n.find("split-answer-in-prompt", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
+						"a message holds the id of another task of the split and fields for its answer")
+				}
+			}
 			n.findIf(d.Split == "validation", "answers-are-public", whole, "split validation")
 		},
 	}
@@ -108,43 +135,4 @@ func labelledLevels(label string) (labelled [3]bool, only bool) {
 		}
 	}
 	return labelled, rest == ""
-}
-
-// tasksOfSplit looks for planned tasks that the split does not have, and for those that a template gives away.
-func tasksOfSplit(e *evidence, n *notes) {
-	of := map[string]bool{}
-	for _, id := range e.Manifest.SplitIDs {
-		of[id] = true
-	}
-	for _, t := range e.Tasks {
-		n.findIf(!of[t.Plan.TaskID], "ids-not-of-split", place{task: t, given: true}, "a planned task that the split does not have", "a task of the split")
-		prober := e.prober(t)
-		for _, p := range e.Manifest.Prompts {
-			if named := prober.Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= probe.WholeQuestion {
-				n.find("task-in-prompt", place{task: t, sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds a planned task")
-			}
-		}
-	}
-}
-
-// splitTold looks for solved tasks of the split in what the agent is told: in the templates those that the run does
-// not ask, whose questions and answers are not at hand, and in messages that no template gives those of all other
-// tasks.
-func splitTold(e *evidence, n *notes) {
-	const want = "what is not of the split"
-	unasked := e.unplanned()
-	for _, p := range e.Manifest.Prompts {
-		n.findIf(unasked.Records(p.Text), "split-answer-in-prompt", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer")
-	}
-	e.each(func(_ *taskEvidence, a *attemptEvidence) {
-		if slices.ContainsFunc(a.Odd, func(o oddMessage) bool { return !o.Seen && !o.Unknown }) {
-			n.gap("a message that no template gives is not shown whole")
-		}
-	})
-	for _, o := range e.Odd {
-		if o.Recorded {
-			n.find("split-answer-in-prompt", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
-				"a message holds the id of another task of the split and fields for its answer")
-		}
-	}
 }

@@ -49,7 +49,27 @@ func usageReconciliation() Check {
 				n.absent("no usage export was given; the tokens and costs of the journal agree with its texts")
 				return
 			}
-			totalsDiffer(e, n)
+			// Where the journal does not have the tokens of requests, the export may have more: at most the largest request for each.
+			var journal, export, largest, unmeasured int64
+			e.uses(func(u use) {
+				journal, unmeasured = journal+u.tokens, unmeasured+int64(u.unmeasured)
+				largest = max(largest, u.tokens)
+			})
+			for _, r := range e.Usage.Requests {
+				export += r.In + r.Out
+				if tokens := r.In + r.Out; len(r.IDs) > 0 && tokens <= mostOfRequest {
+					largest = max(largest, tokens)
+				}
+			}
+			differ := func(by int64) bool { return by > 5000 && by > export/20 }
+			switch {
+			case !differ(max(export-journal, journal-export)):
+			case export > journal && unmeasured > 0 && largest == 0,
+				export > journal && !differ(export-journal-min(unmeasured, export/max(largest, 1)+1)*largest):
+				n.gap("the export has %d tokens and the journal %d, which has none of %d requests: these can be the difference", export, journal, unmeasured)
+			default:
+				n.find("totals-differ", place{}, fmt.Sprintf("%d tokens in the export", export), fmt.Sprintf("the %d of the journal", journal))
+			}
 			unrecorded(e, n)
 		},
 	}
@@ -57,31 +77,6 @@ func usageReconciliation() Check {
 
 // mostOfRequest bounds the tokens of one request: the largest windows of models.
 const mostOfRequest = 2_000_000
-
-// totalsDiffer compares the tokens of the journal with those of the export. What the journal does not know the
-// tokens of may be what the export has more: no more than the largest request for each.
-func totalsDiffer(e *evidence, n *notes) {
-	var journal, export, largest, unmeasured int64
-	e.uses(func(u use) {
-		journal, unmeasured = journal+u.tokens, unmeasured+int64(u.unmeasured)
-		largest = max(largest, u.tokens)
-	})
-	for _, r := range e.Usage.Requests {
-		export += r.In + r.Out
-		if tokens := r.In + r.Out; len(r.IDs) > 0 && tokens <= mostOfRequest {
-			largest = max(largest, tokens)
-		}
-	}
-	differ := func(by int64) bool { return by > 5000 && by > export/20 }
-	switch {
-	case !differ(max(export-journal, journal-export)):
-	case export > journal && unmeasured > 0 && largest == 0,
-		export > journal && !differ(export-journal-min(unmeasured, export/max(largest, 1)+1)*largest):
-		n.gap("the export has %d tokens and the journal %d, which has none of %d requests: these can be the difference", export, journal, unmeasured)
-	default:
-		n.find("totals-differ", place{}, fmt.Sprintf("%d tokens in the export", export), fmt.Sprintf("the %d of the journal", journal))
-	}
-}
 
 // unrecorded looks for requests of the export that the journal does not have. Of tries that came to nothing, and of
 // the null battery, it has no ids.
@@ -239,94 +234,73 @@ const (
 )
 
 // uses calls visit with all that the journal says of requests to models: before the tasks, attempt by attempt, and
-// then of the null battery.
+// then of the null battery, whose requests the journal adds up.
 func (e *evidence) uses(visit func(use)) {
-	judged := ""
-	if e.Manifest.Judge != nil {
-		judged = e.Manifest.Judge.Model
-	}
 	for _, p := range e.Preflight {
 		usesOfPreflight(e.Manifest, place{seq: p.Seq, given: true}, p.Event, visit)
 	}
+	asked := func(at place, who string) use { return use{at: at, who: who, planned: plannedModel(e.Manifest, who)} }
 	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
-			u := use{at: t.at(a, m.Seq), who: theAgent, planned: e.Manifest.Model.Name, answered: true,
-				model: m.Responded, id: m.RequestID, tokens: m.In + m.Out}
-			if !m.UsageReported {
-				u.unmeasured = 1
-			}
-			visit(u.named(1))
+			u := asked(t.at(a, m.Seq), theAgent)
+			u.answered, u.model, u.id, u.tokens = true, m.Responded, m.RequestID, m.In+m.Out
+			visit(u.of(1, m.UsageReported))
 		}
 		if a.Unheard > 0 {
-			visit(use{at: t.at(a, a.Begun), who: theAgent, nameless: a.Unheard, unmeasured: a.Unheard})
+			visit(asked(t.at(a, a.Begun), theAgent).of(a.Unheard, false))
 		}
 		for _, c := range a.Calls {
 			if c.Result != nil && c.Result.Model != nil {
-				m := *c.Result.Model
-				u := use{at: t.at(a, c.Result.Seq), who: c.Result.Name, planned: toolModel(e.Manifest, c.Result.Name),
-					answered: !c.Result.IsError, model: m.ResponseModel, id: m.RequestID, tokens: m.Tokens.In + m.Tokens.Out}
-				if !m.UsageReported {
-					u.unmeasured = max(m.Tries, 1)
-				}
-				visit(u.named(m.Tries))
+				m, u := *c.Result.Model, asked(t.at(a, c.Result.Seq), c.Result.Name)
+				u.answered, u.model, u.id, u.tokens = !c.Result.IsError, m.ResponseModel, m.RequestID, m.Tokens.In+m.Tokens.Out
+				visit(u.of(max(m.Tries, 1), m.UsageReported))
 			}
 		}
-		if a.Judgment != nil && a.Judgment.Tries > 0 {
-			j := a.Judgment
-			u := use{at: t.at(a, a.Judged), who: theJudge, planned: judged, model: j.ResponseModel, id: j.RequestID,
-				answered: j.Path == judge.PathJudge || j.Path == judge.PathUnreadable, tokens: j.TokensIn + j.TokensOut}
-			if u.tokens == 0 {
-				u.unmeasured = j.Tries
-			}
-			visit(u.named(j.Tries))
+		if j := a.Judgment; j != nil && j.Tries > 0 {
+			u := asked(t.at(a, a.Judged), theJudge)
+			u.answered = j.Path == judge.PathJudge || j.Path == judge.PathUnreadable
+			u.model, u.id, u.tokens = j.ResponseModel, j.RequestID, j.TokensIn+j.TokensOut
+			visit(u.of(j.Tries, u.tokens > 0))
 		}
 	})
-	for _, b := range e.Batteries { // whose requests the journal adds up
-		u := use{at: place{seq: b.Seq}, who: theJudge, tokens: b.Event.TokensIn + b.Event.TokensOut, nameless: b.Event.Tries}
-		if u.tokens == 0 {
-			u.unmeasured = b.Event.Tries
-		}
-		visit(u)
+	for _, b := range e.Batteries {
+		u := asked(place{seq: b.Seq}, theJudge)
+		u.tokens = b.Event.TokensIn + b.Event.TokensOut
+		visit(u.of(b.Event.Tries, u.tokens > 0))
 	}
 }
 
-// usesOfPreflight calls visit with what a model was asked before the tasks: the tokens of all its requests, and
-// each reply that has an id.
+// usesOfPreflight calls visit with what a model was asked before the tasks: the tokens of all its requests, and each
+// reply that has an id.
 func usesOfPreflight(m plan.Plan, at place, p trajectory.Preflight, visit func(use)) {
-	u := use{at: at, who: theAgent, planned: m.Model.Name, answered: p.Error == nil, model: p.ResponseModel, tokens: p.Tokens.In + p.Tokens.Out}
-	switch p.Kind {
-	case trajectory.PreflightJudge:
-		u.who, u.planned = theJudge, ""
-		if m.Judge != nil {
-			u.planned = m.Judge.Model
-		}
-	case trajectory.PreflightVision:
-		u.who = "describe_image"
-		u.planned = toolModel(m, u.who)
-	case trajectory.PreflightTranscription:
-		u.who = "transcribe_audio"
-		u.planned = toolModel(m, u.who)
-	}
-	if !p.UsageReported {
-		u.unmeasured = p.Requests
-	}
-	u.nameless = max(p.Requests-len(p.RequestIDs), 0)
-	if len(p.RequestIDs) > 0 {
-		u.id = p.RequestIDs[0]
-	}
+	who := cmp.Or(map[string]string{trajectory.PreflightJudge: theJudge, trajectory.PreflightVision: "describe_image",
+		trajectory.PreflightTranscription: "transcribe_audio"}[p.Kind], theAgent)
+	u := use{at: at, who: who, planned: plannedModel(m, who), answered: p.Error == nil, model: p.ResponseModel}
 	if p.Requests > 0 {
-		visit(u)
+		all := u
+		all.tokens, all.nameless = p.Tokens.In+p.Tokens.Out, max(p.Requests-len(p.RequestIDs), 0)
+		if !p.UsageReported {
+			all.unmeasured = p.Requests
+		}
+		if len(p.RequestIDs) > 0 {
+			all.id = p.RequestIDs[0]
+		}
+		visit(all)
 	}
 	for _, id := range p.RequestIDs[min(1, len(p.RequestIDs)):] {
-		visit(use{at: at, who: u.who, planned: u.planned, answered: u.answered, model: u.model, id: id})
+		u.id = id
+		visit(u)
 	}
 }
 
-// named is u of so many requests, one of which may have an id.
-func (u use) named(requests int) use {
-	u.nameless = max(requests, 1)
+// of is u of so many requests, one of which may have an id, and whose tokens may be reported.
+func (u use) of(requests int, reported bool) use {
+	u.nameless = requests
 	if u.id != "" {
 		u.nameless--
+	}
+	if !reported {
+		u.unmeasured = requests
 	}
 	return u
 }

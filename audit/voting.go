@@ -22,9 +22,9 @@ func votingDisclosure() Check {
 			{"attempt-after-grading", Critical, 1, "in a run that is to be submitted, an attempt that began after the first verdict", "all answers committed before the first is graded"},
 			{"answer-after-grading", Critical, 1, "in a run that is to be submitted, an answer that was committed after the first verdict", "all answers committed before the first is graded"},
 			{"more-answers-than-declared", High, 1, "more committed answers of a task than the plan declares", ""},
-			{"selective-retries", High, 1, "failed tries of the model calls that answer solved tasks, more often than of the other calls of the run with p < 0.001, or of all calls that answer wrongly; rate limits, refused connections and time limits do not count", ""},
+			{"selective-retries", High, 1, "failed tries of the model calls that answer solved tasks, more often than of the other calls of the run with p < 0.001, or of all calls that answer wrongly; rate limits, refused connections and time limits do not count", "tries that fail for any call alike"},
 			{"answers-lost-repeatedly", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more", "fewer than 5 tasks, or than 5 %"},
-			{"frequent-retries", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three", ""},
+			{"frequent-retries", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three", "tries that fail for any call alike"},
 			{"answer-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool", "the answer that the model gave first"},
 			{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", plan.FreeReattempts), ""},
 			{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up", ""},
@@ -66,7 +66,19 @@ func votingDisclosure() Check {
 			}
 			for _, t := range e.Tasks {
 				checkDeclared(e, n, t)
-				checkGradingOrder(e, n, t, firstJudged)
+				graded := t.firstGraded()
+				for _, a := range t.Attempts {
+					at := t.at(a, a.Begun)
+					if graded != nil && graded.Judged < a.Begun {
+						n.find("judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, graded.Number))
+					}
+					if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
+						n.find("attempt-after-grading", at, "an attempt began after grading had begun")
+					} else if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Committed {
+						at.seq = a.Committed
+						n.find("answer-after-grading", at, "an answer was committed after grading had begun")
+					}
+				}
 			}
 			failedTries(e, n)
 			lostReplies(e, n)
@@ -99,24 +111,6 @@ func checkDeclared(e *evidence, n *notes, t *taskEvidence) {
 	}
 	n.findIf(most > 1 && settled < most && len(t.Attempts) > 0, "fewer-answers-than-declared", place{task: t}, fmt.Sprintf("%d attempts that came to an end", settled), fmt.Sprintf("the %d that the plan declares", most))
 	n.findIf(failed > 0, "attempts-lost", lost, fmt.Sprintf("%d of %d attempts ended as an error without an answer", failed, len(t.Attempts)))
-}
-
-// checkGradingOrder looks for attempts and answers that came after a verdict: on the task, or on the first of all
-// in a run that is to be submitted.
-func checkGradingOrder(e *evidence, n *notes, t *taskEvidence, firstJudged int64) {
-	graded := t.firstGraded()
-	for _, a := range t.Attempts {
-		at := t.at(a, a.Begun)
-		if graded != nil && graded.Judged < a.Begun {
-			n.find("judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, graded.Number))
-		}
-		if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
-			n.find("attempt-after-grading", at, "an attempt began after grading had begun")
-		} else if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Committed {
-			at.seq = a.Committed
-			n.find("answer-after-grading", at, "an answer was committed after grading had begun")
-		}
-	}
 }
 
 // firstGraded returns the attempt that was graded first, nil if none was.
@@ -216,13 +210,13 @@ func failedTries(e *evidence, n *notes) {
 	chosen := !even && unlikely(all, answersSolved, func(k replyKind) bool { return k == callsTool || k == answersUnsolved && !refused })
 	everyWrong := lost.all >= 10 && lost.failed == lost.all && unlikely(all, answersUnsolved, func(k replyKind) bool { return k == answersSolved })
 	got := fmt.Sprintf("the model calls that answered %d of %d solved tasks had failed tries", len(tasks), len(solved))
-	switch want := "tries that fail for any call alike"; {
+	switch {
 	case chosen:
-		n.find("selective-retries", first, fmt.Sprintf("%s, and %d of the %d other calls of the run", got, counts[callsTool].failed+lost.failed, counts[callsTool].all+lost.all), want)
+		n.find("selective-retries", first, fmt.Sprintf("%s, and %d of the %d other calls of the run", got, counts[callsTool].failed+lost.failed, counts[callsTool].all+lost.all))
 	case everyWrong && won.failed > 0:
-		n.find("selective-retries", first, fmt.Sprintf("%s, and each of the %d that answered others wrongly", got, lost.all), want)
+		n.find("selective-retries", first, fmt.Sprintf("%s, and each of the %d that answered others wrongly", got, lost.all))
 	case len(tasks) >= 3 && 5*len(tasks) >= len(solved):
-		n.find("frequent-retries", first, got, want)
+		n.find("frequent-retries", first, got)
 	}
 }
 
@@ -318,7 +312,6 @@ func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 				continue
 			}
 			at := t.at(a, m.Seq)
-			const want = "the answer that the model gave first"
 			if j < len(a.Models)-1 {
 				n.find("discarded-answer", at, "the model gave an answer and was asked again in the same attempt")
 			} else if a.Ended != nil && a.Ended.Outcome == trajectory.Errored && a.Ended.Reason != trajectory.Interrupted { // else AUD-6 looks at it

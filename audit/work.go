@@ -105,35 +105,30 @@ func attachmentDelivery() Check {
 			}
 			for _, t := range e.Tasks {
 				if t.Plan.FileName != "" {
-					checkAttachment(n, t)
+					// The digest of the attachment is no gold: the file is part of the question.
+					first := ""
+					for _, a := range t.Attempts {
+						at := place{task: t, attempt: a.Number, seq: a.Begun, given: true}
+						if a.Workspace == nil {
+							n.gap("a start workspace is not recorded")
+							continue
+						}
+						file, there := a.attachment()
+						at.sha256 = file.SHA256
+						switch {
+						case !there:
+							n.find("attachment-missing", at, "the attempt began without the attachment")
+						case file.Bytes == 0:
+							n.find("attachment-empty", at, "the attachment was an empty file")
+						case first != "" && file.SHA256 != first:
+							n.find("attachment-differs", at, "the attachment was another file than before")
+						}
+						if first == "" && file.Bytes > 0 {
+							first = file.SHA256
+						}
+					}
 				}
 			}
 		},
-	}
-}
-
-// checkAttachment looks for a task's attachment in what its attempts began with. Its digest is no gold: the file is
-// the question's.
-func checkAttachment(n *notes, t *taskEvidence) {
-	first := ""
-	for _, a := range t.Attempts {
-		at := place{task: t, attempt: a.Number, seq: a.Begun, given: true}
-		if a.Workspace == nil {
-			n.gap("a start workspace is not recorded")
-			continue
-		}
-		file, there := a.attachment()
-		at.sha256 = file.SHA256
-		switch {
-		case !there:
-			n.find("attachment-missing", at, "the attempt began without the attachment")
-		case file.Bytes == 0:
-			n.find("attachment-empty", at, "the attachment was an empty file")
-		case first != "" && file.SHA256 != first:
-			n.find("attachment-differs", at, "the attachment was another file than before")
-		}
-		if first == "" && file.Bytes > 0 {
-			first = file.SHA256
-		}
 	}
 }
