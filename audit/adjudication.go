@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"iter"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -41,12 +43,12 @@ type Adjudication struct {
 }
 
 // NewRuling returns the decision about a finding of a finished run. created is in trajectory.TimeFormat.
-func NewRuling(run *rundir.Run, f Finding, d Decision, reason, created string) Ruling {
+func NewRuling(run *VerifiedRun, f Finding, d Decision, reason, created string) Ruling {
 	return Ruling{About: about(run, adjudicationSchema, created), Check: f.Check, Decision: d, Finding: f.ID, Reason: reason, RuleID: f.RuleID, TaskID: f.TaskID}
 }
 
 // Seal returns the adjudication: a DSSE envelope.
-func (r Ruling) Seal(key sign.Key) ([]byte, error) {
+func (r Ruling) Seal(key Key) ([]byte, error) {
 	return seal(key, AdjudicationType, r)
 }
 
@@ -119,14 +121,6 @@ func (d Decision) Refuses(f Finding) string {
 	return ""
 }
 
-// refuses says why an adjudication cannot close the finding that it names, "" if it can.
-func (a Adjudication) refuses(f Finding) string {
-	if a.Check != f.Check || a.RuleID != f.RuleID || a.TaskID != f.TaskID {
-		return "it says of the finding another check, rule or task than the finding does"
-	}
-	return a.Decision.Refuses(f)
-}
-
 // pending says what an adjudication that can close a finding waits for, "" if it closes the finding for every
 // reader.
 func (a Adjudication) pending(f Finding) string {
@@ -148,7 +142,11 @@ func (r *Report) adjudicate(all []Adjudication) {
 			if f.ID != a.Finding {
 				continue
 			}
-			if entry.Unheard = a.refuses(*f); entry.Unheard != "" {
+			if a.Check != f.Check || a.RuleID != f.RuleID || a.TaskID != f.TaskID {
+				entry.Unheard = "it says of the finding another check, rule or task than the finding does"
+				continue
+			}
+			if entry.Unheard = a.Decision.Refuses(*f); entry.Unheard != "" {
 				continue
 			}
 			if entry.Pending = a.pending(*f); entry.Pending == "" {
@@ -222,7 +220,7 @@ func (r Ruling) File() string {
 // ReadAdjudications reads the decisions of a run directory, by the ids of their findings. One that the key of the
 // plan did not sign, that is about another run or another journal, or that has not the name of its finding is a
 // *trajectory.Fault.
-func ReadAdjudications(dir fs.FS, run *rundir.Run) ([]Adjudication, error) {
+func ReadAdjudications(dir fs.FS, run *VerifiedRun) ([]Adjudication, error) {
 	all, err := decisions(dir)
 	if err != nil {
 		return nil, err
@@ -232,7 +230,7 @@ func ReadAdjudications(dir fs.FS, run *rundir.Run) ([]Adjudication, error) {
 
 // DecodeAdjudications reads the file of decisions in a package. Anything but good ones about this run, one a
 // finding and in the order of the findings' ids, each with its countersignature behind it, is a *trajectory.Fault.
-func DecodeAdjudications(data []byte, run *rundir.Run) ([]Adjudication, error) {
+func DecodeAdjudications(data []byte, run *VerifiedRun) ([]Adjudication, error) {
 	all, err := recordsIn(AdjudicationsFile, data)
 	if err != nil {
 		return nil, err
@@ -244,7 +242,7 @@ func decodeDecisions(records []record, run *rundir.Run) (all []Adjudication, err
 	for _, r := range records {
 		before := len(all)
 		switch {
-		case !isCountersignature(r.envelope):
+		case !bytes.Contains(r.envelope, []byte(`"payloadType":"`+countersignatureType+`"`)): // a decision
 			var a Adjudication
 			a, err = unsealAdjudication(r.envelope, run)
 			all = append(all, a)
@@ -305,12 +303,12 @@ func (c *Countersigner) valid() bool {
 }
 
 // NewCountersignature returns the agreement of key to a decision. created is in trajectory.TimeFormat.
-func NewCountersignature(a Adjudication, key sign.PublicKey, created string) Countersignature {
+func NewCountersignature(a Adjudication, key PublicKey, created string) Countersignature {
 	return Countersignature{AdjudicationSHA256: a.SHA256, Created: created, Finding: a.Finding, PublicKey: key.Line(), RunID: a.RunID, Schema: countersignatureSchema}
 }
 
 // Seal returns the countersignature as a DSSE envelope. key is the one of PublicKey.
-func (c Countersignature) Seal(key sign.Key) ([]byte, error) {
+func (c Countersignature) Seal(key Key) ([]byte, error) {
 	return seal(key, countersignatureType, c)
 }
 
@@ -320,16 +318,11 @@ func (r Ruling) CountersignatureFile() string {
 }
 
 // SameSigner says why a key cannot countersign in a run, "" if it can: the key of the plan signed the decision.
-func SameSigner(run *rundir.Run, key sign.PublicKey) string {
+func SameSigner(run *VerifiedRun, key PublicKey) string {
 	if key.Equal(run.Key) {
 		return "it is by the key of the run and its plan, which signed the decision"
 	}
 	return ""
-}
-
-// isCountersignature tells a countersignature from a decision by its payload type.
-func isCountersignature(envelope []byte) bool {
-	return bytes.Contains(envelope, []byte(`"payloadType":"`+countersignatureType+`"`))
 }
 
 // countersigned reads the countersignature of decision a.
@@ -370,7 +363,7 @@ func (a Adjudication) countersigned(envelope []byte, run *rundir.Run) (*Counters
 // Trusting returns the report for a reader who trusts some keys: a CRITICAL finding is closed if its dismissal is
 // countersigned by such a key. Checks, attestation and counts follow. Scores stay: [Rescore] computes them from the
 // checks that are returned.
-func (r Report) Trusting(trusts func(sign.PublicKey) bool) Report {
+func (r Report) Trusting(trusts func(PublicKey) bool) Report {
 	r.Checks = cloneChecks(r.Checks)
 	strict := true // no countersigned dismissal counts in a strict conclusion
 	for _, a := range r.Adjudications {
@@ -393,7 +386,7 @@ func (r Report) Trusting(trusts func(sign.PublicKey) bool) Report {
 }
 
 // TrustAll trusts every key, for [Report.Trusting].
-func TrustAll(sign.PublicKey) bool { return true }
+func TrustAll(PublicKey) bool { return true }
 
 // attest draws the conclusion of a report, in which no countersigned dismissal counts, and says whether the run is
 // clean for a reader who trusts all countersigners.
@@ -438,4 +431,187 @@ func (r Report) finding(id string) *Finding {
 		}
 	}
 	return nil
+}
+
+// minIDDigits is how many digits of an id name a finding or a decision, at least.
+const minIDDigits = 8
+
+// maxListed bounds how many findings or decisions an error lists.
+const maxListed = 10
+
+// ShortID returns the start of a finding's id, by which it can be named. The id may be any text: another program
+// can have written it.
+func ShortID(id string) string {
+	hex := strings.TrimPrefix(id, "sha256:")
+	return strings.ToValidUTF8(hex[:min(12, len(hex))], "")
+}
+
+// FindingLine names a finding that may be decided about.
+func FindingLine(f Finding) string {
+	text := ShortID(f.ID) + ", " + string(f.Severity) + " " + f.RuleID
+	if f.TaskID != "" {
+		text += ", task " + f.TaskID
+	}
+	return text
+}
+
+// ParseID returns an id, or the start of one, in the form that findings have it; false if it is too short or not
+// hexadecimal.
+func ParseID(s string) (string, bool) {
+	hex := strings.TrimPrefix(strings.ToLower(s), "sha256:")
+	return "sha256:" + hex, len(hex) >= minIDDigits && len(hex) <= 64 && strings.Trim(hex, "0123456789abcdef") == ""
+}
+
+// FindingByID returns the one finding whose id begins with start.
+func (r Report) FindingByID(start string) (Finding, error) {
+	var matching []Finding
+	var open []string
+	for f := range findings(r.Checks) {
+		if strings.HasPrefix(f.ID, start) && !slices.ContainsFunc(matching, func(m Finding) bool { return m.ID == f.ID }) {
+			matching = append(matching, *f)
+		}
+		if f.Closed == "" && f.Severity != Info {
+			open = append(open, FindingLine(*f))
+		}
+	}
+	if len(matching) == 1 {
+		return matching[0], nil
+	}
+	e := &exit.Error{Code: exit.Usage, Err: fmt.Errorf("the audit has no finding %q", start)}
+	if len(matching) > 1 {
+		e.Err = fmt.Errorf("%d findings begin with %q", len(matching), start)
+		open = nil
+		for _, f := range matching {
+			open = append(open, f.ID)
+		}
+	}
+	if len(open) == 0 {
+		e.Hints = append(e.Hints, "an audit of the run alone leaves no finding open")
+	}
+	if len(matching) == 0 {
+		e.Hints = append(e.Hints, "a finding that needs --body or --usage-export of 'gaia audit' cannot be decided")
+	}
+	for _, text := range open[:min(len(open), maxListed)] {
+		e.Hints = append(e.Hints, "there is "+text)
+	}
+	if more := len(open) - maxListed; more > 0 {
+		e.Hints = append(e.Hints, fmt.Sprintf("and %d more: gaia audit --format json", more))
+	}
+	return Finding{}, e
+}
+
+// CheckClosable returns an error for a finding that the decision d cannot close.
+func (r Report) CheckClosable(f Finding, d Decision) error {
+	files, id := Ruling{Finding: f.ID}, ShortID(f.ID)
+	again := "to decide again, remove " + files.File()
+	if f.Closed != "" {
+		return exit.New(exit.Failure, fmt.Errorf("finding %s is closed already: %s", id, f.Closed), again+" from the run")
+	}
+	for _, a := range r.Adjudications {
+		switch {
+		case a.Finding != f.ID:
+		case a.Pending == PendingCountersignature:
+			return exit.New(exit.Failure, fmt.Errorf("the dismissal of finding %s waits for a countersignature", id),
+				"another key countersigns it: gaia adjudicate DIR --countersign "+id+" --key FILE", again+" from the run")
+		case a.Pending == PendingTrust:
+			return exit.New(exit.Failure, fmt.Errorf("the dismissal of finding %s is countersigned by %s", id, a.Countersigned.KeyID),
+				again+" and "+files.CountersignatureFile()+" from the run")
+		}
+	}
+	why := d.Refuses(f)
+	if why == "" {
+		return nil
+	}
+	hint := ""
+	switch {
+	case f.Severity == Info:
+	case Void.Refuses(f) == "":
+		hint = "--decision void makes its task void, which then counts wrong"
+	case Dismiss.Refuses(f) == "":
+		hint = "--decision dismiss, if it does not speak against the run"
+	default:
+		hint = "no decision closes it: gaia audit --explain " + f.Check
+	}
+	e := &exit.Error{Code: exit.Failure, Err: fmt.Errorf("finding %s cannot be closed so: %s", id, why)}
+	if hint != "" {
+		e.Hints = []string{hint}
+	}
+	return e
+}
+
+// DecisionByName returns the one decision that name gives: by its file, or by the start of its finding's id or of
+// its digest.
+func DecisionByName(decided []Adjudication, name string) (Adjudication, error) {
+	start, isID := ParseID(name)
+	var matching []Adjudication
+	for _, d := range decided {
+		if filepath.Base(name) == filepath.Base(d.File()) || isID && (strings.HasPrefix(d.Finding, start) || strings.HasPrefix(d.SHA256, start)) {
+			matching = append(matching, d)
+		}
+	}
+	if len(matching) == 1 {
+		return matching[0], nil
+	}
+	e := &exit.Error{Code: exit.Usage, Err: fmt.Errorf("the run has no decision %q", name)}
+	if len(matching) > 1 {
+		e.Err = fmt.Errorf("%d decisions begin with %q", len(matching), name)
+	}
+	for _, d := range decided[:min(len(decided), maxListed)] {
+		e.Hints = append(e.Hints, fmt.Sprintf("there is %s, %s of finding %s", filepath.Base(d.File()), d.Decision, ShortID(d.Finding)))
+	}
+	if len(decided) == 0 {
+		e.Hints = []string{"first decide: gaia adjudicate DIR --finding ID --decision dismiss --reason …"}
+	}
+	return Adjudication{}, e
+}
+
+// CheckCountersignable returns an error for a decision that no countersignature is for.
+func (r Report) CheckCountersignable(d Adjudication) error {
+	for _, a := range r.Adjudications {
+		switch {
+		case a.SHA256 != d.SHA256:
+		case a.Countersigned != nil:
+			return exit.New(exit.Failure, fmt.Errorf("the decision is countersigned already, by %s", a.Countersigned.KeyID),
+				"to replace it, remove "+d.CountersignatureFile()+" from the run")
+		case a.Unheard != "":
+			return exit.New(exit.Failure, fmt.Errorf("the decision closes nothing: %s", a.Unheard), "remove "+d.File()+" from the run")
+		case a.Pending == "":
+			return exit.New(exit.Failure, fmt.Errorf("the decision needs no countersignature: it closes finding %s for everybody", ShortID(d.Finding)),
+				"only the dismissal of a CRITICAL finding is countersigned")
+		}
+	}
+	return nil
+}
+
+// CheckReasonTells returns an error for a reason that holds a secret, by redact, which counts them, or the answer
+// of the finding's task or of a task that the run has not solved. A package tells those nowhere else. A nil gold
+// has no answers.
+func CheckReasonTells(reason string, redact func(string) (string, int), run *VerifiedRun, f Finding, gold *Gold) error {
+	const hint = "leave it out: the reason is packaged for all to read"
+	if _, n := redact(reason); n > 0 {
+		return exit.New(exit.Failure, errors.New("the reason holds what looks like a secret"), hint)
+	}
+	if gold == nil {
+		return nil
+	}
+	for _, t := range run.Tasks {
+		r := run.Result(t)
+		solved := r.OfficialCorrect != nil && *r.OfficialCorrect
+		if (r.TaskID == f.TaskID || !solved) && Tells(reason, gold.Answers[r.TaskID]) {
+			return exit.New(exit.Failure, fmt.Errorf("the reason holds the answer of task %s", r.TaskID), hint)
+		}
+	}
+	return nil
+}
+
+// OpenFindings returns the findings that keep the run from being submitted for a reader who trusts every
+// countersigner.
+func (r Report) OpenFindings() []Finding {
+	var all []Finding
+	for f := range findings(r.Trusting(TrustAll).Checks) {
+		if f.Closed == "" && (f.Severity == Critical || f.Severity == High) {
+			all = append(all, *f)
+		}
+	}
+	return all
 }

@@ -32,8 +32,23 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Names, for programs outside of this module, of types that this package takes and returns.
+type (
+	VerifiedRun  = rundir.Run // a run whose evidence verifies, as Run returns it
+	Result       = rundir.Result
+	JudgeSummary = rundir.JudgeSummary
+	Plan         = plan.Plan
+	ModelPlan    = plan.ModelPlan
+	JudgePlan    = plan.JudgePlan
+	Rate         = stats.Rate
+	Key          = sign.Key
+	PublicKey    = sign.PublicKey
 )
 
 // Gold is the answers of the planned tasks, with what shows that they are those of the plan: the salt that it
@@ -67,7 +82,7 @@ var ErrIncomplete = errors.New("the run is not complete")
 
 // Run verifies a run and audits it. The run is returned with ErrIncomplete, too. evidence that does not verify is a
 // *trajectory.Fault.
-func Run(dir fs.FS, o Options) (Report, *rundir.Run, error) {
+func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 	m, digest, _, err := rundir.ReadPlan(dir)
 	if err != nil {
 		return Report{}, nil, err
@@ -124,7 +139,7 @@ func Run(dir fs.FS, o Options) (Report, *rundir.Run, error) {
 // Of returns the answers by task id if they are those that the plan committed to, else ErrGold; nil where there are
 // none, in g or by the plan. Without a salt they count if they are from the file that the plan's tasks are from,
 // one for each task.
-func (g *Gold) Of(m plan.Plan) (map[string]string, error) {
+func (g *Gold) Of(m Plan) (map[string]string, error) {
 	if g == nil || m.GoldCommitment == "" {
 		return nil, nil
 	}
@@ -172,7 +187,13 @@ func runChecks(e *evidence, o Options) Report {
 	}
 	r.adjudicate(o.Adjudications)
 	r.Attestation = r.attest()
-	r.Totals = e.totals(r.Checks)
+	r.Totals = Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks)}
+	e.each(func(*taskEvidence, *attemptEvidence) { r.Totals.Attempts++ })
+	if j := e.Summary.Judge; j != nil {
+		r.Totals.Judge = &JudgeTotals{Asked: j.Asked, Cached: j.Cached, Errors: j.Errors, Judged: j.Judged, Unreadable: j.Unreadable, TooLong: j.TooLong, Withheld: j.Withheld}
+	}
+	r.Totals.Raw, r.Totals.Clean, r.Totals.Worst = Rescore(e.Results, r.Checks)
+	r.Totals = r.Totals.count(r.Checks)
 	return r
 }
 
@@ -194,7 +215,7 @@ type taken struct {
 }
 
 // NewWatch begins to follow a run; gold is nil where there is none.
-func NewWatch(m plan.Plan, gold map[string]string) *Watch {
+func NewWatch(m Plan, gold map[string]string) *Watch {
 	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*taskEvidence, len(m.Tasks)), asked: map[string]*taken{}}
 	for _, p := range m.Tasks {
 		w.tasks[p.TaskID] = &taskEvidence{Plan: p}

@@ -40,11 +40,23 @@ func collision(given, gold string) string {
 	return worst
 }
 
+// elementCollision compares where the scorer compares numbers, without the answer's $, % and commas, or texts.
 func elementCollision(given, gold string) string {
-	if numeric(gold) {
-		return numberCollision(given, gold)
+	if !numeric(gold) {
+		return textCollision(given, gold)
 	}
-	return textCollision(given, gold)
+	got, want := readings(given), readings(gold)
+	if v, err := strconv.ParseFloat(strings.TrimSpace(gold), 64); len(want) == 0 && err == nil {
+		want = []string{strconv.FormatFloat(v, 'f', -1, 64)}
+	}
+	outside := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("$%,.+-", r) }
+	switch {
+	case len(got) > 0 && len(want) > 0 && !meet(got, want):
+		return numberDiffers
+	case (len(got) == 0 || len(want) == 0) && strings.ContainsAny(strings.TrimFunc(given, outside), "$%,"):
+		return marksDropped
+	}
+	return otherSpelling // an exponent, other digits: what is read the same everywhere
 }
 
 func graverRule(a, b string) string {
@@ -62,26 +74,6 @@ const between = ",;"
 func elements(s string) []string {
 	return strings.Split(strings.ReplaceAll(s, ";", ","), ",")
 }
-
-// numberCollision compares where the scorer compares numbers, without the answer's $, % and commas.
-func numberCollision(given, gold string) string {
-	got, want := readings(given), readings(gold)
-	if v, err := strconv.ParseFloat(strings.TrimSpace(gold), 64); len(want) == 0 && err == nil {
-		want = []string{strconv.FormatFloat(v, 'f', -1, 64)}
-	}
-	switch {
-	case len(got) > 0 && len(want) > 0:
-		if meet(got, want) {
-			return otherSpelling
-		}
-		return numberDiffers
-	case strings.ContainsAny(strings.TrimFunc(given, outsideNumber), "$%,"):
-		return marksDropped
-	}
-	return otherSpelling // an exponent, other digits: what is read the same everywhere
-}
-
-func outsideNumber(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("$%,.+-", r) }
 
 // readings are the values, as numeralValue writes them, that a person can read a numeral as: commas or points
 // between groups of three digits, commas as in India or between groups of four, and a comma for the decimal point.

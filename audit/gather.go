@@ -228,7 +228,18 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 	case trajectory.PolicyDecision:
 		t.decide(a, ev, p)
 	case trajectory.ToolExecuted:
-		t.execute(a, ev, p)
+		waiting := t.turn.waiting(p.CallID)
+		c := a.take(ev, p.CallID, p.Name, &waiting.allowed, &waiting.refused, &waiting.undecided)
+		c.Result = t.result(ev.Seq, p, c)
+		t.oracle(a, c, p)
+		h := headOf(p)
+		c.Miscalculated = p.Name == "calculate" && c.Name == p.Name && !p.IsError && !c.Cut && t.plan.calculates && h.whole() && miscalculated(c.expression, h.text)
+		c.args, c.text, c.echo, c.expression = "", "", "", ""
+		t.talk.Result(p.CallID, p.ShownSHA256, p.Name, p.ShownBytes)
+		if p.Model != nil {
+			a.Unpriced = a.Unpriced || p.Model.CostMicroUSD == nil
+			t.spent.use(p.Model.Tokens, p.Model.CostMicroUSD)
+		}
 	case trajectory.PolicyViolation:
 		a.Denied = append(a.Denied, denialFact{ev.Turn, p.CallID, policy.Denial(p.Class)})
 		if p.Class == string(policy.DeniedByRule) {
@@ -471,21 +482,6 @@ func budgetRefusals(b plan.Budgets) map[string]bool {
 		"refused: " + policy.Budget + " " + policy.UsedTokens(b.Tokens):                                                                   true,
 		reason(policy.Policy{MaxToolCalls: b.ToolCalls, MaxCostMicroUSD: policy.Unlimited}, policy.Call{ToolCalls: b.ToolCalls}):          true,
 		reason(policy.Policy{MaxToolCalls: policy.Unlimited, MaxCostMicroUSD: b.CostMicroUSD}, policy.Call{CostMicroUSD: b.CostMicroUSD}): true,
-	}
-}
-
-func (t *taskReader) execute(a *attemptEvidence, ev trajectory.Event, p trajectory.ToolExecuted) {
-	waiting := t.turn.waiting(p.CallID)
-	c := a.take(ev, p.CallID, p.Name, &waiting.allowed, &waiting.refused, &waiting.undecided)
-	c.Result = t.result(ev.Seq, p, c)
-	t.oracle(a, c, p)
-	h := headOf(p)
-	c.Miscalculated = p.Name == "calculate" && c.Name == p.Name && !p.IsError && !c.Cut && t.plan.calculates && h.whole() && miscalculated(c.expression, h.text)
-	c.args, c.text, c.echo, c.expression = "", "", "", ""
-	t.talk.Result(p.CallID, p.ShownSHA256, p.Name, p.ShownBytes)
-	if p.Model != nil {
-		a.Unpriced = a.Unpriced || p.Model.CostMicroUSD == nil
-		t.spent.use(p.Model.Tokens, p.Model.CostMicroUSD)
 	}
 }
 

@@ -221,7 +221,9 @@ func forGrader(p *probe.Prober, s string) graderWords {
 	add(caseMembers, has(strings.NewReplacer(" ", "", "\n", "", "“", `"`, "”", `"`).Replace(plain), []string{`"expected":`, `"candidate":`, `"verdict":`, `"correct":true`}))
 	add(hiddenWords, has(hidden, slices.Concat(verdictPhrases, []string{" correct ", " verdict ", " ignore "})) || has(hidden, orderPhrases))
 	add(gradingTerms, has(words, gradingPhrases) || has(words, []string{" rubric ", " rubrics "}) && has(words, []string{" accept ", " acceptable ", " accepted ", " correct ", " credit ", " credited ", " full marks "}))
-	add(fullScore, scoresFull(plain))
+	add(fullScore, slices.ContainsFunc(scored.FindAllStringSubmatch(plain, -1), func(m []string) bool {
+		return slices.Contains(fullScores, strings.TrimRight(m[1], "."))
+	}))
 	add(knownPhrases, p.Probe(s, "", nil).InjectionMarkers > 0)
 	return found
 }
@@ -241,28 +243,11 @@ func aboutGrading(s string) graderWords {
 	return about
 }
 
-// scoresFull reports whether a text gives a full score, of one, ten or a hundred, as graders are told to write it.
-func scoresFull(plain string) bool {
-	for rest := plain; ; {
-		_, after, found := strings.Cut(rest, "score")
-		if !found {
-			return false
-		}
-		rest = after
-		if end := len(plain) - len(after) - len("score"); end > 0 && probe.IsWordRune(rune(plain[end-1])) {
-			continue
-		}
-		value := strings.TrimLeft(after, "\"' \t*")
-		if value == "" || value[0] != ':' && value[0] != '=' {
-			continue
-		}
-		value = strings.TrimLeft(value[1:], "\"' \t*")
-		value = value[:len(value)-len(strings.TrimLeft(value, "0123456789./%-–:"))]
-		if slices.Contains([]string{"1", "1.0", "1.00", "1/1", "5/5", "10", "10/10", "100", "100%", "100/100"}, strings.TrimRight(value, ".")) {
-			return true
-		}
-	}
-}
+// scored is a score as graders are told to write it, and fullScores are those of one, ten or a hundred that are full.
+var (
+	scored     = regexp.MustCompile(`\bscore["' \t*]*[:=]["' \t*]*([0-9./%–:-]*)`)
+	fullScores = []string{"1", "1.0", "1.00", "1/1", "5/5", "10", "10/10", "100", "100%", "100/100"}
+)
 
 // asWords are the words of a text in lower case, a space between each two.
 func asWords(s string) string {

@@ -93,7 +93,7 @@ func modelIdentity() Check {
 // Declares reports whether a model's name in a reply is one that a plan declares for one of its models: the
 // planned name or one that it is served as. A reply may name the release that answered, or the quantized file,
 // where the plan names none.
-func Declares(plan plan.ModelPlan, model, planned string) bool {
+func Declares(plan ModelPlan, model, planned string) bool {
 	got := nameOf(model)
 	return got.base != "" && slices.ContainsFunc(append(slices.Clone(plan.ServedAs), planned), func(own string) bool {
 		want := nameOf(own)

@@ -85,7 +85,7 @@ const ClockSkew = 5 * time.Minute
 
 // BadTime says what is wrong with the time of a signed record about a finished run, "" if nothing is: it is no
 // time, or before the end of the run.
-func BadTime(run *rundir.Run, created string) string {
+func BadTime(run *VerifiedRun, created string) string {
 	at, err := time.Parse(trajectory.TimeFormat, created)
 	if err != nil || at.Format(trajectory.TimeFormat) != created {
 		return fmt.Sprintf("%q, which is no time", created)

@@ -11,7 +11,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -47,7 +46,7 @@ type SealedRejudgment struct {
 }
 
 // NewRejudgment returns what a judge said about the answers of a finished run, with its totals.
-func NewRejudgment(run *rundir.Run, plan plan.JudgePlan, b *trajectory.JudgeBattery, verdicts []LaterVerdict, created string) Rejudgment {
+func NewRejudgment(run *VerifiedRun, plan JudgePlan, b *trajectory.JudgeBattery, verdicts []LaterVerdict, created string) Rejudgment {
 	r := Rejudgment{About: about(run, rejudgmentSchema, created), Battery: b, Judge: plan, Verdicts: verdicts}
 	r.Totals = r.totals()
 	return r
@@ -63,7 +62,7 @@ func (r Rejudgment) totals() rundir.JudgeSummary {
 
 // RejudgmentFile returns the name of the file in a run directory that holds what a judge said: one for each model,
 // place, prompt and null battery.
-func RejudgmentFile(plan plan.JudgePlan) string {
+func RejudgmentFile(plan JudgePlan) string {
 	plan.Cache = false // which is not of the judge
 	id, err := canonical.Encode(plan)
 	if err != nil {
@@ -73,7 +72,7 @@ func RejudgmentFile(plan plan.JudgePlan) string {
 }
 
 // Judgments returns how many judgments a run has: its own, if it has a judge and gold answers, and the later ones.
-func Judgments(m plan.Plan, later int) int {
+func Judgments(m Plan, later int) int {
 	if m.Judge != nil && m.Scored() {
 		return later + 1
 	}
@@ -81,14 +80,14 @@ func Judgments(m plan.Plan, later int) int {
 }
 
 // SameJudge reports whether a judge is the one of the run's plan.
-func SameJudge(plan plan.JudgePlan, m plan.Plan) bool {
+func SameJudge(plan JudgePlan, m Plan) bool {
 	return m.Judge != nil && RejudgmentFile(plan) == RejudgmentFile(*m.Judge)
 }
 
 // Rejudged returns the answers that another judge is asked about, in plan order and by attempt: those that the
 // run's own judge would have been asked about. An answer was graded, not paid by the official scorer, and says
 // something.
-func Rejudged(run *rundir.Run) (tasks []*rundir.Task, attempts []*rundir.Attempt) {
+func Rejudged(run *VerifiedRun) (tasks []*rundir.Task, attempts []*rundir.Attempt) {
 	for _, t := range run.Tasks {
 		for _, a := range t.Attempts {
 			if a.Answer != nil && a.Judgment != nil && !a.Judgment.Official && !judge.Blank(a.Answer.Answer) {
@@ -100,13 +99,13 @@ func Rejudged(run *rundir.Run) (tasks []*rundir.Task, attempts []*rundir.Attempt
 }
 
 // Seal returns the envelope.
-func (r Rejudgment) Seal(key sign.Key) ([]byte, error) {
+func (r Rejudgment) Seal(key Key) ([]byte, error) {
 	return seal(key, RejudgmentType, r)
 }
 
 // Score returns how many of the planned tasks count as correct by this judge: an official yes, or a yes of the
 // judge on the answer that counts; nil where none of its verdicts counts.
-func (r Rejudgment) Score(run *rundir.Run) *stats.Rate {
+func (r Rejudgment) Score(run *VerifiedRun) *Rate {
 	if !r.Totals.Counts() || r.Battery == nil {
 		return nil
 	}
@@ -249,7 +248,7 @@ func isName(s string) bool { return len(s) <= 1<<10 && BadReason(s) == "" }
 
 // ReadRejudgments reads the later judgments of a run directory, by the names of their files. One that the key of
 // the plan did not sign, or that does not fit the run, its name or itself, is a *trajectory.Fault.
-func ReadRejudgments(dir fs.FS, run *rundir.Run) ([]SealedRejudgment, error) {
+func ReadRejudgments(dir fs.FS, run *VerifiedRun) ([]SealedRejudgment, error) {
 	all, err := rejudgments(dir)
 	if err != nil {
 		return nil, err
@@ -259,7 +258,7 @@ func ReadRejudgments(dir fs.FS, run *rundir.Run) ([]SealedRejudgment, error) {
 
 // DecodeRejudgments reads the file of later judgments in a package. Anything but good ones about this run, one a
 // judge and in the order of their files' names, is a *trajectory.Fault.
-func DecodeRejudgments(data []byte, run *rundir.Run) ([]SealedRejudgment, error) {
+func DecodeRejudgments(data []byte, run *VerifiedRun) ([]SealedRejudgment, error) {
 	all, err := recordsIn(RejudgmentsFile, data)
 	if err != nil {
 		return nil, err

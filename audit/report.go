@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -295,19 +294,6 @@ func (f Finding) strange(c Check) string {
 	return ""
 }
 
-// totals counts findings and gives the scores without what the audit found void.
-func (e *evidence) totals(checks []CheckReport) Totals {
-	t := Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks)}
-	for _, task := range e.Tasks {
-		t.Attempts += len(task.Attempts)
-	}
-	if j := e.Summary.Judge; j != nil {
-		t.Judge = &JudgeTotals{Asked: j.Asked, Cached: j.Cached, Errors: j.Errors, Judged: j.Judged, Unreadable: j.Unreadable, TooLong: j.TooLong, Withheld: j.Withheld}
-	}
-	t.Raw, t.Clean, t.Worst = Rescore(e.Results, checks)
-	return t.count(checks)
-}
-
 // Rescore gives the official score of a run by its results: as recorded (raw), with void tasks counted wrong
 // (clean), and with those counted wrong, too, that have an open HIGH or REVIEW finding (worst).
 //
@@ -317,7 +303,7 @@ func (e *evidence) totals(checks []CheckReport) Totals {
 // the whole run names no task, and moves no score: that the run is not clean, or to be looked at, is what it says.
 // A task that an adjudication made void counts wrong in all three. All are over as many tasks as there are results,
 // and nil where these have no verdicts.
-func Rescore(results []rundir.Result, checks []CheckReport) (raw, clean, worst *stats.Rate) {
+func Rescore(results []Result, checks []CheckReport) (raw, clean, worst *Rate) {
 	decided, void, doubted := Voided(checks), map[string]bool{}, map[string]bool{}
 	for f := range findings(checks) {
 		void[f.TaskID] = void[f.TaskID] || f.Severity == Critical && f.Outcome != Attempted && f.Closed != Dismiss

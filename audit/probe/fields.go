@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -176,17 +177,10 @@ func (f *fieldReader) add(ph *phrase, place interval, line int) {
 		if first && (afterDelim == '\t' || afterDelim == '|') && !ph.common {
 			f.count(ph, place)
 		}
-		f.cell(ph, place)
-	}
-}
-
-func (f *fieldReader) cell(ph *phrase, place interval) {
-	for _, c := range f.cells {
-		if c.phrase.number == ph.number && c.phrase.answer == ph.answer {
-			return
+		if !slices.ContainsFunc(f.cells, func(c fieldCell) bool { return c.phrase.number == ph.number && c.phrase.answer == ph.answer }) {
+			f.cells = append(f.cells, fieldCell{ph, place})
 		}
 	}
-	f.cells = append(f.cells, fieldCell{ph, place})
 }
 
 func (f *fieldReader) endLine() {

@@ -286,7 +286,7 @@ func called(b []byte, start int) bool {
 		switch {
 		case len(word) == 0 || i == from && from > 0:
 			return false
-		case answerWord(word):
+		case bytes.HasSuffix(word, []byte("answer")), bytes.HasSuffix(word, []byte("answers")), slices.Contains(labelNames, string(word)):
 			return signed
 		case string(word) == "a" && colon:
 			return true
@@ -314,11 +314,6 @@ func foldedWords(words ...string) []string {
 		words[i] = string(canonicalText(w).b)
 	}
 	return words
-}
-
-// answerWord reports whether a word is a label of an answer.
-func answerWord(word []byte) bool {
-	return bytes.HasSuffix(word, []byte("answer")) || bytes.HasSuffix(word, []byte("answers")) || slices.Contains(labelNames, string(word))
 }
 
 // commonWords of at least four letters say nothing of what a question is about.

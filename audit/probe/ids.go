@@ -56,25 +56,6 @@ func startBit(bare []byte) (int, uint64) {
 	return filterBit(hash)
 }
 
-// begun returns the first id but one that begins with some letters and digits and has more, and whether there are
-// several; "" for none.
-func (s *IDs) begun(start []byte, but string) (id string, several bool) {
-	if i, bit := startBit(start); s.filter[i]&bit == 0 {
-		return "", false
-	}
-	i, _ := slices.BinarySearch(s.sorted, string(start))
-	for ; i < len(s.sorted) && strings.HasPrefix(s.sorted[i], string(start)); i++ {
-		switch {
-		case s.sorted[i] == but || len(s.sorted[i]) == len(start):
-		case id != "":
-			return id, true
-		default:
-			id = s.sorted[i]
-		}
-	}
-	return id, false
-}
-
 // idSet knows a task's id, and those of its split.
 type idSet struct {
 	own    string
@@ -167,17 +148,24 @@ func (s *idSet) find(t probeText) foundIDs {
 	return f
 }
 
-// begun returns the one id that begins so, "" if there is none or several.
-func (s *idSet) begun(start []byte) string {
-	id, several := s.others.begun(start, s.own)
-	if len(start) < len(s.own) && s.own[:len(start)] == string(start) {
-		if id != "" {
-			return ""
-		}
-		return s.own
+// begun returns the one id that begins so and has more letters and digits, "" if there is none or several.
+func (s *idSet) begun(start []byte) (id string) {
+	own := len(start) < len(s.own) && s.own[:len(start)] == string(start)
+	if own {
+		id = s.own
 	}
-	if several {
-		return ""
+	if i, bit := startBit(start); s.others.filter[i]&bit == 0 {
+		return id
+	}
+	all := s.others.sorted
+	for i, _ := slices.BinarySearch(all, string(start)); i < len(all) && strings.HasPrefix(all[i], string(start)); i++ {
+		switch {
+		case all[i] == s.own || len(all[i]) == len(start):
+		case id != "":
+			return ""
+		default:
+			id = all[i]
+		}
 	}
 	return id
 }

@@ -181,7 +181,7 @@ func (p *Prober) read(t probeText, said echo, own []interval, throughout bool) r
 		}
 		end = s.end
 		r.add(passing{start: s.start, end: s.end, id: id})
-		if p.answers != nil && p.answers.mayHave(s.hash) {
+		if a := p.answers; a != nil && a.filter[s.hash>>6&uint32(len(a.filter)-1)]&(1<<(s.hash&63)) != 0 {
 			p.answers.match(&r.out.answers, t, s.hash, r.n, r.startOf)
 		}
 		state = p.phrases.automaton.step(state, id)
@@ -218,48 +218,21 @@ func (p *Prober) read(t probeText, said echo, own []interval, throughout bool) r
 // startOf returns where the last so many words begin.
 func (r *reader) startOf(words int) int { return r.recent[(r.n-words)&15].start }
 
+// add takes a word in, and looks for a run of the question that ends with a word so far back that all its echo is
+// known.
 func (r *reader) add(w passing) {
 	r.recent[r.n&15] = w
-	r.n++
+	if r.n++; r.n < echoWords {
+		return
+	}
 	r.markEcho()
-	if r.n >= echoWords && r.p.shingleLen > 0 {
-		r.look(r.n - echoWords)
-	}
-}
-
-// markEcho marks the last words if they are a run of the arguments.
-func (r *reader) markEcho() {
-	if r.n < echoWords || len(r.echo.runs) == 0 {
-		return
-	}
-	var run [echoWords]uint32
-	for i := range run {
-		run[i] = r.recent[(r.n-echoWords+i)&15].id
-		if run[i] == 0 {
-			return
-		}
-	}
-	if _, ok := r.echo.runs[run]; !ok {
-		return
-	}
-	for i := range run {
-		r.recent[(r.n-1-i)&15].echoed = true
-	}
-	place := interval{r.startOf(echoWords), r.recent[(r.n-1)&15].end}
-	r.out.known = addInterval(r.out.known, place)
-	r.out.echo = addInterval(r.out.echo, place)
-}
-
-// look looks for a run of the question that ends with the given word.
-func (r *reader) look(last int) {
+	last, length := r.n-echoWords, r.p.shingleLen
 	id := r.recent[last&15].id
-	if int(id) >= len(r.p.inQuestion) || !r.p.inQuestion[id] {
+	if length == 0 || int(id) >= len(r.p.inQuestion) || !r.p.inQuestion[id] {
 		r.run = 0
 		return
 	}
-	r.run++
-	length := r.p.shingleLen
-	if r.run < length {
+	if r.run++; r.run < length {
 		return
 	}
 	var key shingle
@@ -286,6 +259,27 @@ func (r *reader) look(last int) {
 		r.seenNoEcho[number] = true
 		r.out.spans = addInterval(r.out.spans, place)
 	}
+}
+
+// markEcho marks the last words if they are a run of the arguments.
+func (r *reader) markEcho() {
+	if len(r.echo.runs) == 0 {
+		return
+	}
+	var run [echoWords]uint32
+	for i := range run {
+		if run[i] = r.recent[(r.n-echoWords+i)&15].id; run[i] == 0 {
+			return
+		}
+	}
+	if _, ok := r.echo.runs[run]; !ok {
+		return
+	}
+	for i := range run {
+		r.recent[(r.n-1-i)&15].echoed = true
+	}
+	place := interval{r.startOf(echoWords), r.recent[(r.n-1)&15].end}
+	r.out.known, r.out.echo = addInterval(r.out.known, place), addInterval(r.out.echo, place)
 }
 
 // quotations returns the places where most of the question stands and that are no echo of a query: an engine
@@ -423,4 +417,84 @@ func Union(a, b []bool) []bool {
 		all[i] = b[i] || i < len(a) && a[i]
 	}
 	return all
+}
+
+// WholeQuestion is the share of a question, in thousandths, that makes a text the question.
+const WholeQuestion = 700
+
+// mostShared bounds how often runs of words are found to be a task's: many tasks can have nearly the same question.
+const mostShared = 4 << 20
+
+// Questions finds the questions of a run in a text, all in one walk: the work grows with the text and not with the
+// number of tasks.
+type Questions struct {
+	lexicon *lexicon
+	runs    map[shingle][]int // tasks whose question has the run of words
+	size    []int             // distinct runs of a task's question; 0 of one that is too short to be found
+	lengths [shingleWords + 1]bool
+	left    int // how often a run of words may still be found to be a task's
+}
+
+// NewQuestions prepares the questions of tasks; "" for none.
+func NewQuestions(questions []string) *Questions {
+	q := &Questions{lexicon: newLexicon(nil), runs: map[shingle][]int{}, size: make([]int, len(questions)), left: mostShared}
+	for i, question := range questions {
+		words := q.lexicon.addAll(canonicalText(question).b)
+		if len(words) < fewestWords {
+			continue
+		}
+		length := min(len(words), shingleWords)
+		q.lengths[length] = true
+		for s := range distinctRuns(words, length) {
+			q.runs[s] = append(q.runs[s], i)
+			q.size[i]++
+		}
+	}
+	return q
+}
+
+// In returns the numbers of the questions that a text has [WholeQuestion] of, in their order. Once too much has
+// been looked at (see [Questions.Exhausted]) it returns none.
+func (q *Questions) In(text string) (found []int) {
+	var words []uint32
+	for s := (wordScanner{b: canonicalText(text).b}); s.next(); {
+		words = append(words, q.lexicon.find(&s))
+	}
+	seen := map[int]int{}
+	for length, used := range q.lengths {
+		if !used {
+			continue
+		}
+		for s := range distinctRuns(words, length) {
+			if q.left -= len(q.runs[s]); q.left < 0 {
+				return nil
+			}
+			for _, task := range q.runs[s] {
+				seen[task]++
+			}
+		}
+	}
+	for task, n := range seen {
+		if n*1000 >= WholeQuestion*q.size[task] {
+			found = append(found, task)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// Exhausted reports whether a text was not looked through because the work had reached its bound.
+func (q *Questions) Exhausted() bool { return q.left < 0 }
+
+// distinctRuns are the runs of so many words, those without a word that is in no lexicon.
+func distinctRuns(words []uint32, length int) map[shingle]struct{} {
+	out := map[shingle]struct{}{}
+	for i := range len(words) - length + 1 {
+		if run := words[i : i+length]; !slices.Contains(run, 0) {
+			var s shingle
+			copy(s[:], run)
+			out[s] = struct{}{}
+		}
+	}
+	return out
 }
