@@ -275,8 +275,8 @@ func (a *attemptEvidence) lastReply(before int64) *modelFact {
 	return nil
 }
 
-// pays reports whether the official scorer holds a committed answer equal to the gold one, which must be at hand.
-func (e *evidence) pays(t *taskEvidence, a *attemptEvidence) bool {
+// credits reports whether the official scorer holds a committed answer equal to the gold one, which must be at hand.
+func (e *evidence) credits(t *taskEvidence, a *attemptEvidence) bool {
 	return judge.QuestionScorer(&a.Answer.Answer, e.Gold[t.Plan.TaskID])
 }
 

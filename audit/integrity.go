@@ -20,7 +20,7 @@ import (
 func trajectoryIntegrity() Check {
 	return Check{
 		ID: "AUD-12", Name: "trajectory-integrity", Severity: Critical, Gate: true,
-		Title: "the run did what its plan says, its calls and answers are the model's, and its verdicts follow from them",
+		Title: "the run followed its plan, its calls and answers are the model's, and its verdicts follow from them",
 		Why: "a plan that another run was made under proves nothing about this one, nor does an answer that the model did not give, " +
 			"or gave after others had been thrown away; requests are compared with the recorded events: that no other request was sent is the recorder's word, " +
 			"and in which order a turn's results were shown is not checked",
@@ -54,7 +54,7 @@ func trajectoryIntegrity() Check {
 			{"replayed", High, 1, "answers that come from a recording and not from a model", "answers that the model was asked for in this run"},
 			{"preflight-missing", High, 1, "no request to the model before the tasks, in a run that is neither a rehearsal nor a replay and whose plan does not leave it out", "the requests that the plan does not leave out"},
 			{"judge-self-test-incomplete", ToReview, 1, "items of the null battery that did not reach the judge", "a judge that called all of them incorrect"},
-			{"judge-self-test-not-planned", ToReview, 1, "verdicts of a judge whose plan names no null battery", "a judge that withstood it"},
+			{"judge-self-test-not-planned", ToReview, 1, "verdicts of a judge whose plan names no null battery", "a judge that passed its self-test"},
 			{"rollback-incorrect", ToReview, 1, "a workspace that was put back and is not as it had been", "the same tree"},
 			{"rollback-missing", ToReview, 1, "a turn that broke rules and whose workspace was not put back", "a rollback"},
 			{"violation-missing", ToReview, 2, "a denial by a rule, the deny list, the mode or a budget without a violation of its class", "a violation"},
@@ -314,24 +314,24 @@ func checkJudgment(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 		return
 	}
 	at := t.at(a, a.Judged)
-	n.findIf(e.Gold != nil && j.Official != e.pays(t, a), "verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official))
+	n.findIf(e.Gold != nil && j.Official != e.credits(t, a), "verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official))
 	byModel := j.Path == judge.PathJudge || j.Path == judge.PathUnreadable || j.Path == judge.PathError
 	plan := e.Manifest.Judge
 	n.findIf(byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt), "judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt))
 	n.findIf(!consistent(*j, plan), "scoring-path-inconsistent", at, "verdicts that do not go with the path "+j.Path)
 	n.findIf(j.Tries > mostAsked, "scoring-path-inconsistent", at, fmt.Sprintf("a judge that was asked %d times about one answer", j.Tries), fmt.Sprintf("at most %d times", mostAsked))
-	n.findIf(j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged), "judge-self-test-not-passed", at, "a verdict of a judge that had not withstood the null battery")
+	n.findIf(j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.passed(a.Judged), "judge-self-test-not-passed", at, "a verdict of a judge that had not passed its self-test")
 }
 
-// withstood reports whether the judge had passed the last null battery before an event.
-func (e *evidence) withstood(seq int64) bool {
-	withstood := false
+// passed reports whether the judge had passed its last self-test before an event.
+func (e *evidence) passed(seq int64) bool {
+	passed := false
 	for _, b := range e.Batteries {
 		if b.Seq < seq {
-			withstood = b.Event.Passed
+			passed = b.Event.Passed
 		}
 	}
-	return withstood
+	return passed
 }
 
 // consistent reports whether a judgment can come from the path it names. Without a planned judge there is no second

@@ -18,7 +18,7 @@ import (
 func graderIsolation() Check {
 	return Check{
 		ID: "AUD-4", Name: "grader-isolation", Severity: Critical, Gate: true,
-		Title: "nothing reached for the grader, its records or its cache",
+		Title: "nothing accessed the grader, its records or its cache",
 		Why: "an agent or an operator who can write a verdict, read the answers beside the run or load code into the grader " +
 			"decides the score",
 		Fix:   "find out who changed the judge cache or touched the records, remove the bad entries, and start a new run",
@@ -367,7 +367,7 @@ func grades(p trajectory.ToolProposed) bool {
 func benchmarkSeeking() Check {
 	return Check{
 		ID: "AUD-18", Name: "benchmark-seeking", Severity: High,
-		Title: "no query and no address looks for the benchmark",
+		Title: "no query or address searches for the benchmark",
 		Why: "an agent that searches for the benchmark's answers, or for a task by its id, does not work on the task: what it finds is " +
 			"where others have put the answer, and a page that no list knows is as good as a known one. The question itself as a query is how many agents begin, and is noted.",
 		Fix:        "look at what the search brought in; void the task if it was of use, and let the policy refuse such calls",
@@ -429,7 +429,7 @@ func checkSearch(n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
 func answerKeyReads() Check {
 	return Check{
 		ID: "AUD-8", Name: "answer-key-reads", Severity: High,
-		Title: "no tool read a key of answers",
+		Title: "no tool read an answer key",
 		Why: "a file of answers that lies within reach of the agent's tools decides the score without a word on the web: one that a " +
 			"grader left beside the workspace, or a copy of the dataset. The task's own attachment may be called anything, and so may what the agent writes.",
 		Fix:   "find out how the file came to be there, take it away, and run the task again; void it in the meantime",

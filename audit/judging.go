@@ -16,7 +16,7 @@ import (
 func judgeInjection() Check {
 	return Check{
 		ID: "AUD-10", Name: "judge-injection", Severity: High,
-		Title: "no answer tells the LLM judge what to say",
+		Title: "no answer gives the LLM judge instructions",
 		Why: "a judge that is a model reads the answer that it grades: a verdict in the judge's form, a change of roles or an instruction in it " +
 			"can be taken for the judge's orders, and a wrong answer is credited",
 		Fix:        "count the task wrong in the judged score, and ask another judge about it; the official score does not change",
@@ -45,7 +45,7 @@ func judgeInjection() Check {
 					found = found.without(forGrader(p, gold) | aboutGrading(gold))
 				}
 				credited := a.Judgment != nil && !a.Judgment.Official && a.Judgment.Judged != nil && *a.Judgment.Judged
-				if credited && e.blind() { // a judge that was talked into it pays any number
+				if credited && e.blind() { // a judge that was talked into it accepts any number
 					n.gapIf(len(saidNumbers(strings.ToLower(a.Answer.Answer))) > 0, "%s: whether a number that the LLM judge credited is the expected one cannot be told", noGold)
 				} else if why, other := otherNumber(a.Answer.Answer, gold, a.Question); credited && other {
 					n.find("other-number-credited", t.at(a, a.Judged), "credit by the LLM judge alone for an answer that gives "+why)
@@ -83,19 +83,19 @@ var affirmation = regexp.MustCompile(`(?i)\bcorrect\b`)
 func judgeHealth() Check {
 	return Check{
 		ID: "AUD-20", Name: "judge-health", Severity: High,
-		Title: "the LLM judge pays nothing for nothing, and no verdict of one that does is used",
-		Why: "many models that grade pay an answer such as a full stop or \"Let's solve this problem step by step\". The judge is asked only where " +
+		Title: "the LLM judge passed its self-test, and no verdict of one that failed is used",
+		Why: "many models that grade accept an answer such as a full stop or \"Let's solve this problem step by step\". The judge is asked only where " +
 			"the official scorer says no, so that what it gets wrong can only raise the judged score; that score is never the headline. " +
 			"A verdict from a cache that the plan does not name is refused before any check",
-		Fix:        "judge with a model that withstands the null battery, and give the official score alone until then",
+		Fix:        "judge with a model that passes the self-test, and give the official score alone until then",
 		Skips:      "the plan names no null battery or one that this version does not know and there are verdicts of the judge, or the gold answers are not at hand and it credited an answer that says nothing",
 		Absent:     "the run has no LLM judge",
 		References: []string{"https://arxiv.org/abs/2507.08794"},
 		Rules: []Rule{
-			{"weak-judge-used", High, 1, "verdicts of a judge that had paid items of the null battery, or had not run the one that the plan names", "verdicts withheld"},
+			{"weak-judge-used", High, 1, "verdicts of a judge that had accepted items of the null battery, or had not taken the self-test that the plan names", "verdicts withheld"},
 			{"non-answer-credited", High, 1, "credit by the judge for an answer of punctuation alone, where no sign is asked for", "an answer"},
 			{"doubtful-answer-credited", ToReview, 1, "credit by the judge for an answer such as N/A, unknown or an item of the null battery, which can be right", "an answer"},
-			{"weak-judge-withheld", ToReview, 1, "a judge that paid items of the null battery, and of which no verdict was used", "none"},
+			{"weak-judge-withheld", ToReview, 1, "a judge that accepted items of the null battery, and of which no verdict was used", "none"},
 			{"negatives-only", Info, 1, "a judged score above the official one: the judge was asked about nothing but what the official scorer had not credited", "the official one as the headline"},
 		},
 		run: func(e *evidence, n *notes) {
@@ -115,14 +115,14 @@ func judgeHealth() Check {
 // judgeSelfTest compares the judge's verdicts with its results in the null battery.
 func judgeSelfTest(e *evidence, n *notes) {
 	if plan := e.Manifest.Judge; plan.Battery != judge.BatteryDigest() && e.firstByJudge() != nil {
-		n.gap("what the judge pays for nothing is not known: the plan names no null battery, or one that this version does not know")
+		n.gap("whether the judge accepts empty answers is not known: the plan names no null battery, or one that this version does not know")
 		if plan.Battery == "" {
 			return
 		}
 	}
 	used, at := 0, int64(-1)
 	e.each(func(_ *taskEvidence, a *attemptEvidence) {
-		if a.Judgment == nil || a.Judgment.Path != judge.PathJudge || e.withstood(a.Judged) {
+		if a.Judgment == nil || a.Judgment.Path != judge.PathJudge || e.passed(a.Judged) {
 			return
 		}
 		if used++; at < 0 || a.Judged < at {
@@ -130,12 +130,12 @@ func judgeSelfTest(e *evidence, n *notes) {
 		}
 	})
 	if used > 0 {
-		n.find("weak-judge-used", place{seq: at}, fmt.Sprintf("verdicts of a judge that had not withstood the null battery: %d", used))
+		n.find("weak-judge-used", place{seq: at}, fmt.Sprintf("verdicts of a judge that had not passed its self-test: %d", used))
 		return
 	}
 	for _, b := range e.Batteries {
-		if paid := len(b.Event.Accepted); paid > 0 {
-			n.find("weak-judge-withheld", place{seq: b.Seq, unused: true}, fmt.Sprintf("items of the null battery that the judge paid: %d", paid))
+		if accepted := len(b.Event.Accepted); accepted > 0 {
+			n.find("weak-judge-withheld", place{seq: b.Seq, unused: true}, fmt.Sprintf("items of the null battery that the judge accepted: %d", accepted))
 		}
 	}
 }

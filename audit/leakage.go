@@ -15,7 +15,7 @@ import (
 func answerLeakage() Check {
 	return Check{
 		ID: "AUD-1", Name: "answer-leakage", Severity: Critical, Gate: true,
-		Title: "no tool brought in the task's own published answer",
+		Title: "no tool returned the task's published answer",
 		Why: "GAIA's validation answers lie in the open, and agents find them: in copies of the dataset, in traces of other agents, " +
 			"in course material. A page with the answer as a fact is honest work; a page with the question and its answer is not.",
 		Fix: "add the address to the denylist and run the task again; void the task in the meantime",

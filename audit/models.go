@@ -16,7 +16,7 @@ import (
 func modelIdentity() Check {
 	return Check{
 		ID: "AUD-14", Name: "model-identity", Severity: High,
-		Title: "the models that answered are those that the plan names",
+		Title: "only models that the plan names answered",
 		Why: "an endpoint can answer with another model than the one that was asked for, behind a gateway or once a quota is used up: " +
 			"the score is then not of the model that it is published for",
 		Fix: "ask an endpoint that serves the planned model; where it only calls it otherwise, plan with --served-as NAME, which everybody can read in the plan; " +

@@ -18,7 +18,7 @@ import (
 func oracleLeakage() Check {
 	return Check{
 		ID: "AUD-3", Name: "oracle-leakage", Severity: Critical, Gate: true,
-		Title: "the agent was told the question and nothing of its answer",
+		Title: "the agent saw the question and nothing of its answer",
 		Why: "a harness that puts the answer, a hint of it or a solved copy of the task into the prompt, the workspace or a tool's " +
 			"description measures nothing but whether the model can read",
 		Fix: "run the task again with the templates as they are in the plan",

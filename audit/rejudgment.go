@@ -85,7 +85,7 @@ func SameJudge(plan JudgePlan, m Plan) bool {
 }
 
 // Rejudged returns the answers that another judge is asked about, in plan order and by attempt: those that the
-// run's own judge would have been asked about. An answer was graded, not paid by the official scorer, and says
+// run's own judge would have been asked about. An answer was graded, not credited by the official scorer, and says
 // something.
 func Rejudged(run *VerifiedRun) (tasks []*rundir.Task, attempts []*rundir.Attempt) {
 	for _, t := range run.Tasks {
@@ -176,7 +176,7 @@ func (r Rejudgment) strange(run *rundir.Run) string {
 }
 
 // strangeBattery says what is wrong with the null battery, "" if nothing is. One that could not be asked in full
-// leaves a later judgment only where the judge had paid.
+// leaves a later judgment only where the judge had accepted an item.
 func (r Rejudgment) strangeBattery() string {
 	b := *r.Battery
 	if why := r.Judge.Refuses(b); why != "" {
@@ -204,7 +204,7 @@ func (r Rejudgment) strangeBattery() string {
 
 // strangeVerdict says what is wrong with one verdict, "" if nothing is.
 func (r Rejudgment) strangeVerdict(j trajectory.Judgment) string {
-	withstood, asked := r.Battery != nil && r.Battery.Passed, j.Tries > 0
+	passed, asked := r.Battery != nil && r.Battery.Passed, j.Tries > 0
 	spoke := asked || j.Cached
 	switch {
 	case !consistent(j, &r.Judge) || j.Path == judge.PathNoJudge || j.Path == judge.PathNoAnswer || j.Official:
@@ -213,10 +213,10 @@ func (r Rejudgment) strangeVerdict(j trajectory.Judgment) string {
 		return "comes from a cache that was not used"
 	case j.Path == judge.PathError && !asked, j.Tries < 0 || j.Tries > mostAsked:
 		return "the judge was not asked for, or too often"
-	case spoke && !withstood:
-		return "is of a judge that did not withstand the null battery"
-	case j.Path == judge.PathWithheld && (withstood || r.Battery == nil):
-		return "was withheld from a judge that withstood the null battery"
+	case spoke && !passed:
+		return "is of a judge that did not pass its self-test"
+	case j.Path == judge.PathWithheld && (passed || r.Battery == nil):
+		return "was withheld from a judge that passed its self-test"
 	case spoke && (j.Model != r.Judge.Model || j.Prompt != r.Judge.Prompt), !spoke && (j.Model != "" || j.Prompt != ""):
 		return "is of another judge or prompt"
 	case !asked && (j.TokensIn != 0 || j.TokensOut != 0 || j.LatencyMs != 0 || j.CostMicroUSD == nil || *j.CostMicroUSD != 0 || j.RequestID != "" || j.ResponseModel != ""):

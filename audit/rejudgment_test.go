@@ -20,7 +20,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// judgedRun has two answers for a judge, one that the official scorer pays, and a task
+// judgedRun has two answers for a judge, one that the official scorer credits, and a task
 // without an answer.
 const judgedRun = `Two answers that the judge is asked about.
 -- task fab1e112-0000-4000-8000-00000000000a --
@@ -191,7 +191,7 @@ func TestRejudgmentFields(t *testing.T) {
 }
 
 // TestRejudgmentForged: what another judge said counts only under the plan's key, about
-// this run, and of a judge that withstood the null battery.
+// this run, and of a judge that passed its self-test.
 func TestRejudgmentForged(t *testing.T) {
 	dir, run, honest := rejudged(t)
 	yes := true
@@ -203,12 +203,12 @@ func TestRejudgmentForged(t *testing.T) {
 	}{
 		{"by another key", runs.OtherKey(), func(*audit.Rejudgment) {}, "signed by"},
 		{"the run's own judge", runs.Key(), func(r *audit.Rejudgment) { r.Judge = *run.Manifest.Judge }, "is of the run's own judge"},
-		{"of a paid answer", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[1].TaskID = run.Tasks[2].Plan.TaskID }, "has a verdict on attempt"},
+		{"of a credited answer", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[1].TaskID = run.Tasks[2].Plan.TaskID }, "has a verdict on attempt"},
 		{"of a task without an answer", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[1].TaskID = run.Tasks[3].Plan.TaskID }, "has a verdict on attempt"},
 		{"one verdict left out", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts = r.Verdicts[:1] }, "has 1 verdicts"},
 		{"an official yes", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[0].Judgment.Official = true }, "does not go with its path"},
-		{"of a judge that paid", runs.Key(), func(r *audit.Rejudgment) { r.Battery.Accepted, r.Battery.Passed = []string{"dash"}, false }, "did not withstand"},
-		{"without a null battery", runs.Key(), func(r *audit.Rejudgment) { r.Battery = nil }, "did not withstand"},
+		{"of a judge that accepted an item", runs.Key(), func(r *audit.Rejudgment) { r.Battery.Accepted, r.Battery.Passed = []string{"dash"}, false }, "did not pass"},
+		{"without a null battery", runs.Key(), func(r *audit.Rejudgment) { r.Battery = nil }, "did not pass"},
 		{"of half a null battery", runs.Key(), func(r *audit.Rejudgment) { r.Battery.Problem, r.Battery.Passed = judge.Problems()[0], false }, "was not asked the whole"},
 		{"of an item that there is not", runs.Key(), func(r *audit.Rejudgment) { r.Battery.Refused = []string{"the gold is 14"} }, "is no item"},
 		{"a verdict where it failed", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[1].Judgment.Judged = &yes }, "does not go with its path"},

@@ -40,15 +40,15 @@ func normalizationCollision() Check {
 				if e.Gold == nil {
 					return
 				}
-				pays := e.pays(t, a)
-				n.findIf(official != pays, "verdict-differs", at, fmt.Sprintf("official verdict %v", official))
+				credits := e.credits(t, a)
+				n.findIf(official != credits, "verdict-differs", at, fmt.Sprintf("official verdict %v", official))
 				switch rule := worthless(given, gold); {
 				case !official:
 				case rule == "empty-credited":
 					n.find(rule, at, "credit for an answer of which the official scorer compares nothing")
 				case rule != "":
 					n.find(rule, at, "credit for an answer that the scorer takes for no finite number")
-				case pays:
+				case credits:
 					if rule := collision(strings.TrimSpace(given), strings.TrimSpace(gold)); rule != "" {
 						n.find(rule, at, collisions[rule])
 					}
@@ -150,16 +150,16 @@ func coverageDenominator() Check {
 func scorerParity() Check {
 	return Check{
 		ID: "AUD-19", Name: "scorer-parity", Severity: High,
-		Title: "the official verdicts are those of the official rules, and no answer that says nothing is paid",
+		Title: "the official verdicts follow the official rules, and no answer that says nothing is credited",
 		Why: "a scorer that is kinder than the leaderboard's raises every score it gives, and no single score shows it. One that " +
-			"pays an empty answer, None, inf or {} pays a program that does not answer",
+			"credits an empty answer, None, inf or {} credits a program that does not answer",
 		Fix:    "score the answers with the official rules; tell the publisher of the data set of a task whose answer anything is credited for",
 		Skips:  "the gold answers are not at hand",
 		Absent: "the run is not scored",
 		Rules: []Rule{
-			{"non-answer-credited", High, 1, "an official verdict that pays an answer such as None, inf, {} or N/A, where something else is expected", "an answer"},
+			{"non-answer-credited", High, 1, "an official verdict that credits an answer such as None, inf, {} or N/A, where something else is expected", "an answer"},
 			{"verdicts-differ", High, 1, "official verdicts that are not those of the official rules", "those of the official rules"},
-			{"gold-accepts-non-answers", Info, 1, "a task for which the official rules pay an answer that says nothing", "an expected answer that only answers equal"},
+			{"gold-accepts-non-answers", Info, 1, "a task for which the official rules credit an answer that says nothing", "an expected answer that only answers equal"},
 		},
 		run: func(e *evidence, n *notes) {
 			switch {
@@ -176,16 +176,16 @@ func scorerParity() Check {
 					return
 				}
 				given, gold := a.Answer.Answer, e.Gold[t.Plan.TaskID]
-				pays := e.pays(t, a)
-				if a.Judgment.Official != pays {
+				credits := e.credits(t, a)
+				if a.Judgment.Official != credits {
 					if differ++; first < 0 || a.Judged < first {
 						first = a.Judged
 					}
 				}
-				n.findIf(a.Judgment.Official && (!pays || worthless(given, gold) != "") && (isPunctuation(given) || isNonAnswer(given)), "non-answer-credited", t.at(a, a.Judged), "credit for an answer that says nothing")
+				n.findIf(a.Judgment.Official && (!credits || worthless(given, gold) != "") && (isPunctuation(given) || isNonAnswer(given)), "non-answer-credited", t.at(a, a.Judged), "credit for an answer that says nothing")
 			})
 			n.findIf(differ > 0, "verdicts-differ", place{seq: first}, fmt.Sprintf("official verdicts that the official rules do not give: %d", differ))
-			for _, t := range e.Tasks { // a gold answer that pays is the data set's doing and no run's: it is noted
+			for _, t := range e.Tasks { // a gold answer that credits anything is the data set's doing and no run's: it is noted
 				gold := e.Gold[t.Plan.TaskID]
 				if !slices.ContainsFunc(nonAnswers, func(s string) bool { return judge.QuestionScorer(&s, gold) && worthless(s, gold) != "" }) {
 					continue
@@ -194,7 +194,7 @@ func scorerParity() Check {
 				if len(t.Attempts) > 0 {
 					at.seq = t.Attempts[0].Begun
 				}
-				n.find("gold-accepts-non-answers", at, "a task for which the official rules pay an answer that says nothing")
+				n.find("gold-accepts-non-answers", at, "a task for which the official rules credit an answer that says nothing")
 			}
 		},
 	}

@@ -13,7 +13,7 @@ import (
 func votingDisclosure() Check {
 	return Check{
 		ID: "AUD-6", Name: "voting-disclosure", Severity: Critical, Gate: true,
-		Title: "no attempt was made with a verdict in view",
+		Title: "no attempt began after a verdict on its task",
 		Why:   "whoever sees a grade and may try again is scored by patience; best of many is not one attempt",
 		Fix:   "declare voting in the plan and grade once all answers are committed",
 		Skips: "the plan does not declare how many answers are gathered and how one is chosen, or declares a rule that this version does not know",
