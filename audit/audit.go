@@ -236,10 +236,10 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	at := place{task: t, attempt: ev.Attempt, seq: ev.Seq}
 	switch p := ev.Payload.(type) {
 	case trajectory.SecurityEvent:
-		look(graderIsolation(), func(n *notes) { judgeCache(&evidence{Cache: []fact[trajectory.SecurityEvent]{{ev.Seq, p}}}, n) })
+		look(graderIsolation, func(n *notes) { judgeCache(&evidence{Cache: []fact[trajectory.SecurityEvent]{{ev.Seq, p}}}, n) })
 	case trajectory.TaskStarted:
 		w.asked[ev.TaskID] = &taken{}
-		look(oracleLeakage(), func(n *notes) {
+		look(oracleLeakage, func(n *notes) {
 			checkWorkspace(&evidence{Gold: w.gold}, n, t, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
 		})
 	case trajectory.ModelCallCompleted:
@@ -248,10 +248,10 @@ func (w *Watch) Add(ev trajectory.Event) string {
 				u.out += p.Tokens.Out
 			}
 		}
-		look(answerLeakage(), func(n *notes) { channelGaps(n, t, p.UnrecordedChannels) })
+		look(answerLeakage, func(n *notes) { channelGaps(n, t, p.UnrecordedChannels) })
 	case trajectory.ToolExecuted:
 		r := resultOf(ev.Seq, p)
-		look(answerLeakage(), func(n *notes) {
+		look(answerLeakage, func(n *notes) {
 			resultGaps(n, r)
 			checkResult(n, at, &callFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs, AsFile: !builtin(r.Name)}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
 		})
@@ -260,10 +260,10 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.AnswerCommitted:
 		gold, scored := w.gold[ev.TaskID]
 		if u := w.asked[ev.TaskID]; u != nil && u.out == 0 && u.unreported && scored && judge.QuestionScorer(&p.Answer, gold) { // others rest on nothing
-			look(noWorkPass(), func(n *notes) { n.gap(noUsage) })
+			look(noWorkPass, func(n *notes) { n.gap(noUsage) })
 		}
 	}
-	look(modelIdentity(), func(n *notes) { servedOtherwise(w.plan, n, at, ev.Payload) })
+	look(modelIdentity, func(n *notes) { servedOtherwise(w.plan, n, at, ev.Payload) })
 	for _, c := range checks {
 		why := ""
 		if i := slices.IndexFunc(c.Findings, func(f Finding) bool { return f.Severity == Critical || f.Severity == High }); i >= 0 {

@@ -55,24 +55,9 @@ func RuleOf(checks []Check, id string) (Rule, bool) {
 // Checks returns all checks, in their order. AUD-9 is left free; AUD-15 to AUD-17 are reserved.
 func Checks() []Check {
 	return []Check{
-		answerLeakage(),
-		noWorkPass(),
-		oracleLeakage(),
-		graderIsolation(),
-		normalizationCollision(),
-		votingDisclosure(),
-		splitIntegrity(),
-		answerKeyReads(),
-		judgeInjection(),
-		coverageDenominator(),
-		trajectoryIntegrity(),
-		usageReconciliation(),
-		modelIdentity(),
-		benchmarkSeeking(),
-		scorerParity(),
-		judgeHealth(),
-		attachmentDelivery(),
-		contradictoryRecords(),
+		answerLeakage, noWorkPass, oracleLeakage, graderIsolation, normalizationCollision, votingDisclosure, splitIntegrity,
+		answerKeyReads, judgeInjection, coverageDenominator, trajectoryIntegrity, usageReconciliation, modelIdentity,
+		benchmarkSeeking, scorerParity, judgeHealth, attachmentDelivery, contradictoryRecords,
 	}
 }
 

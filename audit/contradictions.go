@@ -11,36 +11,49 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-func contradictoryRecords() Check {
-	return Check{
-		ID: "AUD-25", Name: "contradictory-records", Severity: High,
-		Title: "the times and ids of the records do not contradict each other",
-		Why: "who writes a journal by hand, or puts it together from others, also has to make up its times, ids and latencies; " +
-			"clocks that are set, computers that sleep and gateways with caches explain one oddity, but not several",
-		Fix:   "run with a released build on a computer whose clock is right; where an oddity has a reason, say so beside the run",
-		Skips: "never: every line of a journal that verifies has its times",
-		Rules: []Rule{
-			{"contradictions", High, 1, "two or more things that no honest computer records, of different calls or clocks: a monotonic clock that went back, a call that took less than no time or longer than its process ran, a plan an hour newer than its journal, or a run whose id is of another day than its plan", "none"},
-			{"plan-newer-than-journal", ToReview, 1, "a plan that was made more than a minute after its journal began", "a plan before its journal"},
-			{"ids-from-another-time", ToReview, 1, "an id of the run that is more than a minute off the time of its plan, or ids of requests that are more than a day off, at least three and half of those that tell a time", "both at the same time"},
-			{"clock-moved", ToReview, 1, "a monotonic clock that went back within a process, or a wall clock that went back by more than a minute or ahead by more than a week while a process ran", "clocks that go on together"},
-			{"latency-impossible", ToReview, 1, "a call that took less than no time, or over a minute longer than its process had run", "no less than nothing, and no longer than its process had run"},
-			{"request-id-repeated", ToReview, 1, "one request id for all replies to the agent, of which there are at least three", "an id for each request"},
-			{"dirty-build", ToReview, 1, "a program with changes that no commit has, in a run that is no rehearsal", "a build of a commit"},
-			{"build-unknown", Info, 1, "a program that does not know the commit that it was built from", "for the record"},
-		},
-		run: func(e *evidence, n *notes) {
-			hard := madeAt(e, n) + len(e.Clocks.MonoBack) + len(e.Clocks.Impossible)
-			recordedClocks(e, n)
-			dirty, unknown := e.Manifest.Harness.Dirty, e.Manifest.Harness.Commit == ""
-			for _, r := range e.Resumed {
-				dirty, unknown = dirty || r.Event.Harness.Dirty, unknown || r.Event.Harness.Commit == ""
+var contradictoryRecords = Check{
+	ID: "AUD-25", Name: "contradictory-records", Severity: High,
+	Title: "the times and ids of the records do not contradict each other",
+	Why: "who writes a journal by hand, or puts it together from others, also has to make up its times, ids and latencies; " +
+		"clocks that are set, computers that sleep and gateways with caches explain one oddity, but not several",
+	Fix:   "run with a released build on a computer whose clock is right; where an oddity has a reason, say so beside the run",
+	Skips: "never: every line of a journal that verifies has its times",
+	Rules: []Rule{
+		{"contradictions", High, 1, "two or more things that no honest computer records, of different calls or clocks: a monotonic clock that went back, a call that took less than no time or longer than its process ran, a plan an hour newer than its journal, or a run whose id is of another day than its plan", "none"},
+		{"plan-newer-than-journal", ToReview, 1, "a plan that was made more than a minute after its journal began", "a plan before its journal"},
+		{"ids-from-another-time", ToReview, 1, "an id of the run that is more than a minute off the time of its plan, or ids of requests that are more than a day off, at least three and half of those that tell a time", "both at the same time"},
+		{"clock-moved", ToReview, 1, "a monotonic clock that went back within a process, or a wall clock that went back by more than a minute or ahead by more than a week while a process ran", "clocks that go on together"},
+		{"latency-impossible", ToReview, 1, "a call that took less than no time, or over a minute longer than its process had run", "no less than nothing, and no longer than its process had run"},
+		{"request-id-repeated", ToReview, 1, "one request id for all replies to the agent, of which there are at least three", "an id for each request"},
+		{"dirty-build", ToReview, 1, "a program with changes that no commit has, in a run that is no rehearsal", "a build of a commit"},
+		{"build-unknown", Info, 1, "a program that does not know the commit that it was built from", "for the record"},
+	},
+	run: func(e *evidence, n *notes) {
+		hard := madeAt(e, n) + len(e.Clocks.MonoBack) + len(e.Clocks.Impossible)
+		// The clocks of each process, the latencies of calls and the ids of the agent's requests. A cache repeats ids, and a gateway may give its own.
+		c := e.Clocks
+		for _, seq := range c.MonoBack {
+			n.find("clock-moved", place{seq: seq, given: true}, "the monotonic clock of a process went back", "a clock that only goes on")
+		}
+		n.findIf(c.Behind > 0, "clock-moved", place{seq: c.Behind, given: true}, "the wall clock went back by more than a minute while a process ran")
+		n.findIf(c.Ahead > 0, "clock-moved", place{seq: c.Ahead, given: true}, "the wall clock went ahead by more than a week while a process ran")
+		for _, l := range c.Impossible {
+			at := place{attempt: l.Attempt, seq: l.Seq, given: true}
+			if i := slices.IndexFunc(e.Tasks, func(t *taskEvidence) bool { return t.Plan.TaskID == l.TaskID }); i >= 0 {
+				at.task = e.Tasks[i]
 			}
-			n.findIf(dirty && !e.Manifest.Rehearsal, "dirty-build", place{given: true}, "the program has changes that no commit has")
-			n.findIf(unknown, "build-unknown", place{given: true}, "the program does not know the commit that it was built from")
-			n.findIf(hard > 1, "contradictions", place{}, fmt.Sprintf("%d things that no honest computer records", hard))
-		},
-	}
+			n.find("latency-impossible", at, fmt.Sprintf("a call took %d ms", l.Ms))
+		}
+		n.findIf(len(c.Names) == 1 && c.Named >= fewestIDs, "request-id-repeated", place{given: true}, fmt.Sprintf("all %d replies with an id have the same", c.Named))
+		n.findIf(c.Foreign >= fewestIDs && 2*c.Foreign >= c.IDs, "ids-from-another-time", place{seq: c.ForeignAt, given: true}, fmt.Sprintf("%d of %d ids of requests that tell a time are more than a day off", c.Foreign, c.IDs), "ids of the time of their replies")
+		dirty, unknown := e.Manifest.Harness.Dirty, e.Manifest.Harness.Commit == ""
+		for _, r := range e.Resumed {
+			dirty, unknown = dirty || r.Event.Harness.Dirty, unknown || r.Event.Harness.Commit == ""
+		}
+		n.findIf(dirty && !e.Manifest.Rehearsal, "dirty-build", place{given: true}, "the program has changes that no commit has")
+		n.findIf(unknown, "build-unknown", place{given: true}, "the program does not know the commit that it was built from")
+		n.findIf(hard > 1, "contradictions", place{}, fmt.Sprintf("%d things that no honest computer records", hard))
+	},
 }
 
 // madeAt compares the time of the plan with the journal and the id of the run. It returns how much of it no clock
@@ -64,26 +77,6 @@ func madeAt(e *evidence, n *notes) (hard int) {
 		}
 	}
 	return hard
-}
-
-// recordedClocks checks the clocks of each process, the latencies of calls and the ids that the endpoint gave the
-// agent's requests. A cache repeats the ids of what it kept, and a gateway may give its own.
-func recordedClocks(e *evidence, n *notes) {
-	c := e.Clocks
-	for _, seq := range c.MonoBack {
-		n.find("clock-moved", place{seq: seq, given: true}, "the monotonic clock of a process went back", "a clock that only goes on")
-	}
-	n.findIf(c.Behind > 0, "clock-moved", place{seq: c.Behind, given: true}, "the wall clock went back by more than a minute while a process ran")
-	n.findIf(c.Ahead > 0, "clock-moved", place{seq: c.Ahead, given: true}, "the wall clock went ahead by more than a week while a process ran")
-	for _, l := range c.Impossible {
-		at := place{attempt: l.Attempt, seq: l.Seq, given: true}
-		if i := slices.IndexFunc(e.Tasks, func(t *taskEvidence) bool { return t.Plan.TaskID == l.TaskID }); i >= 0 {
-			at.task = e.Tasks[i]
-		}
-		n.find("latency-impossible", at, fmt.Sprintf("a call took %d ms", l.Ms))
-	}
-	n.findIf(len(c.Names) == 1 && c.Named >= fewestIDs, "request-id-repeated", place{given: true}, fmt.Sprintf("all %d replies with an id have the same", c.Named))
-	n.findIf(c.Foreign >= fewestIDs && 2*c.Foreign >= c.IDs, "ids-from-another-time", place{seq: c.ForeignAt, given: true}, fmt.Sprintf("%d of %d ids of requests that tell a time are more than a day off", c.Foreign, c.IDs), "ids of the time of their replies")
 }
 
 // What clocks of an honest run differ by.

@@ -40,7 +40,7 @@ func TestAttachmentDelivery(t *testing.T) {
 		}
 		e := &evidence{Tasks: []*taskEvidence{task}}
 		e.Manifest.Tasks = []plan.PlannedTask{planned}
-		n := newNotes(attachmentDelivery())
+		n := newNotes(attachmentDelivery)
 		n.check.run(e, n)
 		got := n.report()
 		if got.Status != tt.status || len(got.Findings) != len(tt.rules) || (got.Absent != "") != (tt.status == NotApplicable) {
@@ -86,7 +86,7 @@ func TestLevelsOfTheLabel(t *testing.T) {
 		for _, level := range tt.planned {
 			e.Manifest.Tasks = append(e.Manifest.Tasks, plan.PlannedTask{Level: level})
 		}
-		n := newNotes(splitIntegrity())
+		n := newNotes(splitIntegrity)
 		checkLevels(e, n)
 		got := ""
 		if len(n.findings) > 0 {
@@ -116,7 +116,7 @@ func TestAttemptsLost(t *testing.T) {
 		for i, outcome := range tt.ended {
 			task.Attempts = append(task.Attempts, &attemptEvidence{Number: i + 1, EndedAt: int64(10 * i), Ended: &trajectory.AttemptEnded{Outcome: outcome}})
 		}
-		n := newNotes(votingDisclosure())
+		n := newNotes(votingDisclosure)
 		checkDeclared(&evidence{}, n, task)
 		switch {
 		case tt.want == "" && len(n.findings) > 0,
@@ -132,7 +132,7 @@ func TestDenialsOfOneID(t *testing.T) {
 	call := &callFact{ID: "c", Turn: 1, Decided: 7, Decision: trajectory.PolicyDecision{Decision: string(policy.Deny)}, Class: policy.DeniedByMode}
 	told := denialFact{Turn: 1, CallID: "c", Class: policy.DeniedByMode}
 	for _, denied := range [][]denialFact{nil, {told}, {told, told}} {
-		n := &notes{check: trajectoryIntegrity()}
+		n := &notes{check: trajectoryIntegrity}
 		a := &attemptEvidence{Calls: []*callFact{call, call}, Denied: denied, Ended: &trajectory.AttemptEnded{Outcome: trajectory.NoAnswer}}
 		checkViolations(n, &taskEvidence{}, a)
 		if want := 2 - len(denied); len(n.findings) != want {

@@ -13,56 +13,54 @@ import (
 	"github.com/gaia-harness/gaia/judge"
 )
 
-func judgeInjection() Check {
-	return Check{
-		ID: "AUD-10", Name: "judge-injection", Severity: High,
-		Title: "no answer gives the LLM judge instructions",
-		Why: "a judge that is a model reads the answer that it grades: a verdict in the judge's form, a change of roles or an instruction in it " +
-			"can be taken for the judge's orders, and a wrong answer is credited",
-		Fix:        "count the task wrong in the judged score, and ask another judge about it; the official score does not change",
-		Skips:      "an answer is not recorded as it was given, or the gold answers are not at hand and an answer holds what one of them may hold, too, or a number that the judge credited",
-		Absent:     "the run has no LLM judge",
-		References: []string{"https://arxiv.org/abs/2507.08794"},
-		Rules: []Rule{
-			{"injection-credited", High, 3, "words for the grader, more than a full score, in an answer that the LLM judge credited and the official scorer did not, and that does not begin with the expected answer", "an answer to the question"},
-			{"injection-attempted", ToReview, 3, "words for the grader in an answer, without effect or behind the expected answer, or a full score in one", "an answer to the question"},
-			{"other-number-credited", ToReview, 1, "credit by the LLM judge alone for an answer whose first number is not the expected one, or that offers several numbers", "the expected number"},
-		},
-		run: func(e *evidence, n *notes) {
-			if e.Manifest.Judge == nil {
-				n.absent("the plan has no LLM judge")
+var judgeInjection = Check{
+	ID: "AUD-10", Name: "judge-injection", Severity: High,
+	Title: "no answer gives the LLM judge instructions",
+	Why: "a judge that is a model reads the answer that it grades: a verdict in the judge's form, a change of roles or an instruction in it " +
+		"can be taken for the judge's orders, and a wrong answer is credited",
+	Fix:        "count the task wrong in the judged score, and ask another judge about it; the official score does not change",
+	Skips:      "an answer is not recorded as it was given, or the gold answers are not at hand and an answer holds what one of them may hold, too, or a number that the judge credited",
+	Absent:     "the run has no LLM judge",
+	References: []string{"https://arxiv.org/abs/2507.08794"},
+	Rules: []Rule{
+		{"injection-credited", High, 3, "words for the grader, more than a full score, in an answer that the LLM judge credited and the official scorer did not, and that does not begin with the expected answer", "an answer to the question"},
+		{"injection-attempted", ToReview, 3, "words for the grader in an answer, without effect or behind the expected answer, or a full score in one", "an answer to the question"},
+		{"other-number-credited", ToReview, 1, "credit by the LLM judge alone for an answer whose first number is not the expected one, or that offers several numbers", "the expected number"},
+	},
+	run: func(e *evidence, n *notes) {
+		if e.Manifest.Judge == nil {
+			n.absent("the plan has no LLM judge")
+			return
+		}
+		p := probe.New(probe.Target{})
+		e.each(func(t *taskEvidence, a *attemptEvidence) {
+			if a.Answer == nil {
 				return
 			}
-			p := probe.New(probe.Target{})
-			e.each(func(t *taskEvidence, a *attemptEvidence) {
-				if a.Answer == nil {
-					return
-				}
-				n.gapIf(a.Answer.Redactions > 0, "an answer is not recorded as it was given: what it held for a grader is not known")
-				gold := e.Gold[t.Plan.TaskID]
-				found := forGrader(p, withoutAffirmation(a.Answer.Answer, gold)).without(forGrader(p, a.Question) | aboutGrading(a.Question))
-				if e.Gold != nil {
-					found = found.without(forGrader(p, gold) | aboutGrading(gold))
-				}
-				credited := a.Judgment != nil && !a.Judgment.Official && a.Judgment.Judged != nil && *a.Judgment.Judged
-				if credited && e.blind() { // a judge that was talked into it accepts any number
-					n.gapIf(len(saidNumbers(strings.ToLower(a.Answer.Answer))) > 0, "%s: whether a number that the LLM judge credited is the expected one cannot be told", noGold)
-				} else if why, other := otherNumber(a.Answer.Answer, gold, a.Question); credited && other {
-					n.find("other-number-credited", t.at(a, a.Judged), "credit by the LLM judge alone for an answer that gives "+why)
-				}
-				begins := asWords(gold) != "" && strings.HasPrefix(asWords(a.Answer.Answer)+" ", asWords(gold)+" ") // a judge may credit it whatever follows
-				switch got := "an answer with " + strings.Join(found.names(), " and "); {
-				case found == 0:
-				case e.blind():
-					n.gap("%s: whether the words for a grader in an answer are the expected ones cannot be told", noGold)
-				case credited && found != fullScore && !begins:
-					n.find("injection-credited", t.at(a, a.Judged), got+", credited by the LLM judge alone")
-				default:
-					n.find("injection-attempted", place{task: t, attempt: a.Number, seq: a.Committed, unused: !credited}, got)
-				}
-			})
-		},
-	}
+			n.gapIf(a.Answer.Redactions > 0, "an answer is not recorded as it was given: what it held for a grader is not known")
+			gold := e.Gold[t.Plan.TaskID]
+			found := forGrader(p, withoutAffirmation(a.Answer.Answer, gold)).without(forGrader(p, a.Question) | aboutGrading(a.Question))
+			if e.Gold != nil {
+				found = found.without(forGrader(p, gold) | aboutGrading(gold))
+			}
+			credited := a.Judgment != nil && !a.Judgment.Official && a.Judgment.Judged != nil && *a.Judgment.Judged
+			if credited && e.blind() { // a judge that was talked into it accepts any number
+				n.gapIf(len(saidNumbers(strings.ToLower(a.Answer.Answer))) > 0, "%s: whether a number that the LLM judge credited is the expected one cannot be told", noGold)
+			} else if why, other := otherNumber(a.Answer.Answer, gold, a.Question); credited && other {
+				n.find("other-number-credited", t.at(a, a.Judged), "credit by the LLM judge alone for an answer that gives "+why)
+			}
+			begins := asWords(gold) != "" && strings.HasPrefix(asWords(a.Answer.Answer)+" ", asWords(gold)+" ") // a judge may credit it whatever follows
+			switch got := "an answer with " + strings.Join(found.names(), " and "); {
+			case found == 0:
+			case e.blind():
+				n.gap("%s: whether the words for a grader in an answer are the expected ones cannot be told", noGold)
+			case credited && found != fullScore && !begins:
+				n.find("injection-credited", t.at(a, a.Judged), got+", credited by the LLM judge alone")
+			default:
+				n.find("injection-attempted", place{task: t, attempt: a.Number, seq: a.Committed, unused: !credited}, got)
+			}
+		})
+	},
 }
 
 // withoutAffirmation returns an answer without the word that the expected answer is: an answer that is "correct" is
@@ -80,36 +78,34 @@ func withoutAffirmation(answer, gold string) string {
 
 var affirmation = regexp.MustCompile(`(?i)\bcorrect\b`)
 
-func judgeHealth() Check {
-	return Check{
-		ID: "AUD-20", Name: "judge-health", Severity: High,
-		Title: "the LLM judge passed its self-test, and no verdict of one that failed is used",
-		Why: "many models that grade accept an answer such as a full stop or \"Let's solve this problem step by step\". The judge is asked only where " +
-			"the official scorer says no, so that what it gets wrong can only raise the judged score; that score is never the headline. " +
-			"A verdict from a cache that the plan does not name is refused before any check",
-		Fix:        "judge with a model that passes the self-test, and give the official score alone until then",
-		Skips:      "the plan names no null battery or one that this version does not know and there are verdicts of the judge, or the gold answers are not at hand and it credited an answer that says nothing",
-		Absent:     "the run has no LLM judge",
-		References: []string{"https://arxiv.org/abs/2507.08794"},
-		Rules: []Rule{
-			{"weak-judge-used", High, 1, "verdicts of a judge that had accepted items of the null battery, or had not taken the self-test that the plan names", "verdicts withheld"},
-			{"non-answer-credited", High, 1, "credit by the judge for an answer of punctuation alone, where no sign is asked for", "an answer"},
-			{"doubtful-answer-credited", ToReview, 1, "credit by the judge for an answer such as N/A, unknown or an item of the null battery, which can be right", "an answer"},
-			{"weak-judge-withheld", ToReview, 1, "a judge that accepted items of the null battery, and of which no verdict was used", "none"},
-			{"negatives-only", Info, 1, "a judged score above the official one: the judge was asked about nothing but what the official scorer had not credited", "the official one as the headline"},
-		},
-		run: func(e *evidence, n *notes) {
-			if e.Manifest.Judge == nil {
-				n.absent("the plan has no LLM judge")
-				return
-			}
-			judgeSelfTest(e, n)
-			e.each(func(t *taskEvidence, a *attemptEvidence) { checkNonAnswer(e, n, t, a) })
-			if s := e.Summary.Scores; s != nil && s.Judged != nil && s.Judged.Correct > s.Official.Correct {
-				n.find("negatives-only", place{}, fmt.Sprintf("a judged score of %d beside an official one of %d", s.Judged.Correct, s.Official.Correct))
-			}
-		},
-	}
+var judgeHealth = Check{
+	ID: "AUD-20", Name: "judge-health", Severity: High,
+	Title: "the LLM judge passed its self-test, and no verdict of one that failed is used",
+	Why: "many models that grade accept an answer such as a full stop or \"Let's solve this problem step by step\". The judge is asked only where " +
+		"the official scorer says no, so that what it gets wrong can only raise the judged score; that score is never the headline. " +
+		"A verdict from a cache that the plan does not name is refused before any check",
+	Fix:        "judge with a model that passes the self-test, and give the official score alone until then",
+	Skips:      "the plan names no null battery or one that this version does not know and there are verdicts of the judge, or the gold answers are not at hand and it credited an answer that says nothing",
+	Absent:     "the run has no LLM judge",
+	References: []string{"https://arxiv.org/abs/2507.08794"},
+	Rules: []Rule{
+		{"weak-judge-used", High, 1, "verdicts of a judge that had accepted items of the null battery, or had not taken the self-test that the plan names", "verdicts withheld"},
+		{"non-answer-credited", High, 1, "credit by the judge for an answer of punctuation alone, where no sign is asked for", "an answer"},
+		{"doubtful-answer-credited", ToReview, 1, "credit by the judge for an answer such as N/A, unknown or an item of the null battery, which can be right", "an answer"},
+		{"weak-judge-withheld", ToReview, 1, "a judge that accepted items of the null battery, and of which no verdict was used", "none"},
+		{"negatives-only", Info, 1, "a judged score above the official one: the judge was asked about nothing but what the official scorer had not credited", "the official one as the headline"},
+	},
+	run: func(e *evidence, n *notes) {
+		if e.Manifest.Judge == nil {
+			n.absent("the plan has no LLM judge")
+			return
+		}
+		judgeSelfTest(e, n)
+		e.each(func(t *taskEvidence, a *attemptEvidence) { checkNonAnswer(e, n, t, a) })
+		if s := e.Summary.Scores; s != nil && s.Judged != nil && s.Judged.Correct > s.Official.Correct {
+			n.find("negatives-only", place{}, fmt.Sprintf("a judged score of %d beside an official one of %d", s.Judged.Correct, s.Official.Correct))
+		}
+	},
 }
 
 // judgeSelfTest compares the judge's verdicts with its results in the null battery.

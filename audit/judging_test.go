@@ -113,7 +113,7 @@ func TestWithoutGoldAtHand(t *testing.T) {
 		e := &evidence{Manifest: m, Batteries: []fact[trajectory.JudgeBattery]{{1, trajectory.JudgeBattery{Passed: true}}}, Tasks: []*taskEvidence{{Plan: m.Tasks[0], Attempts: []*attemptEvidence{{
 			Number: 1, Committed: 2, Judged: 3, Question: lighthouse.Question, Answer: &trajectory.AnswerCommitted{Answer: answer},
 			Judgment: &trajectory.Judgment{Judged: new(true), Path: judge.PathJudge, Tries: 1}}}}}}
-		for _, c := range []Check{judgeInjection(), scorerParity(), judgeHealth()} {
+		for _, c := range []Check{judgeInjection, scorerParity, judgeHealth} {
 			n := newNotes(c)
 			c.run(e, n)
 			want := gap[c.ID] || c.ID == "AUD-19"

@@ -12,76 +12,74 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-func answerLeakage() Check {
-	return Check{
-		ID: "AUD-1", Name: "answer-leakage", Severity: Critical, Gate: true,
-		Title: "no tool returned the task's published answer",
-		Why: "GAIA's validation answers lie in the open, and agents find them: in copies of the dataset, in traces of other agents, " +
-			"in course material. A page with the answer as a fact is honest work; a page with the question and its answer is not.",
-		Fix: "add the address to the denylist and run the task again; void the task in the meantime",
-		Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, results that are longer than their heads have no probes, a head is longer than heads are, " +
-			"the arguments that a page with the question may echo are not recorded whole, no addresses of a page are recorded, the endpoint searched by itself, a server that is a program had the network, or something ran outside of the sandbox",
-		References: []string{"https://arxiv.org/abs/2508.13180"},
-		Rules: []Rule{
-			{"uuid-with-answer", Critical, 3, "the task's id, or its first digits among those of two other tasks, with an answer field or the gold answer near it, in what a tool brought in", cleanSource},
-			{"question-with-gold", Critical, 4, "from the web or a server, at least 70 % of the question's text, its beginning or end and its question word included, with the gold answer near it, not counting what stands in quotation marks in the question nor what the call itself had said: " +
-				"a few words of the question in a call do not hide the whole of it in a page, nor does all of it hide a place that has it with a labelled answer; where the question has fewer than five runs of words, the answer must be labelled", cleanSource},
-			{"answer-source-content", Critical, 2, "the task's id or 30 % of its question, with the gold answer, a field for an answer or the benchmark's columns, in a page of a known source of the benchmark's answers", cleanSource},
-			{"loader-output", Critical, 1, "the output of code or of a server's tool that leads to a source of the benchmark's answers", cleanSource},
-			{"answer-for-id", High, 1, "the gold answer in what a server's tool or a page gave for the task's id, which is not the attachment's name", cleanSource},
-			{"question-of-unknown-origin", High, 1, "the question and the gold answer near it, from code in an empty workspace, where no call had said the question", cleanSource},
-			{"answer-source-requested", High, 2, "an address of a known source of the benchmark's answers that was asked, whatever it gave", cleanSource},
-			{"task-id-in-result", High, 2, "from the web or a server, the task's id without an answer near it, given to a call that did not name it", cleanSource},
-			{"other-task-ids", High, 2, "from the web or a server, the ids of three or more other tasks of the split, beyond as many as the call named", cleanSource},
-			{"benchmark-columns", High, 2, "four or more of the benchmark's columns, its own column of answers among them, in a page or in what a server gave", cleanSource},
-			{"question-and-answer", High, 1, "from the web or a server, at least 70 % of the question's text and, anywhere in the same document, the labelled gold answer", cleanSource},
-			{"answers-of-several-tasks", High, 1, "from the web or a server, the answers of three or more tasks of the run in one document, each behind its task's id or first digits, or the beginning of its question, or under a label, or under numbers in the order of the tasks", cleanSource},
-			{"id-prefix-with-answer", High, 1, "from the web or a server, the first 6 or more digits of the task's id with the gold answer right behind them; with those of two other tasks it is uuid-with-answer", cleanSource},
-			{"leak-across-results", High, 1, "the parts of a leak in several results of an attempt: the question in one and the labelled gold answer in another, or the question in pieces", "a source that does not hold the benchmark's own answers"},
-			{"question-with-gold-in-workspace", ToReview, 2, "the question and the gold answer near it in what a tool of the workspace gave: the model's own code and notes can make both", "the model's own words"},
-			{"attachment-with-answer", ToReview, 1, "the task's id, which is the attachment's name, with an answer field near it, in what a tool of the workspace gave", "what the attachment says"},
-			{"answers-listed", ToReview, 1, "from the web or a server, one list with the answers of three or more tasks of the run, of at least four characters", cleanSource},
-			{"description-with-gold", ToReview, 1, "from the web or a server, at least 70 % of the question's text with the gold answer near it, but neither its beginning nor its end, or not its question word, or a question of fewer than five runs of words", "a source that does not hold the benchmark's own answers"},
-			{"paraphrased-question", ToReview, 1, "from the web or a server, at least 60 % of the words that the question is about around the labelled gold answer", cleanSource},
-			{"question-without-gold", ToReview, 2, "at least 70 % of the question's text, without the gold answer near it", cleanSource},
-			{"partial-question-with-gold", ToReview, 1, "from the web or a server, between 30 % and 70 % of the question's text with the gold answer near it, called the answer", cleanSource},
-			{"echoed-question", ToReview, 2, "from the web or a server, at least 70 % of the question's text, of which the call itself had some or all, and the gold answer in the same result", cleanSource},
-			{"related-source-requested", ToReview, 2, "an address close to the benchmark that was asked: its paper, other repositories and spaces that are named for it", cleanSource},
-			{"answer-source-refused", ToReview, 1, "a call to a source of the benchmark's answers that was refused", "no such call"},
-			{"remote-server-unobserved", ToReview, 1, "a server asked over HTTP, whose own sources are not recorded", "a server whose program runs in the sandbox"},
-			{"evidence-supported", Info, 1, "the gold answer as a fact, in the first result of the task that has it", "the answer's source"},
-		},
-		run: func(e *evidence, n *notes) {
-			n.gapIf(e.blind(), "%s: nothing says whether a document that holds the question also holds its answer", noGold)
-			unknownProbes(e, n)
-			unconfinedGaps(e, n)
-			// A server that is asked over HTTP reaches what it likes, as a search engine does; what it gave is in the journal with its probes.
-			told := map[string]bool{}
-			for _, t := range e.Manifest.Tools {
-				_, origin, remote := strings.Cut(t.Server, " ")
-				if told[t.Server] || !remote && t.Network != plan.NetworkHost {
-					continue
-				}
-				told[t.Server] = true
-				if !remote {
-					if !slices.Contains(e.Manifest.Unconfined, t.Server) { // which is said of what ran outside of the sandbox
-						n.gap("an unrecorded channel: the server %s had the network, and what it reached is not in the journal", t.Server)
-					}
-					continue
-				}
-				n.find("remote-server-unobserved", place{given: true}, fmt.Sprintf("what the server at %s reads is not in the journal", origin))
+var answerLeakage = Check{
+	ID: "AUD-1", Name: "answer-leakage", Severity: Critical, Gate: true,
+	Title: "no tool returned the task's published answer",
+	Why: "GAIA's validation answers lie in the open, and agents find them: in copies of the dataset, in traces of other agents, " +
+		"in course material. A page with the answer as a fact is honest work; a page with the question and its answer is not.",
+	Fix: "add the address to the denylist and run the task again; void the task in the meantime",
+	Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, results that are longer than their heads have no probes, a head is longer than heads are, " +
+		"the arguments that a page with the question may echo are not recorded whole, no addresses of a page are recorded, the endpoint searched by itself, a server that is a program had the network, or something ran outside of the sandbox",
+	References: []string{"https://arxiv.org/abs/2508.13180"},
+	Rules: []Rule{
+		{"uuid-with-answer", Critical, 3, "the task's id, or its first digits among those of two other tasks, with an answer field or the gold answer near it, in what a tool brought in", cleanSource},
+		{"question-with-gold", Critical, 4, "from the web or a server, at least 70 % of the question's text, its beginning or end and its question word included, with the gold answer near it, not counting what stands in quotation marks in the question nor what the call itself had said: " +
+			"a few words of the question in a call do not hide the whole of it in a page, nor does all of it hide a place that has it with a labelled answer; where the question has fewer than five runs of words, the answer must be labelled", cleanSource},
+		{"answer-source-content", Critical, 2, "the task's id or 30 % of its question, with the gold answer, a field for an answer or the benchmark's columns, in a page of a known source of the benchmark's answers", cleanSource},
+		{"loader-output", Critical, 1, "the output of code or of a server's tool that leads to a source of the benchmark's answers", cleanSource},
+		{"answer-for-id", High, 1, "the gold answer in what a server's tool or a page gave for the task's id, which is not the attachment's name", cleanSource},
+		{"question-of-unknown-origin", High, 1, "the question and the gold answer near it, from code in an empty workspace, where no call had said the question", cleanSource},
+		{"answer-source-requested", High, 2, "an address of a known source of the benchmark's answers that was asked, whatever it gave", cleanSource},
+		{"task-id-in-result", High, 2, "from the web or a server, the task's id without an answer near it, given to a call that did not name it", cleanSource},
+		{"other-task-ids", High, 2, "from the web or a server, the ids of three or more other tasks of the split, beyond as many as the call named", cleanSource},
+		{"benchmark-columns", High, 2, "four or more of the benchmark's columns, its own column of answers among them, in a page or in what a server gave", cleanSource},
+		{"question-and-answer", High, 1, "from the web or a server, at least 70 % of the question's text and, anywhere in the same document, the labelled gold answer", cleanSource},
+		{"answers-of-several-tasks", High, 1, "from the web or a server, the answers of three or more tasks of the run in one document, each behind its task's id or first digits, or the beginning of its question, or under a label, or under numbers in the order of the tasks", cleanSource},
+		{"id-prefix-with-answer", High, 1, "from the web or a server, the first 6 or more digits of the task's id with the gold answer right behind them; with those of two other tasks it is uuid-with-answer", cleanSource},
+		{"leak-across-results", High, 1, "the parts of a leak in several results of an attempt: the question in one and the labelled gold answer in another, or the question in pieces", "a source that does not hold the benchmark's own answers"},
+		{"question-with-gold-in-workspace", ToReview, 2, "the question and the gold answer near it in what a tool of the workspace gave: the model's own code and notes can make both", "the model's own words"},
+		{"attachment-with-answer", ToReview, 1, "the task's id, which is the attachment's name, with an answer field near it, in what a tool of the workspace gave", "what the attachment says"},
+		{"answers-listed", ToReview, 1, "from the web or a server, one list with the answers of three or more tasks of the run, of at least four characters", cleanSource},
+		{"description-with-gold", ToReview, 1, "from the web or a server, at least 70 % of the question's text with the gold answer near it, but neither its beginning nor its end, or not its question word, or a question of fewer than five runs of words", "a source that does not hold the benchmark's own answers"},
+		{"paraphrased-question", ToReview, 1, "from the web or a server, at least 60 % of the words that the question is about around the labelled gold answer", cleanSource},
+		{"question-without-gold", ToReview, 2, "at least 70 % of the question's text, without the gold answer near it", cleanSource},
+		{"partial-question-with-gold", ToReview, 1, "from the web or a server, between 30 % and 70 % of the question's text with the gold answer near it, called the answer", cleanSource},
+		{"echoed-question", ToReview, 2, "from the web or a server, at least 70 % of the question's text, of which the call itself had some or all, and the gold answer in the same result", cleanSource},
+		{"related-source-requested", ToReview, 2, "an address close to the benchmark that was asked: its paper, other repositories and spaces that are named for it", cleanSource},
+		{"answer-source-refused", ToReview, 1, "a call to a source of the benchmark's answers that was refused", "no such call"},
+		{"remote-server-unobserved", ToReview, 1, "a server asked over HTTP, whose own sources are not recorded", "a server whose program runs in the sandbox"},
+		{"evidence-supported", Info, 1, "the gold answer as a fact, in the first result of the task that has it", "the answer's source"},
+	},
+	run: func(e *evidence, n *notes) {
+		n.gapIf(e.blind(), "%s: nothing says whether a document that holds the question also holds its answer", noGold)
+		unknownProbes(e, n)
+		unconfinedGaps(e, n)
+		// A server that is asked over HTTP reaches what it likes, as a search engine does; what it gave is in the journal with its probes.
+		told := map[string]bool{}
+		for _, t := range e.Manifest.Tools {
+			_, origin, remote := strings.Cut(t.Server, " ")
+			if told[t.Server] || !remote && t.Network != plan.NetworkHost {
+				continue
 			}
-			searching := []string{":online", "-search-", "search-preview", "deep-research", "sonar"} // models that search the web by themselves
-			for _, name := range append([]string{e.Manifest.Model.Name}, e.Manifest.Model.ServedAs...) {
-				if slices.ContainsFunc(searching, func(mark string) bool { return strings.Contains(strings.ToLower(name), mark) }) {
-					n.gap("the model %q searches by itself: what it read is not recorded", name)
+			told[t.Server] = true
+			if !remote {
+				if !slices.Contains(e.Manifest.Unconfined, t.Server) { // which is said of what ran outside of the sandbox
+					n.gap("an unrecorded channel: the server %s had the network, and what it reached is not in the journal", t.Server)
 				}
+				continue
 			}
-			for _, t := range e.Tasks {
-				checkLeaks(n, t, e.Gold[t.Plan.TaskID])
+			n.find("remote-server-unobserved", place{given: true}, fmt.Sprintf("what the server at %s reads is not in the journal", origin))
+		}
+		searching := []string{":online", "-search-", "search-preview", "deep-research", "sonar"} // models that search the web by themselves
+		for _, name := range append([]string{e.Manifest.Model.Name}, e.Manifest.Model.ServedAs...) {
+			if slices.ContainsFunc(searching, func(mark string) bool { return strings.Contains(strings.ToLower(name), mark) }) {
+				n.gap("the model %q searches by itself: what it read is not recorded", name)
 			}
-		},
-	}
+		}
+		for _, t := range e.Tasks {
+			checkLeaks(n, t, e.Gold[t.Plan.TaskID])
+		}
+	},
 }
 
 // checkLeaks looks at what the attempts at a task brought in, and at calls that the Gate refused since they lead to

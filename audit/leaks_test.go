@@ -29,7 +29,7 @@ func TestPartedPairs(t *testing.T) {
 				}
 			}
 		}
-		n := newNotes(answerLeakage())
+		n := newNotes(answerLeakage)
 		checkPartedLeak(n, place{}, results)
 		got := int64(-1)
 		for _, f := range n.findings {
@@ -50,7 +50,7 @@ func BenchmarkParted(b *testing.B) {
 				results[i] = &resultFact{Name: "web_fetch", SHA256: fmt.Sprint(i), Probes: trajectory.Probes{QCovNoEcho: probe.WholeQuestion}}
 			}
 			for b.Loop() {
-				checkPartedLeak(newNotes(answerLeakage()), place{}, results)
+				checkPartedLeak(newNotes(answerLeakage), place{}, results)
 			}
 		})
 	}

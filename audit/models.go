@@ -13,81 +13,79 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-func modelIdentity() Check {
-	return Check{
-		ID: "AUD-14", Name: "model-identity", Severity: High,
-		Title: "only models that the plan names answered",
-		Why: "an endpoint can answer with another model than the one that was asked for, behind a gateway or once a quota is used up: " +
-			"the score is then not of the model that it is published for",
-		Fix: "ask an endpoint that serves the planned model; where it only calls it otherwise, plan with --served-as NAME, which everybody can read in the plan; " +
-			"let another model judge than the one that answers",
-		Skips:      "the replies of the agent's or of the judge's model, or some of them, name no model",
-		References: []string{"https://arxiv.org/abs/2504.04715", "https://arxiv.org/abs/2404.13076"},
-		Rules: []Rule{
-			{"model-undeclared", High, 3, "replies of a model that the plan neither names nor declares as another name of it", ""},
-			{"judge-is-agent", ToReview, 2, "verdicts of a judge that is the model whose answers it judges", "another model as the judge"},
-			{"local-origin", ToReview, 1, "a model that its maker alone serves, or a search engine beside such a model, that is asked at an address of this computer or of a private network", "an address of its provider"},
-		},
-		run: func(e *evidence, n *notes) {
-			// Each model that the plan does not declare is reported once, at its first reply.
-			type served struct{ who, planned, model string }
-			var found []served
-			first, replies := map[served]place{}, map[served]int{}
+var modelIdentity = Check{
+	ID: "AUD-14", Name: "model-identity", Severity: High,
+	Title: "only models that the plan names answered",
+	Why: "an endpoint can answer with another model than the one that was asked for, behind a gateway or once a quota is used up: " +
+		"the score is then not of the model that it is published for",
+	Fix: "ask an endpoint that serves the planned model; where it only calls it otherwise, plan with --served-as NAME, which everybody can read in the plan; " +
+		"let another model judge than the one that answers",
+	Skips:      "the replies of the agent's or of the judge's model, or some of them, name no model",
+	References: []string{"https://arxiv.org/abs/2504.04715", "https://arxiv.org/abs/2404.13076"},
+	Rules: []Rule{
+		{"model-undeclared", High, 3, "replies of a model that the plan neither names nor declares as another name of it", ""},
+		{"judge-is-agent", ToReview, 2, "verdicts of a judge that is the model whose answers it judges", "another model as the judge"},
+		{"local-origin", ToReview, 1, "a model that its maker alone serves, or a search engine beside such a model, that is asked at an address of this computer or of a private network", "an address of its provider"},
+	},
+	run: func(e *evidence, n *notes) {
+		// Each model that the plan does not declare is reported once, at its first reply.
+		type served struct{ who, planned, model string }
+		var found []served
+		first, replies := map[served]place{}, map[served]int{}
+		e.uses(func(u use) {
+			if nameOf(u.model).base == "" || u.planned == "" || Declares(e.Manifest.Model, u.model, u.planned) {
+				return
+			}
+			s := served{u.who, u.planned, u.model}
+			if replies[s]++; replies[s] == 1 {
+				found, first[s] = append(found, s), u.at
+			}
+		})
+		for _, s := range found {
+			got := fmt.Sprintf("%q answered %s, in %d replies", s.model, s.who, replies[s])
+			if replies[s] == 1 {
+				got = fmt.Sprintf("%q answered %s, in one reply", s.model, s.who)
+			}
+			n.find("model-undeclared", first[s], got, fmt.Sprintf("the planned %q", s.planned))
+		}
+		for _, who := range []string{theAgent, theJudge} { // endpoints that transcribe or describe for tools commonly name no model
+			replies, unnamed := 0, 0
 			e.uses(func(u use) {
-				if nameOf(u.model).base == "" || u.planned == "" || Declares(e.Manifest.Model, u.model, u.planned) {
+				if u.who != who || !u.answered {
 					return
 				}
-				s := served{u.who, u.planned, u.model}
-				if replies[s]++; replies[s] == 1 {
-					found, first[s] = append(found, s), u.at
+				if replies++; nameOf(u.model).base == "" {
+					unnamed++
 				}
 			})
-			for _, s := range found {
-				got := fmt.Sprintf("%q answered %s, in %d replies", s.model, s.who, replies[s])
-				if replies[s] == 1 {
-					got = fmt.Sprintf("%q answered %s, in one reply", s.model, s.who)
-				}
-				n.find("model-undeclared", first[s], got, fmt.Sprintf("the planned %q", s.planned))
+			switch {
+			case unnamed > 0 && unnamed == replies:
+				n.gap("the endpoint of %s names no model in its replies", who)
+			case unnamed > 0:
+				n.gap("%d of %d replies to %s name no model", unnamed, replies, who)
 			}
-			for _, who := range []string{theAgent, theJudge} { // endpoints that transcribe or describe for tools commonly name no model
-				replies, unnamed := 0, 0
-				e.uses(func(u use) {
-					if u.who != who || !u.answered {
-						return
-					}
-					if replies++; nameOf(u.model).base == "" {
-						unnamed++
-					}
-				})
-				switch {
-				case unnamed > 0 && unnamed == replies:
-					n.gap("the endpoint of %s names no model in its replies", who)
-				case unnamed > 0:
-					n.gap("%d of %d replies to %s name no model", unnamed, replies, who)
-				}
-			}
-			// What is at an address of this computer can answer by itself; gateways of its user do so, too.
-			type asked struct{ what, model, origin string }
-			models := []asked{{"the agent's model", e.Manifest.Model.Name, e.Manifest.Model.Origin}}
-			if j := e.Manifest.Judge; j != nil {
-				models = append(models, asked{"the judge", j.Model, j.Origin})
-			}
-			if v := e.Manifest.Vision; v != nil {
-				models = append(models, asked{"the model of describe_image", v.Model, v.Origin})
-			}
-			named := func(a asked) bool { return commercial.MatchString(nameOf(a.model).base) }
-			any := slices.ContainsFunc(models, named)
-			for _, a := range models {
-				n.findIf(named(a) && local(a.origin), "local-origin", place{given: true}, fmt.Sprintf("%s, %q, is asked at %s", a.what, a.model, a.origin))
-			}
-			if s := e.Manifest.Search; s != nil && any && local(s.Origin) {
-				n.find("local-origin", place{given: true}, "the search engine is asked at "+s.Origin, "a public search engine")
-			}
-			if j, a := e.Manifest.Judge, e.firstByJudge(); j != nil && a != nil && Declares(e.Manifest.Model, j.Model, e.Manifest.Model.Name) {
-				n.find("judge-is-agent", place{seq: a.Judged, given: true}, fmt.Sprintf("the model %q judged answers of %q", j.Model, e.Manifest.Model.Name))
-			}
-		},
-	}
+		}
+		// What is at an address of this computer can answer by itself; gateways of its user do so, too.
+		type asked struct{ what, model, origin string }
+		models := []asked{{"the agent's model", e.Manifest.Model.Name, e.Manifest.Model.Origin}}
+		if j := e.Manifest.Judge; j != nil {
+			models = append(models, asked{"the judge", j.Model, j.Origin})
+		}
+		if v := e.Manifest.Vision; v != nil {
+			models = append(models, asked{"the model of describe_image", v.Model, v.Origin})
+		}
+		named := func(a asked) bool { return commercial.MatchString(nameOf(a.model).base) }
+		any := slices.ContainsFunc(models, named)
+		for _, a := range models {
+			n.findIf(named(a) && local(a.origin), "local-origin", place{given: true}, fmt.Sprintf("%s, %q, is asked at %s", a.what, a.model, a.origin))
+		}
+		if s := e.Manifest.Search; s != nil && any && local(s.Origin) {
+			n.find("local-origin", place{given: true}, "the search engine is asked at "+s.Origin, "a public search engine")
+		}
+		if j, a := e.Manifest.Judge, e.firstByJudge(); j != nil && a != nil && Declares(e.Manifest.Model, j.Model, e.Manifest.Model.Name) {
+			n.find("judge-is-agent", place{seq: a.Judged, given: true}, fmt.Sprintf("the model %q judged answers of %q", j.Model, e.Manifest.Model.Name))
+		}
+	},
 }
 
 // Declares reports whether a model's name in a reply is one that a plan declares for one of its models: the

@@ -15,82 +15,80 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-func oracleLeakage() Check {
-	return Check{
-		ID: "AUD-3", Name: "oracle-leakage", Severity: Critical, Gate: true,
-		Title: "the agent saw the question and nothing of its answer",
-		Why: "a harness that puts the answer, a hint of it or a solved copy of the task into the prompt, the workspace or a tool's " +
-			"description measures nothing but whether the model can read",
-		Fix: "run the task again with the templates as they are in the plan",
-		Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, templates, requests, the question, digests of messages or the start workspace are not recorded " +
-			"or not in a form that this version knows, a request lists no more messages than the one before it or has a longer head than heads are, messages that no template gives are not shown whole " +
-			"or too many, the plan has no digest of an attachment, a tool gave a file that did not lie there at the start, or a tool is neither one of this version nor a server's, or the tools say more of themselves than is looked through",
-		Rules: []Rule{
-			{"prompt-residue", Critical, 2, "a message that holds, besides the question and the templates, the answer or fields for one", "the template with the question put in"},
-			{"workspace-answer", Critical, 3, "a start workspace with the task's answer in a file that is not the attachment, or in its name, or with the question, or its id, and its answer so called in the attachment", "the attachment alone"},
-			{"attachment-differs", Critical, 1, "an attachment with another digest or size than the plan has of it", "the attachment as planned"},
-			{"question-with-answer", Critical, 1, "a planned question that states its answer, such as \"the expected answer is …\"", "the question of the dataset"},
-			{"template-with-answer", Critical, 1, "a template not of this version with a task, or what it asks about, and its answer, or with the stated answers of three tasks", "a template that says nothing of any task"},
-			{"tool-description-answer", Critical, 2, "the task or its answer in what a tool says of itself that is not one of this version as it is", "what the tool does"},
-			{"tool-schema-answer", Critical, 1, "the parameters of a server's tool with the task or its answer", "what the tool takes"},
-			{"other-task-with-answer", High, 2, "a message that holds, besides the question and the templates, another task of the run with its answer", "the question of the task alone"},
-			{"other-task-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer", "the attachment alone"},
-			{"workspace-answer-name", High, 1, "a file of a start workspace that is not the attachment, and is named like one with answers", "the attachment alone"},
-			{"tool-promises-answers", High, 1, "a server's tool that says it gives reference answers for tasks, or answers of the benchmark", "what the tool does and takes"},
-			{"short-answer", ToReview, 2, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label", "the template with the question put in"},
-			{"attachment-with-question", ToReview, 1, "an attachment with the question, and the gold answer near it", "what the question is about"},
-			{"workspace-extra-file", ToReview, 1, "a file of a start workspace that is not the attachment", "the attachment alone"},
-			{"question-with-answer-word", ToReview, 1, "a planned question with its answer behind a word for answers, under a condition, as an example or in a list", "the question of the dataset"},
-			{"template-with-answer-word", ToReview, 1, "a template not of this version with a stated answer, or with three long ones", "a template that says nothing of any task"},
-			{"tool-promises-solutions", ToReview, 1, "a server's tool that says it gives reference answers or solutions, of whatever", "what the tool does and takes"},
-			{"run-records-mentioned", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache", "a template about the task"},
-			{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer", "what the tool takes"},
-			{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte", "for the record: that it was made from the attachment is the signer's word"},
-		},
-		run: func(e *evidence, n *notes) {
-			n.gapIf(e.blind(), noGold)
-			unknownProbes(e, n)
-			// A prompt can be rendered again only from a template whose text this program has.
-			for _, p := range e.Manifest.Prompts {
-				if !slices.ContainsFunc(prompt.Templates(), func(t prompt.Template) bool { return t.ID == p.ID && t.Text == p.Text }) {
-					n.gap("the template %q is not one that this version knows", p.ID)
+var oracleLeakage = Check{
+	ID: "AUD-3", Name: "oracle-leakage", Severity: Critical, Gate: true,
+	Title: "the agent saw the question and nothing of its answer",
+	Why: "a harness that puts the answer, a hint of it or a solved copy of the task into the prompt, the workspace or a tool's " +
+		"description measures nothing but whether the model can read",
+	Fix: "run the task again with the templates as they are in the plan",
+	Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, templates, requests, the question, digests of messages or the start workspace are not recorded " +
+		"or not in a form that this version knows, a request lists no more messages than the one before it or has a longer head than heads are, messages that no template gives are not shown whole " +
+		"or too many, the plan has no digest of an attachment, a tool gave a file that did not lie there at the start, or a tool is neither one of this version nor a server's, or the tools say more of themselves than is looked through",
+	Rules: []Rule{
+		{"prompt-residue", Critical, 2, "a message that holds, besides the question and the templates, the answer or fields for one", "the template with the question put in"},
+		{"workspace-answer", Critical, 3, "a start workspace with the task's answer in a file that is not the attachment, or in its name, or with the question, or its id, and its answer so called in the attachment", "the attachment alone"},
+		{"attachment-differs", Critical, 1, "an attachment with another digest or size than the plan has of it", "the attachment as planned"},
+		{"question-with-answer", Critical, 1, "a planned question that states its answer, such as \"the expected answer is …\"", "the question of the dataset"},
+		{"template-with-answer", Critical, 1, "a template not of this version with a task, or what it asks about, and its answer, or with the stated answers of three tasks", "a template that says nothing of any task"},
+		{"tool-description-answer", Critical, 2, "the task or its answer in what a tool says of itself that is not one of this version as it is", "what the tool does"},
+		{"tool-schema-answer", Critical, 1, "the parameters of a server's tool with the task or its answer", "what the tool takes"},
+		{"other-task-with-answer", High, 2, "a message that holds, besides the question and the templates, another task of the run with its answer", "the question of the task alone"},
+		{"other-task-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer", "the attachment alone"},
+		{"workspace-answer-name", High, 1, "a file of a start workspace that is not the attachment, and is named like one with answers", "the attachment alone"},
+		{"tool-promises-answers", High, 1, "a server's tool that says it gives reference answers for tasks, or answers of the benchmark", "what the tool does and takes"},
+		{"short-answer", ToReview, 2, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label", "the template with the question put in"},
+		{"attachment-with-question", ToReview, 1, "an attachment with the question, and the gold answer near it", "what the question is about"},
+		{"workspace-extra-file", ToReview, 1, "a file of a start workspace that is not the attachment", "the attachment alone"},
+		{"question-with-answer-word", ToReview, 1, "a planned question with its answer behind a word for answers, under a condition, as an example or in a list", "the question of the dataset"},
+		{"template-with-answer-word", ToReview, 1, "a template not of this version with a stated answer, or with three long ones", "a template that says nothing of any task"},
+		{"tool-promises-solutions", ToReview, 1, "a server's tool that says it gives reference answers or solutions, of whatever", "what the tool does and takes"},
+		{"run-records-mentioned", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache", "a template about the task"},
+		{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer", "what the tool takes"},
+		{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte", "for the record: that it was made from the attachment is the signer's word"},
+	},
+	run: func(e *evidence, n *notes) {
+		n.gapIf(e.blind(), noGold)
+		unknownProbes(e, n)
+		// A prompt can be rendered again only from a template whose text this program has.
+		for _, p := range e.Manifest.Prompts {
+			if !slices.ContainsFunc(prompt.Templates(), func(t prompt.Template) bool { return t.ID == p.ID && t.Text == p.Text }) {
+				n.gap("the template %q is not one that this version knows", p.ID)
+			}
+		}
+		for _, id := range []string{prompt.SystemID, prompt.QuestionID} {
+			if !slices.ContainsFunc(e.Manifest.Prompts, func(p plan.Prompt) bool { return p.ID == id }) {
+				n.gap("the plan does not name the template %q", id)
+			}
+		}
+		made := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return runs(t.Name) }) // tools that make files
+		e.each(func(t *taskEvidence, a *attemptEvidence) {
+			checkPrompts(n, t, a)
+			checkWorkspace(e, n, t, a)
+			if made || e.Manifest.Evidence == plan.EvidenceHashes {
+				return
+			}
+			for _, c := range a.Calls {
+				read := c.Result != nil && reads(c.Result.Name) && !c.Result.IsError
+				if read && !slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return opened(f.Path) == opened(c.Opens) }) {
+					n.gap("%s gave a file that is not in the list of the start workspace", c.Result.Name)
 				}
 			}
-			for _, id := range []string{prompt.SystemID, prompt.QuestionID} {
-				if !slices.ContainsFunc(e.Manifest.Prompts, func(p plan.Prompt) bool { return p.ID == id }) {
-					n.gap("the plan does not name the template %q", id)
-				}
-			}
-			made := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return runs(t.Name) }) // tools that make files
-			e.each(func(t *taskEvidence, a *attemptEvidence) {
-				checkPrompts(n, t, a)
-				checkWorkspace(e, n, t, a)
-				if made || e.Manifest.Evidence == plan.EvidenceHashes {
-					return
-				}
-				for _, c := range a.Calls {
-					read := c.Result != nil && reads(c.Result.Name) && !c.Result.IsError
-					if read && !slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return opened(f.Path) == opened(c.Opens) }) {
-						n.gap("%s gave a file that is not in the list of the start workspace", c.Result.Name)
-					}
-				}
-			})
-			for _, t := range e.Tasks {
-				questionStates(e, n, t)
-			}
-			for _, p := range e.Manifest.Prompts {
-				templateStates(e, n, p)
-			}
-			otherPairs(e, n)
-			toolDescriptions(e, n)
-			for _, p := range e.Manifest.Prompts {
-				n.findIf(namesRecords(e.Manifest.Policy, p.Text), "run-records-mentioned", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts")
-			}
-			for _, t := range e.Manifest.Tools {
-				n.findIf(!builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema), "run-records-mentioned", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
-			}
-		},
-	}
+		})
+		for _, t := range e.Tasks {
+			questionStates(e, n, t)
+		}
+		for _, p := range e.Manifest.Prompts {
+			templateStates(e, n, p)
+		}
+		otherPairs(e, n)
+		toolDescriptions(e, n)
+		for _, p := range e.Manifest.Prompts {
+			n.findIf(namesRecords(e.Manifest.Policy, p.Text), "run-records-mentioned", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts")
+		}
+		for _, t := range e.Manifest.Tools {
+			n.findIf(!builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema), "run-records-mentioned", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
+		}
+	},
 }
 
 // checkPrompts looks at what an attempt's model was told.

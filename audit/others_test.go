@@ -17,7 +17,7 @@ func TestOtherPairs(t *testing.T) {
 	for _, of := range []*taskEvidence{own, other} {
 		e := &evidence{Tasks: []*taskEvidence{own, other}, Gold: map[string]string{"a": gold, "b": "431"},
 			Odd: []oddText{{Task: of, Attempt: 1, Seq: 7, Text: question + " " + gold}}}
-		n := newNotes(oracleLeakage())
+		n := newNotes(oracleLeakage)
 		otherPairs(e, n)
 		if of == own && len(n.findings) > 0 || of == other && (len(n.findings) != 1 || n.findings[0].TaskID != "b" || n.findings[0].Seq != 7) {
 			t.Errorf("told in task %s: %v", of.Plan.TaskID, n.findings)
@@ -59,7 +59,7 @@ func TestOddTexts(t *testing.T) {
 	if !o.unread || o.bytes > mostOddBytes {
 		t.Errorf("%d bytes are kept, unread %v", o.bytes, o.unread)
 	}
-	n := newNotes(oracleLeakage())
+	n := newNotes(oracleLeakage)
 	otherPairs(&evidence{OddUnread: true}, n)
 	if got := n.report(); got.Status != Skip {
 		t.Errorf("%s", got.Status)
@@ -93,7 +93,7 @@ func TestOtherPairsOnce(t *testing.T) {
 		for i := range tt.messages {
 			e.Odd = append(e.Odd, oddText{Task: e.Tasks[i], Attempt: 1, Text: fmt.Sprint(question, " ", tt.told, " #", i, strings.Repeat(" ferry", tt.size/6))})
 		}
-		n := newNotes(oracleLeakage())
+		n := newNotes(oracleLeakage)
 		otherPairs(e, n)
 		if len(n.findings) != tt.findings || (n.report().Status == Skip) != tt.gap {
 			t.Errorf("%s: %d findings, %s", tt.name, len(n.findings), n.report().Status)
@@ -107,7 +107,7 @@ func TestToolTextBounded(t *testing.T) {
 	for size, gap := range map[int]bool{mostToolText / 2: false, mostToolText + 1: true} {
 		e := &evidence{Gold: map[string]string{"a": "Brellin"}, Tasks: []*taskEvidence{{Plan: plan.PlannedTask{TaskID: "a"}, Attempts: []*attemptEvidence{{Question: "Which town has the clock?"}}}}}
 		e.Manifest.Tools = []plan.ToolPlan{{Name: "notes__find", Server: "mcp:notes", Description: "Finds Brellin.", Schema: strings.Repeat("lamp ", size/5)}}
-		n := newNotes(oracleLeakage())
+		n := newNotes(oracleLeakage)
 		toolDescriptions(e, n)
 		if len(n.findings) != 1 || (len(n.gaps) > 0) != gap {
 			t.Errorf("%d bytes: %v %v", size, n.findings, n.gaps)
@@ -130,7 +130,7 @@ func BenchmarkOtherPairs(b *testing.B) {
 				e.Odd = append(e.Odd, oddText{Task: t, Text: fmt.Sprint(question, i)})
 			}
 			for b.Loop() {
-				otherPairs(e, newNotes(oracleLeakage()))
+				otherPairs(e, newNotes(oracleLeakage))
 			}
 		})
 	}

@@ -21,58 +21,56 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-func usageReconciliation() Check {
-	return Check{
-		ID: "AUD-13", Name: "usage-reconciliation", Severity: High,
-		Title: "the provider was paid for the requests of the journal and for no others",
-		Why: "who asks a model outside of the journal can try a task until the answer is right and record that one try; " +
-			"the provider's account has all of them",
-		Fix: "export the usage of the run's own key, from its first request to its last: an export also holds other work under the same key, and what lies before " +
-			"and after the run is yours to cut; void the run if what is left was asked for it",
-		Skips:  "the export names requests and the journal none, or none of the same, or requests whose tokens the journal does not have could be what the export has more",
-		Absent: "no usage export was given; without one, only tokens that are too few or missing, ids that are missing and costs that differ are found",
-		Rules: []Rule{
-			{"totals-differ", High, 2, "tokens of an export that differ from the journal's by more than 5 % of the export and by more than 5000, and by more than requests can account for of which the journal has no tokens", ""},
-			{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export", ""},
-			{"export-unrelated", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none", "the export of the key that the run was made with"},
-			{"request-id-missing", ToReview, 2, "replies without the id of their request, where others to the same asker have one; no export is needed", "an id in every reply, as in the others"},
-			{"token-count-too-low", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request, or of the reply, for each of its tokens, of at least 2000 bytes; no export is needed", ""},
-			{"cost-inconsistent", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed", "a cost that prices of tokens give"},
-			{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed", "one in every reply, as in the others"},
-		},
-		run: func(e *evidence, n *notes) {
-			tokensTooFew(e, n)
-			costsDiffer(e, n)
-			missing(e, n, "request-id-missing", "id of their request", func(u use) bool { return u.id != "" })
-			missing(e, n, "usage-missing", "count of their tokens", func(u use) bool { return u.unmeasured == 0 })
-			if e.Usage == nil {
-				n.absent("no usage export was given; the tokens and costs of the journal agree with its texts")
-				return
+var usageReconciliation = Check{
+	ID: "AUD-13", Name: "usage-reconciliation", Severity: High,
+	Title: "the provider was paid for the requests of the journal and for no others",
+	Why: "who asks a model outside of the journal can try a task until the answer is right and record that one try; " +
+		"the provider's account has all of them",
+	Fix: "export the usage of the run's own key, from its first request to its last: an export also holds other work under the same key, and what lies before " +
+		"and after the run is yours to cut; void the run if what is left was asked for it",
+	Skips:  "the export names requests and the journal none, or none of the same, or requests whose tokens the journal does not have could be what the export has more",
+	Absent: "no usage export was given; without one, only tokens that are too few or missing, ids that are missing and costs that differ are found",
+	Rules: []Rule{
+		{"totals-differ", High, 2, "tokens of an export that differ from the journal's by more than 5 % of the export and by more than 5000, and by more than requests can account for of which the journal has no tokens", ""},
+		{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export", ""},
+		{"export-unrelated", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none", "the export of the key that the run was made with"},
+		{"request-id-missing", ToReview, 2, "replies without the id of their request, where others to the same asker have one; no export is needed", "an id in every reply, as in the others"},
+		{"token-count-too-low", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request, or of the reply, for each of its tokens, of at least 2000 bytes; no export is needed", ""},
+		{"cost-inconsistent", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed", "a cost that prices of tokens give"},
+		{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed", "one in every reply, as in the others"},
+	},
+	run: func(e *evidence, n *notes) {
+		tokensTooFew(e, n)
+		costsDiffer(e, n)
+		missing(e, n, "request-id-missing", "id of their request", func(u use) bool { return u.id != "" })
+		missing(e, n, "usage-missing", "count of their tokens", func(u use) bool { return u.unmeasured == 0 })
+		if e.Usage == nil {
+			n.absent("no usage export was given; the tokens and costs of the journal agree with its texts")
+			return
+		}
+		// Where the journal does not have the tokens of requests, the export may have more: at most the largest request for each.
+		var journal, export, largest, unmeasured int64
+		e.uses(func(u use) {
+			journal, unmeasured = journal+u.tokens, unmeasured+int64(u.unmeasured)
+			largest = max(largest, u.tokens)
+		})
+		for _, r := range e.Usage.Requests {
+			export += r.In + r.Out
+			if tokens := r.In + r.Out; len(r.IDs) > 0 && tokens <= mostOfRequest {
+				largest = max(largest, tokens)
 			}
-			// Where the journal does not have the tokens of requests, the export may have more: at most the largest request for each.
-			var journal, export, largest, unmeasured int64
-			e.uses(func(u use) {
-				journal, unmeasured = journal+u.tokens, unmeasured+int64(u.unmeasured)
-				largest = max(largest, u.tokens)
-			})
-			for _, r := range e.Usage.Requests {
-				export += r.In + r.Out
-				if tokens := r.In + r.Out; len(r.IDs) > 0 && tokens <= mostOfRequest {
-					largest = max(largest, tokens)
-				}
-			}
-			differ := func(by int64) bool { return by > 5000 && by > export/20 }
-			switch {
-			case !differ(max(export-journal, journal-export)):
-			case export > journal && unmeasured > 0 && largest == 0,
-				export > journal && !differ(export-journal-min(unmeasured, export/max(largest, 1)+1)*largest):
-				n.gap("the export has %d tokens and the journal %d, which has none of %d requests: these can be the difference", export, journal, unmeasured)
-			default:
-				n.find("totals-differ", place{}, fmt.Sprintf("%d tokens in the export", export), fmt.Sprintf("the %d of the journal", journal))
-			}
-			unrecorded(e, n)
-		},
-	}
+		}
+		differ := func(by int64) bool { return by > 5000 && by > export/20 }
+		switch {
+		case !differ(max(export-journal, journal-export)):
+		case export > journal && unmeasured > 0 && largest == 0,
+			export > journal && !differ(export-journal-min(unmeasured, export/max(largest, 1)+1)*largest):
+			n.gap("the export has %d tokens and the journal %d, which has none of %d requests: these can be the difference", export, journal, unmeasured)
+		default:
+			n.find("totals-differ", place{}, fmt.Sprintf("%d tokens in the export", export), fmt.Sprintf("the %d of the journal", journal))
+		}
+		unrecorded(e, n)
+	},
 }
 
 // mostOfRequest bounds the tokens of one request: the largest windows of models.

@@ -10,80 +10,98 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-func votingDisclosure() Check {
-	return Check{
-		ID: "AUD-6", Name: "voting-disclosure", Severity: Critical, Gate: true,
-		Title: "no attempt began after a verdict on its task",
-		Why:   "whoever sees a grade and may try again is scored by patience; best of many is not one attempt",
-		Fix:   "declare voting in the plan and grade once all answers are committed",
-		Skips: "the plan does not declare how many answers are gathered and how one is chosen, or declares a rule that this version does not know",
-		Rules: []Rule{
-			{"judgment-before-attempt", Critical, 1, "an attempt that began after another one at its task was graded", "all attempts before the first grade"},
-			{"attempt-after-grading", Critical, 1, "in a run that is to be submitted, an attempt that began after the first verdict", "all answers committed before the first is graded"},
-			{"answer-after-grading", Critical, 1, "in a run that is to be submitted, an answer that was committed after the first verdict", "all answers committed before the first is graded"},
-			{"more-answers-than-declared", High, 1, "more committed answers of a task than the plan declares", ""},
-			{"selective-retries", High, 1, "failed tries of the model calls that answer solved tasks, more often than of the other calls of the run with p < 0.001, or of all calls that answer wrongly; rate limits, refused connections and time limits do not count", "tries that fail for any call alike"},
-			{"answers-lost-repeatedly", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more", "fewer than 5 tasks, or than 5 %"},
-			{"frequent-retries", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three", "tries that fail for any call alike"},
-			{"answer-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool", "the answer that the model gave first"},
-			{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", plan.FreeReattempts), ""},
-			{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up", ""},
-			{"fewer-answers-than-declared", Info, 1, "fewer finished attempts at a task than the plan declares", ""},
-			{"attempts-lost", Info, 1, "attempts at a task that ended as an error without an answer", "for the record"},
-			{"interrupted", Info, 1, "an interruption after which the run was taken up again", "for the record"},
-		},
-		run: func(e *evidence, n *notes) {
-			switch v := e.Manifest.Voting; {
-			case v.Attempts < 1 || v.Rule == "":
-				n.gap("the plan does not declare how many answers are gathered and how one is chosen")
-			case v.Attempts == 1 && v.Rule == plan.VoteFirst, v.Attempts > 1 && v.Rule == plan.VoteMajority:
-			default:
-				n.gap("the answer is chosen from %d by the rule %q, which this version does not know", v.Attempts, v.Rule)
+var votingDisclosure = Check{
+	ID: "AUD-6", Name: "voting-disclosure", Severity: Critical, Gate: true,
+	Title: "no attempt began after a verdict on its task",
+	Why:   "whoever sees a grade and may try again is scored by patience; best of many is not one attempt",
+	Fix:   "declare voting in the plan and grade once all answers are committed",
+	Skips: "the plan does not declare how many answers are gathered and how one is chosen, or declares a rule that this version does not know",
+	Rules: []Rule{
+		{"judgment-before-attempt", Critical, 1, "an attempt that began after another one at its task was graded", "all attempts before the first grade"},
+		{"attempt-after-grading", Critical, 1, "in a run that is to be submitted, an attempt that began after the first verdict", "all answers committed before the first is graded"},
+		{"answer-after-grading", Critical, 1, "in a run that is to be submitted, an answer that was committed after the first verdict", "all answers committed before the first is graded"},
+		{"more-answers-than-declared", High, 1, "more committed answers of a task than the plan declares", ""},
+		{"selective-retries", High, 1, "failed tries of the model calls that answer solved tasks, more often than of the other calls of the run with p < 0.001, or of all calls that answer wrongly; rate limits, refused connections and time limits do not count", "tries that fail for any call alike"},
+		{"answers-lost-repeatedly", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more", "fewer than 5 tasks, or than 5 %"},
+		{"frequent-retries", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three", "tries that fail for any call alike"},
+		{"answer-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool", "the answer that the model gave first"},
+		{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", plan.FreeReattempts), ""},
+		{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up", ""},
+		{"fewer-answers-than-declared", Info, 1, "fewer finished attempts at a task than the plan declares", ""},
+		{"attempts-lost", Info, 1, "attempts at a task that ended as an error without an answer", "for the record"},
+		{"interrupted", Info, 1, "an interruption after which the run was taken up again", "for the record"},
+	},
+	run: func(e *evidence, n *notes) {
+		switch v := e.Manifest.Voting; {
+		case v.Attempts < 1 || v.Rule == "":
+			n.gap("the plan does not declare how many answers are gathered and how one is chosen")
+		case v.Attempts == 1 && v.Rule == plan.VoteFirst, v.Attempts > 1 && v.Rule == plan.VoteMajority:
+		default:
+			n.gap("the answer is chosen from %d by the rule %q, which this version does not know", v.Attempts, v.Rule)
+		}
+		if free := e.Manifest.Retry.FreeReattempts; free < 1 || free > plan.FreeReattempts {
+			got := fmt.Sprintf("%d attempts at a task in place of lost ones", free)
+			if free < 1 {
+				got = "no limit of attempts at a task in place of lost ones"
 			}
-			if free := e.Manifest.Retry.FreeReattempts; free < 1 || free > plan.FreeReattempts {
-				got := fmt.Sprintf("%d attempts at a task in place of lost ones", free)
-				if free < 1 {
-					got = "no limit of attempts at a task in place of lost ones"
-				}
-				n.find("reattempts-planned", place{given: true}, got, fmt.Sprintf("at most %d", plan.FreeReattempts))
+			n.find("reattempts-planned", place{given: true}, got, fmt.Sprintf("at most %d", plan.FreeReattempts))
+		}
+		for _, r := range e.Resumed {
+			got := fmt.Sprintf("the run was interrupted after %d events and taken up again", r.Event.Events)
+			if r.Event.Torn != nil {
+				got += fmt.Sprintf("; an unfinished last line of %d bytes was cut", r.Event.Torn.Bytes)
 			}
-			for _, r := range e.Resumed {
-				got := fmt.Sprintf("the run was interrupted after %d events and taken up again", r.Event.Events)
-				if r.Event.Torn != nil {
-					got += fmt.Sprintf("; an unfinished last line of %d bytes was cut", r.Event.Torn.Bytes)
-				}
-				n.find("interrupted", place{seq: r.Seq}, got)
-				if r.Event.Harness != e.Manifest.Harness {
-					n.find("resumed-by-another-version", place{seq: r.Seq, given: true},
-						fmt.Sprintf("version %q took up the run", r.Event.Harness.Version), fmt.Sprintf("version %q, built as in the plan", e.Manifest.Harness.Version))
-				}
+			n.find("interrupted", place{seq: r.Seq}, got)
+			if r.Event.Harness != e.Manifest.Harness {
+				n.find("resumed-by-another-version", place{seq: r.Seq, given: true},
+					fmt.Sprintf("version %q took up the run", r.Event.Harness.Version), fmt.Sprintf("version %q, built as in the plan", e.Manifest.Harness.Version))
 			}
-			firstJudged := int64(-1)
-			for _, t := range e.Tasks {
-				if a := t.firstGraded(); a != nil && (firstJudged < 0 || a.Judged < firstJudged) {
-					firstJudged = a.Judged
-				}
+		}
+		firstJudged := int64(-1)
+		for _, t := range e.Tasks {
+			if a := t.firstGraded(); a != nil && (firstJudged < 0 || a.Judged < firstJudged) {
+				firstJudged = a.Judged
 			}
-			for _, t := range e.Tasks {
-				checkDeclared(e, n, t)
-				graded := t.firstGraded()
-				for _, a := range t.Attempts {
-					at := t.at(a, a.Begun)
-					if graded != nil && graded.Judged < a.Begun {
-						n.find("judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, graded.Number))
-					}
-					if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
-						n.find("attempt-after-grading", at, "an attempt began after grading had begun")
-					} else if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Committed {
-						at.seq = a.Committed
-						n.find("answer-after-grading", at, "an answer was committed after grading had begun")
-					}
+		}
+		for _, t := range e.Tasks {
+			checkDeclared(e, n, t)
+			graded := t.firstGraded()
+			for _, a := range t.Attempts {
+				at := t.at(a, a.Begun)
+				if graded != nil && graded.Judged < a.Begun {
+					n.find("judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, graded.Number))
+				}
+				if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
+					n.find("attempt-after-grading", at, "an attempt began after grading had begun")
+				} else if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Committed {
+					at.seq = a.Committed
+					n.find("answer-after-grading", at, "an answer was committed after grading had begun")
 				}
 			}
-			failedTries(e, n)
-			lostReplies(e, n)
-		},
-	}
+		}
+		failedTries(e, n)
+		// Whoever stops a run at every wrong answer is scored by patience. An attempt that was lost before a reply that calls no tool gives nothing.
+		lost, first := 0, place{}
+		for _, t := range e.Tasks {
+			attempts, at := 0, place{task: t}
+			for _, a := range t.Attempts {
+				if !a.lost() {
+					continue
+				}
+				if attempts++; attempts == 1 {
+					at.attempt, at.seq = a.Number, a.EndedAt
+				}
+			}
+			if attempts == 0 {
+				continue
+			}
+			if lost++; lost == 1 {
+				first.seq = at.seq
+			}
+			n.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that calls no tool", attempts, len(t.Attempts)))
+		}
+		n.findIf(lost >= 5 && 20*lost >= len(e.Tasks), "answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that calls no tool", lost, len(e.Tasks)))
+	},
 }
 
 // checkDeclared compares the answers of a task with how many the plan declares. Fewer attempts can be had where
@@ -264,32 +282,6 @@ func exceeds(of, rest tally) bool {
 		term.Quo(term, number((k+1)*(int64(rest.all)-failed+k+1)))
 	}
 	return tail.Mul(tail, number(1000)).Cmp(sum) < 0
-}
-
-// lostReplies looks for attempts that an interruption or a stop of the run ended after a reply that calls no tool:
-// whoever stops a run at every wrong answer is scored by patience. One that was lost before such a reply gives
-// nothing.
-func lostReplies(e *evidence, n *notes) {
-	lost, first := 0, place{}
-	for _, t := range e.Tasks {
-		attempts, at := 0, place{task: t}
-		for _, a := range t.Attempts {
-			if !a.lost() {
-				continue
-			}
-			if attempts++; attempts == 1 {
-				at.attempt, at.seq = a.Number, a.EndedAt
-			}
-		}
-		if attempts == 0 {
-			continue
-		}
-		if lost++; lost == 1 {
-			first.seq = at.seq
-		}
-		n.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that calls no tool", attempts, len(t.Attempts)))
-	}
-	n.findIf(lost >= 5 && 20*lost >= len(e.Tasks), "answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that calls no tool", lost, len(e.Tasks)))
 }
 
 // lost reports what rundir.Attempt.Lost does.
