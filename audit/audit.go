@@ -107,7 +107,7 @@ func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 			return Report{}, nil, trajectory.Faultf(ReportFile, "names a body %s among its inputs, which nothing in the run has", digest)
 		}
 	}
-	decided, later, err := o.held(dir, run)
+	decided, later, err := o.readRecords(dir, run)
 	if err != nil {
 		return Report{}, nil, err
 	}
@@ -205,18 +205,18 @@ type Watch struct {
 	plan  plan.Plan
 	gold  map[string]string
 	tasks map[string]*taskEvidence
-	asked map[string]*taken // of the open attempt of a task
+	asked map[string]*tokenCount // of the open attempt of a task
 }
 
-// taken is what an attempt's replies are said to have taken.
-type taken struct {
+// tokenCount is what an attempt's replies are said to have taken.
+type tokenCount struct {
 	out        int64 // tokens
 	unreported bool  // a reply has no usage
 }
 
 // NewWatch begins to follow a run; gold is nil where there is none.
 func NewWatch(m Plan, gold map[string]string) *Watch {
-	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*taskEvidence, len(m.Tasks)), asked: map[string]*taken{}}
+	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*taskEvidence, len(m.Tasks)), asked: map[string]*tokenCount{}}
 	for _, p := range m.Tasks {
 		w.tasks[p.TaskID] = &taskEvidence{Plan: p}
 	}
@@ -238,7 +238,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.SecurityEvent:
 		look(graderIsolation, func(n *notes) { judgeCache(&evidence{Cache: []fact[trajectory.SecurityEvent]{{ev.Seq, p}}}, n) })
 	case trajectory.TaskStarted:
-		w.asked[ev.TaskID] = &taken{}
+		w.asked[ev.TaskID] = &tokenCount{}
 		look(oracleLeakage, func(n *notes) {
 			checkWorkspace(&evidence{Gold: w.gold}, n, t, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
 		})

@@ -73,7 +73,7 @@ type attemptEvidence struct {
 	Kept         *trajectory.CheckpointSaved // the first copy of the workspace; nil: none was made
 	Judgment     *trajectory.Judgment
 
-	Contradicts *headFact // the first head that cannot be of what its size and digest are of; nil: none
+	Contradicts *badHead // the first head that cannot be of what its size and digest are of; nil: none
 }
 
 // turnFact is one turn.

@@ -320,7 +320,7 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 		values = append(values, p.Args[name])
 		text += fmt.Sprintf("%q: %s\n", name, p.Args[name])
 	}
-	c := &callFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1, Foreign: !t.turn.came(p),
+	c := &callFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1, Foreign: !t.turn.isFromReply(p),
 		Cut: len(p.ArgsTruncated) > 0 || p.Redactions > 0, args: strings.Join(values, "\n"), text: text}
 	if t.turn.replied && len(a.Models) > 0 {
 		a.Models[len(a.Models)-1].Called = true
@@ -388,9 +388,9 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	waiting.undecided = append(waiting.undecided, c)
 }
 
-// came reports whether a proposal is one of the turn's reply, each of whose calls can be proposed once. Of a reply
+// isFromReply reports whether a proposal is one of the turn's reply, each of whose calls can be proposed once. Of a reply
 // that is not shown whole this is not known, but that it asks for no such call where all else of it is shown.
-func (t *turn) came(p trajectory.ToolProposed) bool {
+func (t *turn) isFromReply(p trajectory.ToolProposed) bool {
 	if t.asked == nil {
 		return t.replied && (t.marked == nil || asksFor(*t.marked, p))
 	}
@@ -437,16 +437,16 @@ func (t *taskReader) decide(a *attemptEvidence, ev trajectory.Event, p trajector
 		c.Class = policy.Decide(t.plan.policy, c.asks).Class
 	}
 	if p.Shown != "" {
-		c.Told = t.tells(p.Shown, c)
+		c.Told = t.revealsAnswer(p.Shown, c)
 		message := trajectory.SentMessage{Content: p.Shown, Role: "tool", ToolCallID: p.CallID}
 		t.talk.Result(p.CallID, canonical.Digest(message.Canonical()), c.Name, int64(len(p.Shown)))
 	}
 }
 
-// tells reports whether a refusal tells the model more of the answer than the call did that was refused. Refusals
+// revealsAnswer reports whether a refusal tells the model more of the answer than the call did that was refused. Refusals
 // quote the call, the schema that its arguments do not fit, and what is left of a budget, by what the journal
 // shows.
-func (t *taskReader) tells(shown string, c *callFact) bool {
+func (t *taskReader) revealsAnswer(shown string, c *callFact) bool {
 	b := t.plan.budgets
 	reason, budget := strings.CutPrefix(shown, "refused: "+policy.Budget+" ")
 	budget = budget && (b.CostMicroUSD > 0 && reason == policy.OverMoney(max(b.CostMicroUSD-t.spent.cost, 0)) ||

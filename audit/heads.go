@@ -54,7 +54,7 @@ func (h head) message() (trajectory.SentMessage, bool) {
 
 // headFact is a head that cannot be of what its size and digest are of. What it shows is then made up, and what it
 // does not show cannot be told.
-type headFact struct {
+type badHead struct {
 	Seq int64
 	Of  trajectory.Type
 }
@@ -98,7 +98,7 @@ func miscut(p trajectory.ToolProposed) bool {
 func (t *taskReader) shows(a *attemptEvidence, ev trajectory.Event) {
 	found := func(contradicts bool) {
 		if contradicts && a.Contradicts == nil && !t.plan.hashes {
-			a.Contradicts = &headFact{ev.Seq, ev.Payload.Type()}
+			a.Contradicts = &badHead{ev.Seq, ev.Payload.Type()}
 		}
 	}
 	var h head
@@ -114,7 +114,7 @@ func (t *taskReader) shows(a *attemptEvidence, ev trajectory.Event) {
 		if p.OutputSHA256 == "" { // a try has all of a reply or nothing: a failed try cannot hide one
 			some := p.Bytes != 0 || p.Head != "" || p.BodySHA256 != "" || p.Truncated || p.Redactions != 0 || p.Tokens != trajectory.Tokens{}
 			if (some || p.Error == nil) && a.Contradicts == nil {
-				a.Contradicts = &headFact{ev.Seq, ev.Payload.Type()}
+				a.Contradicts = &badHead{ev.Seq, ev.Payload.Type()}
 			}
 			return
 		}

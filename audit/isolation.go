@@ -117,7 +117,7 @@ func checkReach(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c *c
 	}
 	rule := promises[policy.Promises(r.Answers)].read
 	ran(rule != "", rule, "that looks up "+r.Answers)
-	n.findIf(c.Name == "python" && c.HoldsOwn && !a.knewID(t, c), "task-id-unexplained", at, "a call of "+c.Name+" that names the task's id ran, and nothing had given the id before")
+	n.findIf(c.Name == "python" && c.HoldsOwn && !a.mayKnowID(t, c), "task-id-unexplained", at, "a call of "+c.Name+" that names the task's id ran, and nothing had given the id before")
 }
 
 func judgeCache(e *evidence, n *notes) {
@@ -146,9 +146,9 @@ const (
 	longID      = 20  // letters and digits of an id that cannot be guessed
 )
 
-// knewID reports whether something may have given the agent the task's id before a call: its question, the name of
+// mayKnowID reports whether something may have given the agent the task's id before a call: its question, the name of
 // a file, a message or a result. Of what was not looked at whole this is not known.
-func (a *attemptEvidence) knewID(t *taskEvidence, c *callFact) bool {
+func (a *attemptEvidence) mayKnowID(t *taskEvidence, c *callFact) bool {
 	id := t.Plan.TaskID
 	if len(strings.NewReplacer("-", "", "_", "").Replace(id)) < longID || c.Proposed < 0 || len(a.Odd) > 0 || policy.NamesTask(a.Question+"\n"+a.FileName+"\n"+t.Plan.FileName, id) {
 		return true
@@ -455,7 +455,7 @@ func checkKeyFiles(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c
 	rule, got := "", ""
 	confined := c.Name == "python" && !slices.Contains(e.Manifest.Unconfined, c.Name)
 	for _, name := range c.Keys {
-		lies := a.lies(name)
+		lies := a.location(name)
 		switch base := path.Base(opened(name)); {
 		case lies == ofTask, lies == nowhere && builtin(c.Name), lies == scratch && builtin(c.Name) && (confined || c.Name != "python"):
 		case c.Result == nil:
@@ -474,19 +474,19 @@ func checkKeyFiles(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c
 	n.findIf(rule != "", rule, at, got)
 }
 
-// lying is where a file lies that a call names.
-type lying int
+// fileLocation is where a file lies that a call names.
+type fileLocation int
 
 const (
-	ofTask  lying = iota // the attachment, or a member of it
-	scratch              // where code writes what it needs for a while: a sandbox has a separate folder there
-	nowhere              // not among the files that the attempt began with: made since, if it is there at all
-	laid                 // beside the attachment, from the beginning
-	outside              // of the workspace, where a sandbox has no such file
+	ofTask  fileLocation = iota // the attachment, or a member of it
+	scratch                     // where code writes what it needs for a while: a sandbox has a separate folder there
+	nowhere                     // not among the files that the attempt began with: made since, if it is there at all
+	laid                        // beside the attachment, from the beginning
+	outside                     // of the workspace, where a sandbox has no such file
 )
 
-// lies returns where a file lies.
-func (a *attemptEvidence) lies(name string) lying {
+// location returns where a file lies.
+func (a *attemptEvidence) location(name string) fileLocation {
 	name = opened(strings.TrimPrefix(strings.ToLower(name), "file://"))
 	name = strings.TrimPrefix(name, "/workspace/")
 	attachment := opened(a.FileName)

@@ -240,9 +240,9 @@ func recordsIn(file string, data []byte) (all []record, err error) {
 	return all, nil
 }
 
-// held reads the decisions and the later judgments where an audit finds them: a package has the file of either only
+// readRecords reads the decisions and the later judgments where an audit finds them: a package has the file of either only
 // if there are any.
-func (o Options) held(dir fs.FS, run *rundir.Run) (decided []Adjudication, later []SealedRejudgment, err error) {
+func (o Options) readRecords(dir fs.FS, run *rundir.Run) (decided []Adjudication, later []SealedRejudgment, err error) {
 	if o.Summary == "" || o.Summary == rundir.SummaryFile {
 		if decided, err = ReadAdjudications(dir, run); err == nil {
 			later, err = ReadRejudgments(dir, run)

@@ -132,13 +132,13 @@ func (r Rejudgment) check(run *rundir.Run) error {
 	if err := r.About.check(run, rejudgmentSchema); err != nil {
 		return err
 	}
-	if why := r.strange(run); why != "" {
+	if why := r.invalid(run); why != "" {
 		return errors.New(why)
 	}
 	return nil
 }
 
-func (r Rejudgment) strange(run *rundir.Run) string {
+func (r Rejudgment) invalid(run *rundir.Run) string {
 	switch j := r.Judge; {
 	case !isName(j.Model) || !isName(j.Origin) || !isName(j.Prompt):
 		return "names no judge, place and prompt, each on one line"
@@ -155,7 +155,7 @@ func (r Rejudgment) strange(run *rundir.Run) string {
 		return "has no verdict"
 	}
 	if r.Battery != nil {
-		if why := r.strangeBattery(); why != "" {
+		if why := r.invalidBattery(); why != "" {
 			return why
 		}
 	}
@@ -163,7 +163,7 @@ func (r Rejudgment) strange(run *rundir.Run) string {
 		if v.TaskID != tasks[i].Plan.TaskID || v.Attempt != attempts[i].Number {
 			return fmt.Sprintf("has a verdict on attempt %d at task %q in the place of attempt %d at task %q", v.Attempt, v.TaskID, attempts[i].Number, tasks[i].Plan.TaskID)
 		}
-		if why := r.strangeVerdict(v.Judgment); why != "" {
+		if why := r.invalidVerdict(v.Judgment); why != "" {
 			return fmt.Sprintf("has a verdict on task %q that %s", v.TaskID, why)
 		}
 	}
@@ -175,9 +175,9 @@ func (r Rejudgment) strange(run *rundir.Run) string {
 	return ""
 }
 
-// strangeBattery says what is wrong with the null battery, "" if nothing is. One that could not be asked in full
+// invalidBattery says what is wrong with the null battery, "" if nothing is. One that could not be asked in full
 // leaves a later judgment only where the judge had accepted an item.
-func (r Rejudgment) strangeBattery() string {
+func (r Rejudgment) invalidBattery() string {
 	b := *r.Battery
 	if why := r.Judge.Refuses(b); why != "" {
 		return why
@@ -202,8 +202,8 @@ func (r Rejudgment) strangeBattery() string {
 	return ""
 }
 
-// strangeVerdict says what is wrong with one verdict, "" if nothing is.
-func (r Rejudgment) strangeVerdict(j trajectory.Judgment) string {
+// invalidVerdict says what is wrong with one verdict, "" if nothing is.
+func (r Rejudgment) invalidVerdict(j trajectory.Judgment) string {
 	passed, asked := r.Battery != nil && r.Battery.Passed, j.Tries > 0
 	spoke := asked || j.Cached
 	switch {

@@ -195,7 +195,7 @@ func DecodeReport(data []byte) (Report, error) {
 			if f.Check != c.ID || f.ID != f.digest() {
 				return refuse("a finding of check %q is not the one its id is of", c.ID)
 			}
-			if why := f.strange(asked[i]); why != "" {
+			if why := f.invalid(asked[i]); why != "" {
 				return refuse("a finding of check %q has %s", c.ID, why)
 			}
 		}
@@ -271,8 +271,8 @@ func (r Report) undecided() string {
 	return ""
 }
 
-// strange says what about a finding its check does not write down, "" if nothing.
-func (f Finding) strange(c Check) string {
+// invalid says what about a finding its check does not write down, "" if nothing.
+func (f Finding) invalid(c Check) string {
 	id, own := strings.CutPrefix(f.RuleID, c.ID+".")
 	rule, known := c.rule(id)
 	switch {
