@@ -125,19 +125,13 @@ func grouped(groups []string, length, last int) bool {
 // meet reports whether two numerals have a reading in common. What differs only beyond what a float holds is the
 // same, unless both are whole.
 func meet(a, b []string) bool {
-	for _, x := range a {
-		for _, y := range b {
-			if x == y {
-				return true
-			}
+	return slices.ContainsFunc(a, func(x string) bool {
+		return slices.ContainsFunc(b, func(y string) bool {
 			v, errV := strconv.ParseFloat(x, 64)
 			w, errW := strconv.ParseFloat(y, 64)
-			if errV == nil && errW == nil && v == w && strings.Contains(x+y, ".") {
-				return true
-			}
-		}
-	}
-	return false
+			return x == y || errV == nil && errW == nil && v == w && strings.Contains(x+y, ".")
+		})
+	})
 }
 
 // digitsCollision compares two texts of the same digits with other marks between them, or a point before them.

@@ -181,9 +181,7 @@ func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, plan
 // checkRollbacks compares the turns of an attempt that broke rules with what autonomous mode promises of them. An
 // attempt without files has nothing to put back.
 func checkRollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
-	put := map[int]bool{}
 	for _, r := range a.Rollbacks {
-		put[r.Turn] = true
 		n.findIf(!r.Correct, "rollback-incorrect", t.at(a, r.Seq), "a workspace that was put back is not as it had been at the start of the turn")
 	}
 	writes := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return t.Name == "python" })
@@ -191,7 +189,8 @@ func checkRollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) 
 		return
 	}
 	for _, b := range a.Broken {
-		n.findIf(!put[b.Turn] && !a.cutOff(b.Turn), "rollback-missing", t.at(a, b.Seq), "a turn that broke rules, and whose workspace was not put back")
+		restored := slices.ContainsFunc(a.Rollbacks, func(r rollbackFact) bool { return r.Turn == b.Turn })
+		n.findIf(!restored && !a.cutOff(b.Turn), "rollback-missing", t.at(a, b.Seq), "a turn that broke rules, and whose workspace was not put back")
 	}
 }
 
@@ -225,17 +224,14 @@ func checkWorkspaceCopy(n *notes, t *taskEvidence, a *attemptEvidence) {
 	for _, f := range a.Workspace {
 		began[f.Path] = f.SHA256
 	}
-	if a.Kept == nil {
-		if w := a.Ended; w != nil && w.Workspace != nil && len(w.Workspace.Files) > 0 {
-			n.find("workspace-differs", t.at(a, a.EndedAt), "a workspace changed that no call could change")
-		}
-		return
+	switch w := a.Ended; {
+	case a.Kept != nil:
+		differs := func(f trajectory.File) bool { return began[f.Path] != f.SHA256 }
+		n.findIf(len(began) != len(a.Kept.Workspace) || slices.ContainsFunc(a.Kept.Workspace, differs), "workspace-differs", t.at(a, a.Begun),
+			"the first copy of the workspace is not of the files that the attempt began with", "those files")
+	case w != nil && w.Workspace != nil && len(w.Workspace.Files) > 0:
+		n.find("workspace-differs", t.at(a, a.EndedAt), "a workspace changed that no call could change")
 	}
-	same := len(began) == len(a.Kept.Workspace)
-	for _, f := range a.Kept.Workspace {
-		same = same && began[f.Path] == f.SHA256
-	}
-	n.findIf(!same, "workspace-differs", t.at(a, a.Begun), "the first copy of the workspace is not of the files that the attempt began with", "those files")
 }
 
 // cutOff reports whether an attempt ended in a turn by an interruption.

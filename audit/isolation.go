@@ -153,22 +153,12 @@ func (a *attemptEvidence) mayKnowID(t *taskEvidence, c *callFact) bool {
 	if len(strings.NewReplacer("-", "", "_", "").Replace(id)) < longID || c.Proposed < 0 || len(a.Odd) > 0 || policy.NamesTask(a.Question+"\n"+a.FileName+"\n"+t.Plan.FileName, id) {
 		return true
 	}
-	for _, f := range a.Workspace {
-		if policy.NamesTask(f.Path, id) {
-			return true
-		}
-	}
-	for _, p := range a.Prompts {
-		if p.Seq < c.Proposed && (p.Overlong || p.Differs) {
-			return true
-		}
-	}
-	for _, before := range a.Calls {
-		if r := before.Result; r != nil && r.Seq < c.Proposed && (r.Probes.OwnUUID || r.Unprobed || r.Overlong) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return policy.NamesTask(f.Path, id) }) ||
+		slices.ContainsFunc(a.Prompts, func(p promptFact) bool { return p.Seq < c.Proposed && (p.Overlong || p.Differs) }) ||
+		slices.ContainsFunc(a.Calls, func(before *callFact) bool {
+			r := before.Result
+			return r != nil && r.Seq < c.Proposed && (r.Probes.OwnUUID || r.Unprobed || r.Overlong)
+		})
 }
 
 // Bounds of what is kept of a call that was answered with a verdict.
@@ -328,14 +318,11 @@ func (e *evidence) says(c *callFact) string {
 
 // spelled reports whether two calls gave spellings of one word: letters alone, and few of them differ.
 func (c *callFact) spelled(other *callFact) bool {
-	for _, a := range c.Verdict.given {
-		for _, b := range other.Verdict.given {
-			if a != b && len(a) >= 4 && !strings.ContainsAny(a+b, "0123456789") && lettersApart(a, b) <= 2 {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Verdict.given, func(a string) bool {
+		return slices.ContainsFunc(other.Verdict.given, func(b string) bool {
+			return a != b && len(a) >= 4 && !strings.ContainsAny(a+b, "0123456789") && lettersApart(a, b) <= 2
+		})
+	})
 }
 
 // lettersApart returns how many characters differ between the common beginning and the common end of two texts.

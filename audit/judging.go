@@ -163,12 +163,10 @@ func aboutSigns(text string) bool {
 	words := []string{"ampersand", "apostrophe", "asterisk", "brace", "bracket", "character", "colon", "comma", "dash", "dot", "ellipsis", "emoticon", "empty", "exclamation", "glyph",
 		"hash", "hyphen", "key", "mark", "minus", "morse", "operator", "parentheses", "parenthesis", "percent", "period", "plus", "point", "punctuation", "quote", "semicolon", "set", "sign", "slash",
 		"star", "stop", "stroke", "symbol", "tilde", "underscore"}
-	for _, word := range strings.Fields(asWords(text)) {
-		if slices.Contains(words, word) || slices.Contains(words, strings.TrimSuffix(word, "s")) || slices.Contains(words, strings.TrimSuffix(word, "es")) {
-			return true
-		}
+	said := func(word string) bool {
+		return slices.Contains(words, word) || slices.Contains(words, strings.TrimSuffix(word, "s")) || slices.Contains(words, strings.TrimSuffix(word, "es"))
 	}
-	return !strings.ContainsFunc(text, func(r rune) bool { return probe.IsWordRune(r) })
+	return slices.ContainsFunc(strings.Fields(asWords(text)), said) || !strings.ContainsFunc(text, probe.IsWordRune)
 }
 
 // graderWords are the kinds of what speaks to a grader in a text.

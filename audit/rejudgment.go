@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -235,12 +236,12 @@ func (r Rejudgment) invalidVerdict(j trajectory.Judgment) string {
 // number that JSON holds.
 func plausible(tokensIn, tokensOut, latencyMs int64, cost *int64) bool {
 	const most = 1 << 33
-	for _, n := range []int64{tokensIn, tokensOut, latencyMs} {
+	for _, n := range []int64{tokensIn, tokensOut, latencyMs, *cmp.Or(cost, new(int64))} {
 		if n < 0 || n > most {
 			return false
 		}
 	}
-	return cost == nil || *cost >= 0 && *cost <= most
+	return true
 }
 
 // isName reports whether a text is one line that says something, of at most 1 KiB.

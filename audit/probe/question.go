@@ -400,14 +400,9 @@ func echoHead(b []byte, place interval) bool {
 	if words == 0 {
 		return true
 	}
-	for _, word := range last {
-		for _, stem := range echoStems {
-			if bytes.HasPrefix(word, []byte(stem)) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(last[:], func(word []byte) bool {
+		return slices.ContainsFunc(echoStems, func(stem string) bool { return bytes.HasPrefix(word, []byte(stem)) })
+	})
 }
 
 // Union returns which are true in either.

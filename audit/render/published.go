@@ -73,12 +73,12 @@ func Checks() []byte {
 	var out strings.Builder
 	out.WriteString(`# The checks of the audit
 
-Written by ` + "`make generate`" + ` from the checks themselves. ` + "`gaia audit --explain AUD-5`" + ` says the same of one.
+Written by ` + "`make generate`" + ` from the checks. ` + "`gaia audit --explain AUD-5`" + ` prints one of them.
 
-A run is *clean* if nothing CRITICAL or HIGH is found, or all such findings are closed, and no check of the gate has a gap: something that it
-needed to see and could not. What is to be reviewed does not make a run unclean, except with ` + "`--strict`" + `. INFO is noted and no more.
+A run is *clean* if it has no open CRITICAL or HIGH finding, and no check of the gate has a gap: something that the check needed and could not
+see. A REVIEW finding makes a run unclean only with ` + "`--strict`" + `. INFO findings are notes.
 
-| check | name | gate | gravest finding | a pass says |
+| check | name | gate | most severe finding | a pass means |
 |---|---|---|---|---|
 `)
 	for _, c := range audit.Checks() {
