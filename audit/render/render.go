@@ -1,7 +1,7 @@
-// Package render shows an audit's report to programs and people: as SARIF 2.1.0 for code scanning ([SARIF]), as
-// Markdown for a pull request or the summary of a job ([Markdown]), as workflow commands that GitHub turns into
-// annotations ([GitHub]). It also writes what is published about the audit itself: the JSON Schema of a report
-// ([Schema]) and the list of the checks ([Checks]).
+// Package render shows an audit's report to programs and people: as text for a terminal ([Text]), as SARIF 2.1.0
+// for code scanning ([SARIF]), as Markdown for a pull request or the summary of a job ([Markdown]), as workflow
+// commands that GitHub turns into annotations ([GitHub]). It also writes what is published about the audit itself:
+// the JSON Schema of a report ([Schema]) and the list of the checks ([Checks]).
 //
 // Everything is a function of the report, the name of the run's directory and the checks of this version: the same
 // report gives the same bytes. A report holds text of strangers (task ids, addresses, names of models). None of it
@@ -11,11 +11,15 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -134,3 +138,212 @@ func verdict(r audit.Report) string {
 
 // journal names the file whose lines findings point to.
 func journal(dir string) string { return path.Join(dir, trajectory.JournalFile) }
+
+// mostNotes is how many findings of a rule are shown that are for the record.
+const mostNotes = 3
+
+// Place is where the run of a report is.
+type Place struct {
+	Path     string
+	Packaged bool        // it is a package, about whose findings nothing more is decided
+	Run      *rundir.Run // nil: only the report is at hand
+}
+
+// Text writes a report for a person: a row per check, the findings by rule, and the conclusion with the command to
+// continue with.
+func Text(w io.Writer, p Place, r audit.Report) error {
+	var out strings.Builder
+	if r.Rehearsal {
+		out.WriteString("rehearsal: " + runview.RehearsalNote + "\n\n")
+	}
+	t := view.NewTable("check", "", "status", "", "")
+	t.Wrap(5, 60)
+	for _, c := range r.Checks {
+		says := c.Title
+		switch {
+		case c.Status == audit.NotApplicable && len(c.Findings) == 0:
+			says = c.Absent
+		case c.Status != audit.Pass:
+			says = view.Count(len(c.Findings), "finding") + "; " + view.Count(len(c.Gaps), "gap")
+		}
+		t.Row(c.ID, c.Name, c.Status, c.Severity, says)
+	}
+	out.WriteString(t.String() + "\n\n")
+	line := func(s string) { out.WriteString(view.Line(s) + "\n") }
+	groups, headings := map[string][]audit.Finding{}, []string(nil) // by rule, those that are closed apart
+	for _, f := range Findings(r) {
+		heading := headingOf(f)
+		if groups[heading] == nil {
+			headings = append(headings, heading)
+		}
+		groups[heading] = append(groups[heading], f)
+	}
+	for _, heading := range headings {
+		g := groups[heading]
+		line(heading)
+		for i, f := range g {
+			if f.Severity == audit.Info && i == mostNotes {
+				line(fmt.Sprintf("  and %d more: --format json has all", len(g)-i))
+				break
+			}
+			head := fmt.Sprintf("  %s  %s, line %d of the journal", audit.ShortID(f.ID), where(f), f.Seq+1)
+			if f.Outcome != "" {
+				head += " (" + string(f.Outcome) + ")"
+			}
+			if f.Severity == audit.Info {
+				line(head + ": " + f.Got + "; " + f.Want)
+				continue
+			}
+			line(head)
+			line("    found:    " + f.Got)
+			line("    expected: " + f.Want)
+		}
+		out.WriteString("\n")
+	}
+	for _, g := range r.Attestation.HarnessGaps {
+		line(g.Check + " could not see: " + g.Gap)
+	}
+	if len(r.Attestation.HarnessGaps) > 0 {
+		out.WriteString("\n")
+	}
+	if _, err := io.WriteString(w, out.String()); err != nil {
+		return err
+	}
+	return view.Rows(w, conclusion(p, r))
+}
+
+// headingOf stands above the findings of a rule.
+func headingOf(f audit.Finding) string {
+	heading := string(f.Severity) + " " + f.RuleID
+	if r, known := audit.RuleOf(audit.Checks(), f.RuleID); known {
+		heading += ": " + r.When
+	}
+	if f.Closed != "" {
+		heading = "closed (" + string(f.Closed) + "): " + heading
+	}
+	return heading
+}
+
+// conclusion returns the conclusion of the report, and how to continue.
+func conclusion(p Place, r audit.Report) [][2]string {
+	t, found := r.Totals, p.Run
+	rows := [][2]string{{"run", r.RunID}}
+	if found != nil {
+		rows = append(rows, runview.Dataset(found.Manifest)...)
+	}
+	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d planned, %s, %s", t.Planned, view.Count(t.Attempts, "attempt"), view.Count(int(t.Events), "event"))})
+	switch j := t.Judge; {
+	case found != nil:
+		rows = append(rows, runview.JudgeRows(found.Summary().Judge)...)
+	case j != nil:
+		rows = append(rows, [2]string{"judge", fmt.Sprintf("judged %d of %d (%d from the cache), unreadable %d, errors %d", j.Judged, j.Asked, j.Cached, j.Unreadable, j.Errors)})
+	}
+	if n := len(r.Inputs.Rejudgments); n > 0 {
+		rows = append(rows, [2]string{"judged again", view.Count(n, "later judgment") + ", signed by the key of the plan"})
+	}
+	for _, s := range Scores(r) {
+		rows = append(rows, [2]string{s.Name + " score", fmt.Sprintf("%d of %d, %s (%s)", s.Correct, s.Planned, view.Percent(s.AccuracyPPM), s.Means)})
+	}
+	for _, d := range r.Adjudications {
+		says := fmt.Sprintf("%s of finding %s: %s", d.Decision, audit.ShortID(d.Finding), d.Reason)
+		if d.Unheard != "" {
+			says += "; it closes nothing: " + d.Unheard
+		}
+		if waits := pending(d); waits != "" {
+			says += "; " + waits
+		}
+		rows = append(rows, [2]string{"decision", says})
+	}
+	if why := Unclean(r); why != "" {
+		rows = append(rows, [2]string{"clean", "no: " + why})
+		if command := closing(p, r); command != "" {
+			rows = append(rows, [2]string{"to close", command})
+		}
+		return rows
+	}
+	yes := "yes"
+	if n := len(r.Dismissals()); n > 0 {
+		yes += ", after " + view.Count(n, "dismissal")
+	}
+	yes += ": no open CRITICAL or HIGH finding, no gap in the gate"
+	if reviews := Reviews(r); len(reviews) > 0 {
+		yes += "; to be reviewed: " + strings.Join(reviews, ", ")
+	}
+	rows = append(rows, [2]string{"clean", yes})
+	if found != nil && found.Manifest.SubmitIntent && !outside(r) && !p.Packaged {
+		rows = append(rows, [2]string{"next", "gaia submit " + view.Quote(p.Path)})
+	}
+	return rows
+}
+
+// outside reports whether an audit had something that no other audit of the run has, nor its package's.
+func outside(r audit.Report) bool {
+	return len(r.Inputs.Bodies) > 0 || r.Inputs.UsageExportSHA256 != ""
+}
+
+// closing is how the gravest finding that can be closed is, where the run is at hand; "" if there is none. To
+// decide about a finding is to find it without what came from outside.
+func closing(p Place, r audit.Report) string {
+	if p.Run == nil || outside(r) || p.Packaged {
+		return ""
+	}
+	for _, f := range Findings(r) {
+		if f.Closed != "" || f.Severity != audit.Critical && f.Severity != audit.High {
+			continue
+		}
+		for _, d := range []audit.Decision{audit.Void, audit.Dismiss} {
+			if d.Refuses(f) == "" {
+				return fmt.Sprintf("gaia adjudicate %s --finding %s --decision %s --reason …", view.Quote(p.Path), audit.ShortID(f.ID), d)
+			}
+		}
+	}
+	return ""
+}
+
+// CheckIDs returns the ids of the checks.
+func CheckIDs() []string {
+	var ids []string
+	for _, c := range audit.Checks() {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+// CheckOf returns the check of an id, in whatever case it is written.
+func CheckOf(id string) (audit.Check, error) {
+	for _, c := range audit.Checks() {
+		if strings.EqualFold(c.ID, id) {
+			return c, nil
+		}
+	}
+	return audit.Check{}, exit.Usagef("the checks are "+strings.Join(CheckIDs(), ", "), "there is no check %q", id)
+}
+
+// Explain writes what a check, or that of a rule, is for.
+func Explain(w io.Writer, id string) error {
+	id, rule, ofRule := strings.Cut(id, ".")
+	c, err := CheckOf(id)
+	if err != nil {
+		return err
+	}
+	if ofRule && !slices.ContainsFunc(c.Rules, func(r audit.Rule) bool { return strings.EqualFold(r.ID, rule) }) {
+		return exit.Usagef("gaia audit --explain "+c.ID+" names its rules", "%s has no rule %q", c.ID, rule)
+	}
+	gate := "no: a gap of it does not keep a run from being submitted"
+	if c.Gate {
+		gate = "yes: a run is not submittable while it could not see"
+	}
+	rows := [][2]string{{"check", c.ID + " " + c.Name}, {"pass means", c.Title}, {"why", c.Why}, {"severity", string(c.Severity)}, {"gate", gate}}
+	for _, r := range c.Rules {
+		rows = append(rows, [2]string{"finds", fmt.Sprintf("%s %s.%s, version %d: %s", r.Severity, c.ID, r.ID, r.Version, r.When)})
+	}
+	for _, more := range [][2]string{{"skips when", c.Skips}, {"n/a when", c.Absent}, {"what to do", c.Fix}} {
+		if more[1] != "" {
+			rows = append(rows, more)
+		}
+	}
+	for _, ref := range c.References {
+		rows = append(rows, [2]string{"see", ref})
+	}
+	return view.Rows(w, rows)
+}
