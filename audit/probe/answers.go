@@ -322,7 +322,15 @@ func (p *Prober) States(text, question string) Statement {
 	if len(places) < p.gold.parts {
 		return s
 	}
-	about := contentWords(question)
+	common := strings.Fields("about above according after again against answer before below between could during every first following given great having " +
+		"other question should since their there these thing things those through under until using what's where whether which while within without would years")
+	var about []string // words of enough letters that few questions have
+	for s := (wordScanner{b: canonicalText(question).b}); s.next(); {
+		word := string(s.word())
+		if utf8.RuneCountInString(word) >= contentLetters && !slices.Contains(common, word) && !slices.Contains(about, word) {
+			about = append(about, word)
+		}
+	}
 	for _, place := range places {
 		before := string(t.b[max(0, place.start-statedBefore):place.start])
 		after := string(t.b[place.end:min(len(t.b), place.end+statedAfter)])
@@ -346,20 +354,6 @@ func (p *Prober) States(text, question string) Statement {
 		}
 	}
 	return s
-}
-
-// contentWords returns the words that say what a question is about: those of enough letters that few questions
-// have.
-func contentWords(question string) (all []string) {
-	common := strings.Fields("about above according after again against answer before below between could during every first following given great having " +
-		"other question should since their there these thing things those through under until using what's where whether which while within without would years")
-	for s := (wordScanner{b: canonicalText(question).b}); s.next(); {
-		word := string(s.word())
-		if utf8.RuneCountInString(word) >= contentLetters && !slices.Contains(common, word) && !slices.Contains(all, word) {
-			all = append(all, word)
-		}
-	}
-	return all
 }
 
 // sharedWords counts the words that a canonical text has.

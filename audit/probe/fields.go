@@ -39,7 +39,23 @@ var fixedPhrases = sync.OnceValue(func() *phrases {
 		ph.words = p.lexicon.addAll([]byte(text))
 		p.all = append(p.all, ph)
 	}
-	for _, f := range fieldNames() {
+	// The benchmark's columns and what re-hosts call the answer. Spellings on one line are one name.
+	for _, f := range []fieldName{
+		{names: []string{"task_id"}, column: 0, answer: -1},
+		{names: []string{"question"}, column: 1, answer: -1, common: true},
+		{names: []string{"level"}, column: 2, answer: -1, common: true},
+		{names: spellings("final", "answer"), column: 3, answer: 0},
+		{names: []string{"file_name"}, column: 4, answer: -1},
+		{names: []string{"file_path"}, column: 5, answer: -1},
+		{names: spellings("annotator", "metadata"), column: 6, answer: -1},
+		{names: spellings("expected", "answer"), column: -1, answer: 1},
+		{names: spellings("ground", "truth"), column: -1, answer: 2},
+		{names: spellings("gold", "answer"), column: -1, answer: 3},
+		{names: spellings("golden", "answer"), column: -1, answer: 4},
+		{names: spellings("correct", "answer"), column: -1, answer: 5},
+		{names: spellings("true", "answer"), column: -1, answer: 6},
+		{names: spellings("reference", "answer"), column: -1, answer: 7},
+	} {
 		for _, name := range f.names {
 			add(name, phrase{kind: fieldPhrase, number: f.column, answer: f.answer, common: f.common})
 		}
@@ -50,7 +66,11 @@ var fixedPhrases = sync.OnceValue(func() *phrases {
 			add(bare, phrase{kind: markerPhrase, number: number, colon: colon})
 		}
 	}
-	for _, text := range labelWords() {
+	labels := []string{"answer", "ground truth", "ground_truth", "groundtruth", "expected", "gold", "solution", "correct"}
+	for _, which := range []string{"final", "expected", "gold", "golden", "correct", "true", "reference"} {
+		labels = append(labels, which+"_answer", which+"answer")
+	}
+	for _, text := range labels { // what stands before an answer
 		add(text, phrase{kind: labelPhrase})
 	}
 	var sequences [][]uint32
@@ -68,36 +88,7 @@ type fieldName struct {
 	common bool
 }
 
-// fieldNames are the benchmark's columns and what re-hosts call the answer. Spellings on one line are one name.
-func fieldNames() []fieldName {
-	return []fieldName{
-		{names: []string{"task_id"}, column: 0, answer: -1},
-		{names: []string{"question"}, column: 1, answer: -1, common: true},
-		{names: []string{"level"}, column: 2, answer: -1, common: true},
-		{names: spellings("final", "answer"), column: 3, answer: 0},
-		{names: []string{"file_name"}, column: 4, answer: -1},
-		{names: []string{"file_path"}, column: 5, answer: -1},
-		{names: spellings("annotator", "metadata"), column: 6, answer: -1},
-		{names: spellings("expected", "answer"), column: -1, answer: 1},
-		{names: spellings("ground", "truth"), column: -1, answer: 2},
-		{names: spellings("gold", "answer"), column: -1, answer: 3},
-		{names: spellings("golden", "answer"), column: -1, answer: 4},
-		{names: spellings("correct", "answer"), column: -1, answer: 5},
-		{names: spellings("true", "answer"), column: -1, answer: 6},
-		{names: spellings("reference", "answer"), column: -1, answer: 7},
-	}
-}
-
 func spellings(a, b string) []string { return []string{a + " " + b, a + "_" + b, a + b} }
-
-// labelWords are what stands before an answer.
-func labelWords() []string {
-	labels := []string{"answer", "ground truth", "ground_truth", "groundtruth", "expected", "gold", "solution", "correct"}
-	for _, which := range []string{"final", "expected", "gold", "golden", "correct", "true", "reference"} {
-		labels = append(labels, which+"_answer", which+"answer")
-	}
-	return labels
-}
 
 // markerPhrases are instructions to a grader or an agent, by group; a group counts once.
 func markerPhrases() [][]string {

@@ -321,21 +321,6 @@ var commonWords = []string{"about", "after", "also", "answer", "been", "before",
 	"many", "more", "most", "much", "name", "number", "only", "other", "over", "please", "question", "same", "some", "such", "than", "that", "their", "them", "then", "there", "these", "they", "this",
 	"those", "under", "used", "using", "were", "what", "when", "where", "which", "while", "whose", "will", "with", "would", "year", "your"}
 
-// newBag returns the distinct words of a question that say what it is about; nil for too few of them.
-func newBag(question []byte, l *lexicon) map[uint32]bool {
-	bag := map[uint32]bool{}
-	for s := (wordScanner{b: question}); s.next(); {
-		word := s.word()
-		if utf8.RuneCount(word) >= 4 && !slices.Contains(commonWords, string(word)) || digitByte(word[0]) && len(word) > 1 {
-			bag[l.find(&s)] = true
-		}
-	}
-	if len(bag) < fewestInBag {
-		return nil
-	}
-	return bag
-}
-
 // mostOfBag reports whether around a place stand most words of the question that say what it is about, outside of
 // the echo.
 func (r *goldReader) mostOfBag(place interval) bool {

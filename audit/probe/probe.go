@@ -60,7 +60,7 @@ type Target struct {
 //   - Gold that is a numeral (see numeralValue) stands wherever one of the same value does. Other gold is cut at
 //     semicolons and commas into such numerals and sequences of words, and stands where each of them does within
 //     400 characters; places of one gold do not overlap. Gold without a word, and no gold, is never found.
-//   - Gold has a label where one of labelWords ends before it, or before one of its parts, and begins within the 24
+//   - Gold has a label where one of the words for answers ends before it, or before one of its parts, and begins within the 24
 //     characters before.
 //   - gold_near and uuid_gold_near: gold near a span, or near the task's id, with all its parts outside of the echo
 //     and of every place of the question. A name of an answer field near the id makes uuid_gold_near, too.
@@ -74,7 +74,7 @@ type Target struct {
 //   - Gold of fewer than 4 characters counts, in all of gold_hits, gold_near and uuid_gold_near, only with a label,
 //     or directly beside a span or the id.
 //   - gold_hits stops at 1000.
-//   - The names of fields are in fieldNames, and fieldReader says where a name counts; the instructions to graders
+//   - The names of fields are in fixedPhrases, and fieldReader says where a name counts; the instructions to graders
 //     and agents are in markerPhrases.
 type Prober struct {
 	lexicon       *lexicon
@@ -86,7 +86,7 @@ type Prober struct {
 	first         int // of those that are counted
 	last          int
 	asks          []int           // those of the sentence that asks
-	bag           map[uint32]bool // what the question is about, see newBag
+	bag           map[uint32]bool // what the question is about, see prepareQuestion
 	questionBytes int
 	gold          goldForm
 	phrases       *phrases

@@ -80,7 +80,16 @@ func (p *Prober) prepareQuestion(question string) {
 	for _, word := range words {
 		p.inQuestion[word] = true
 	}
-	p.bag = newBag(text, p.lexicon)
+	p.bag = map[uint32]bool{}
+	for s := (wordScanner{b: text}); s.next(); {
+		word := s.word()
+		if utf8.RuneCount(word) >= 4 && !slices.Contains(commonWords, string(word)) || digitByte(word[0]) && len(word) > 1 {
+			p.bag[p.lexicon.find(&s)] = true
+		}
+	}
+	if len(p.bag) < fewestInBag {
+		p.bag = nil
+	}
 }
 
 // inAny reports whether one of several intervals has all of a place.

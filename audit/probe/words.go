@@ -196,19 +196,14 @@ func (a *automaton) step(state int32, word uint32) int32 {
 	return 0
 }
 
-// numeralRun returns the end of the digits, commas and points from i on, each comma and point between digits.
-func numeralRun(b []byte, i int) int {
-	for i < len(b) && (digitByte(b[i]) || (b[i] == ',' || b[i] == '.') && i+1 < len(b) && digitByte(b[i+1])) {
-		i++
-	}
-	return i
-}
-
 // numerals calls visit with the value of each numeral that begins in the run at the word at start, as numeralValue
 // gives it, and returns the run's end. It uses buf.
 func (t probeText) numerals(start int, buf []byte, visit func(value []byte, place interval)) int {
 	b := t.b
-	end := numeralRun(b, start)
+	end := start // of the digits, commas and points, each comma and point between digits
+	for end < len(b) && (digitByte(b[end]) || (b[end] == ',' || b[end] == '.') && end+1 < len(b) && digitByte(b[end+1])) {
+		end++
+	}
 	from, negative := start, false
 	if start > 0 && b[start-1] == '.' {
 		switch {
