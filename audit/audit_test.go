@@ -87,6 +87,19 @@ func TestReportIsDeterministic(t *testing.T) {
 	}
 }
 
+// TestFindingsExpect: every finding says what was found and what was expected.
+func TestFindingsExpect(t *testing.T) {
+	for name, r := range reports(t) {
+		for _, c := range r.Checks {
+			for _, f := range c.Findings {
+				if f.Got == "" || f.Want == "" {
+					t.Errorf("%s: %s found %q, want %q", name, f.RuleID, f.Got, f.Want)
+				}
+			}
+		}
+	}
+}
+
 func encoded(t *testing.T, r audit.Report) []byte {
 	t.Helper()
 	b, err := r.Encode()
