@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"html"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,9 +39,26 @@ type probeText struct {
 // Latin ones become these (see foldedRunes). U+FDFA stays as it is, and invalid UTF-8 becomes U+FFFD.
 func canonicalText(s string) probeText { return foldedText(unescaped(s)) }
 
-// foldedText is the last step of canonicalText. It may change b.
+// foldedText is the last step of canonicalText: NFKC, and then what appendFolded does. It may change b.
 func foldedText(b []byte) probeText {
-	t := probeText{b: fold(nil, b)}
+	t := probeText{b: b}
+	if slices.IndexFunc(b, func(c byte) bool { return c >= utf8.RuneSelf }) < 0 {
+		for i, c := range b {
+			if 'A' <= c && c <= 'Z' {
+				b[i] = c + 'a' - 'A'
+			}
+		}
+	} else {
+		t.b = make([]byte, 0, len(b)+len(b)/16)
+		for found := true; found; {
+			var part []byte
+			part, b, found = bytes.Cut(b, []byte(longLigature))
+			t.b = appendFolded(t.b, norm.NFKC.Bytes(part))
+			if found {
+				t.b = append(t.b, longLigature...)
+			}
+		}
+	}
 	t.index()
 	return t
 }
@@ -179,38 +197,6 @@ func hexEscape(b []byte) (rune, bool) {
 	}
 	v, err := strconv.ParseUint(string(b[2:6]), 16, 32)
 	return rune(v), err == nil
-}
-
-// fold returns b in NFKC and as appendFolded writes it. It may use spare for it.
-func fold(spare, b []byte) []byte {
-	ascii := true
-	for _, c := range b {
-		if c >= utf8.RuneSelf {
-			ascii = false
-			break
-		}
-	}
-	if ascii {
-		for i, c := range b {
-			if 'A' <= c && c <= 'Z' {
-				b[i] = c + 'a' - 'A'
-			}
-		}
-		return b
-	}
-	out := spare[:0]
-	if cap(out) < len(b) {
-		out = make([]byte, 0, len(b)+len(b)/16)
-	}
-	for len(b) > 0 {
-		part, rest, found := bytes.Cut(b, []byte(longLigature))
-		out = appendFolded(out, norm.NFKC.Bytes(part))
-		if found {
-			out = append(out, longLigature...)
-		}
-		b = rest
-	}
-	return out
 }
 
 // longLigature is a whole sentence in one character, which NFKC would turn into eleven times its bytes.
