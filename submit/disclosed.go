@@ -42,12 +42,6 @@ func (p *Public) Shows(d *rundir.Disclosure) error {
 	if err != nil || d.Task != nil {
 		return err
 	}
-	return p.showsRun(d)
-}
-
-// showsRun wants what the package says of the run as a whole to follow from all of its
-// events.
-func (p *Public) showsRun(d *rundir.Disclosure) error {
 	said, journal := p.Statement.Predicate, sha256.New()
 	for _, line := range d.Bundle.Events {
 		io.WriteString(journal, line+"\n")

@@ -303,36 +303,29 @@ func (a AuditResult) strange(m plan.Plan, events int64) string {
 		return "is not about all checks of the audit"
 	}
 	for i, c := range a.Checks {
+		status := audit.Pass // that the gravest finding and the gaps give
+		switch {
+		case c.Severity == audit.Critical || c.Severity == audit.High:
+			status = audit.Fail
+		case c.Severity == audit.ToReview:
+			status = audit.Review
+		case c.Severity != audit.Info && c.Severity != "":
+			status = ""
+		case c.Gaps > 0:
+			status = audit.Skip
+		case c.Status == audit.NotApplicable:
+			status = audit.NotApplicable
+		}
 		place := c.Status == audit.Fail
 		task := c.TaskID == "" || slices.ContainsFunc(m.Tasks, func(t plan.PlannedTask) bool { return t.TaskID == c.TaskID })
 		switch {
 		case c.ID != known[i].ID:
 			return fmt.Sprintf("has %q in the place of check %s", c.ID, known[i].ID)
-		case c.status() != c.Status || min(c.Findings, c.Gaps) < 0 || c.Severity != "" && c.Findings == 0:
+		case status != c.Status || status == "" || min(c.Findings, c.Gaps) < 0 || c.Severity != "" && c.Findings == 0:
 			return fmt.Sprintf("gives check %s a status that is not its findings'", c.ID)
 		case (c.Line > 0) != place || c.Line > events || c.Line < 0 || !task || !place && c.TaskID != "":
 			return fmt.Sprintf("names a place for check %s that there is not", c.ID)
 		}
-	}
-	return ""
-}
-
-// status returns the status that the gravest finding and the gaps give, where it is
-// one of two the one that is said.
-func (c CheckResult) status() audit.Status {
-	switch c.Severity {
-	case audit.Critical, audit.High:
-		return audit.Fail
-	case audit.ToReview:
-		return audit.Review
-	case audit.Info, "":
-		if c.Gaps > 0 {
-			return audit.Skip
-		}
-		if c.Status == audit.NotApplicable {
-			return audit.NotApplicable
-		}
-		return audit.Pass
 	}
 	return ""
 }

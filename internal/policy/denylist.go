@@ -274,7 +274,17 @@ func (f *answerFiles) match(part string) (ok, named bool) {
 // all reports whether words are one of the names, or more of them, with nothing around but fillers.
 func (f *answerFiles) all(rest []string) (hit bool) {
 	for len(rest) > 0 {
-		switch n := f.name(rest); {
+		n := 0 // how many words at the beginning are one of the names
+		for _, name := range f.Names {
+			want := strings.Fields(name)
+			if n == 0 && len(want) <= len(rest) && slices.EqualFunc(rest[:len(want)], want, func(word, want string) bool {
+				prefix, open := strings.CutSuffix(want, "*")
+				return word == want || open && strings.HasPrefix(word, prefix)
+			}) {
+				n = len(want)
+			}
+		}
+		switch {
 		case n > 0:
 			hit = true
 			rest = rest[n:]
@@ -301,25 +311,6 @@ func (f *answerFiles) unpacked(part string) (stem, ending string) {
 		}
 	}
 	return stem, ending
-}
-
-// name returns how many words at the beginning are one of the names.
-func (f *answerFiles) name(rest []string) int {
-	for _, name := range f.Names {
-		want := strings.Fields(name)
-		if len(want) > len(rest) {
-			continue
-		}
-		same := true
-		for i, w := range want {
-			prefix, open := strings.CutSuffix(w, "*")
-			same = same && (rest[i] == w || open && strings.HasPrefix(rest[i], prefix))
-		}
-		if same {
-			return len(want)
-		}
-	}
-	return 0
 }
 
 // counter reports whether a word is a number or a digest, as in validation-00000-of-00001-9f3ac2d1.

@@ -51,7 +51,26 @@ func Source(p Policy, c Call) string { return answerSource(p, c, readings(c)) }
 // the policy names, or the benchmark's owner.
 func answerSource(p Policy, c Call, read []reading) string {
 	list := builtin()
-	inText := func(text string) string { return sourceInText(p, list, text) }
+	// A string of code, or one that is passed on, may be a URL, a path, what a loader of the hub calls a dataset, or text
+	// with such words in it. A word counts that is a path or an address with the owner's name as a part, and the name
+	// alone: text about the owner names no place.
+	inText := func(text string) string {
+		id := ""
+		if strings.Contains(text, "://") {
+			id = sourceOf(p, list, text)
+		} else {
+			id = list.source(text, true)
+		}
+		owner, whole := data().Lists.BenchmarkOwner, strings.TrimSpace(text)
+		return cmp.Or(id, firstWord(text, betweenWords, func(word string) string {
+			return first(views(word), func(parts []string) string {
+				if (len(parts) > 1 || word == whole) && slices.Contains(parts, owner) {
+					return owner
+				}
+				return ""
+			})
+		}))
+	}
 	return cmp.Or(
 		first(c.URLs, func(url string) string { return sourceOf(p, list, url) }),
 		first(c.Paths, func(path string) string { return list.source(path, true) }),
@@ -80,31 +99,6 @@ func sourceOf(p Policy, list *denylist, url string) string {
 				}
 			}
 			return false
-		})
-	})
-}
-
-// sourceInText looks at a string of code, or one that is passed on: it may be a URL, a path, what a
-// loader of the hub calls a dataset, or text with such words in it.
-func sourceInText(p Policy, list *denylist, text string) string {
-	id := ""
-	if strings.Contains(text, "://") {
-		id = sourceOf(p, list, text)
-	} else {
-		id = list.source(text, true)
-	}
-	if id != "" {
-		return id
-	}
-	// A word counts that is a path or an address with the owner's name as a part, and the name alone.
-	// Text about the owner names no place.
-	owner, whole := data().Lists.BenchmarkOwner, strings.TrimSpace(text)
-	return firstWord(text, betweenWords, func(word string) string {
-		return first(views(word), func(parts []string) string {
-			if (len(parts) > 1 || word == whole) && slices.Contains(parts, owner) {
-				return owner
-			}
-			return ""
 		})
 	})
 }

@@ -304,7 +304,17 @@ func (s Source) spec() evalSpec {
 		Model:   m.Model.Name, ModelBaseURL: m.Model.Origin, ModelArgs: map[string]any{}, Packages: map[string]string{"gaia": m.Harness.Version},
 		Config: evalConfig{Epochs: m.Voting.Attempts, TokenLimit: m.Budgets.Tokens, TurnLimit: m.Budgets.Turns,
 			TimeLimit: m.Budgets.WallMs / 1000, CostLimit: float64(m.Budgets.CostMicroUSD) / 1e6},
-		Generate: generateConfig{MaxTokens: m.Model.MaxTokens}, Metadata: s.aboutRun()}
+		Generate: generateConfig{MaxTokens: m.Model.MaxTokens}, Metadata: map[string]any{
+			"rehearsal": m.Rehearsal, "target": noGold, "gaia_split": m.Dataset.Split, "selection": m.Dataset.Selection,
+			"dataset_revision": m.Dataset.Revision, "evidence": m.Evidence, "voting_rule": m.Voting.Rule, "policy_mode": m.PolicyMode,
+			"policy_hash": m.PolicyHash, "guidance_hash": m.GuidanceHash, "manifest_sha256": s.Run.ManifestSHA256, "root": s.Run.RootHash,
+			"signing_key": s.Run.Key.ID(), "submit_intent": m.SubmitIntent, "void_tasks": len(s.Void)}}
+	if m.Judge != nil {
+		spec.Metadata["judge_model"] = m.Judge.Model
+	}
+	if s.Run.Marked != "" {
+		spec.Metadata["unsubmittable"] = s.Run.Marked
+	}
 	for _, t := range m.Tasks {
 		spec.Dataset.SampleIDs = append(spec.Dataset.SampleIDs, t.TaskID)
 	}
@@ -335,22 +345,6 @@ func (s Source) spec() evalSpec {
 		}
 	}
 	return spec
-}
-
-// aboutRun returns what is said of the run besides.
-func (s Source) aboutRun() map[string]any {
-	m := s.Run.Manifest
-	about := map[string]any{"rehearsal": m.Rehearsal, "target": noGold, "gaia_split": m.Dataset.Split, "selection": m.Dataset.Selection,
-		"dataset_revision": m.Dataset.Revision, "evidence": m.Evidence, "voting_rule": m.Voting.Rule, "policy_mode": m.PolicyMode, "policy_hash": m.PolicyHash,
-		"guidance_hash": m.GuidanceHash, "manifest_sha256": s.Run.ManifestSHA256, "root": s.Run.RootHash, "signing_key": s.Run.Key.ID(),
-		"submit_intent": m.SubmitIntent, "void_tasks": len(s.Void)}
-	if m.Judge != nil {
-		about["judge_model"] = m.Judge.Model
-	}
-	if s.Run.Marked != "" {
-		about["unsubmittable"] = s.Run.Marked
-	}
-	return about
 }
 
 func (s Source) votes() bool { return s.Run.Manifest.Voting.Rule == plan.VoteMajority }
