@@ -273,26 +273,23 @@ func (c *Cache) Put(q Question, yes bool) error {
 	if reason != noReason { // no file is left that a reader would call bad
 		return fmt.Errorf("a %s cannot be kept: it would be %s", k.name, reason)
 	}
-	if err := c.write(name, data); err != nil {
+	// The file is replaced whole or not at all, and its name made durable.
+	dir := c.reader.dir
+	f, err := renameio.TempFile(dir, filepath.Join(dir, name))
+	if err == nil {
+		if _, err = f.Write(data); err == nil {
+			err = f.CloseAtomicallyReplace()
+		}
+		if err != nil {
+			err = errors.Join(err, f.Cleanup())
+		} else {
+			err = durable.SyncDir(dir)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("writing a %s: %w", k.name, err)
 	}
 	return nil
-}
-
-// write replaces a file, whole or not at all, and makes its name durable.
-func (c *Cache) write(name string, data []byte) error {
-	dir := c.reader.dir
-	f, err := renameio.TempFile(dir, filepath.Join(dir, name))
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(data); err == nil {
-		err = f.CloseAtomicallyReplace()
-	}
-	if err != nil {
-		return errors.Join(err, f.Cleanup())
-	}
-	return durable.SyncDir(dir)
 }
 
 // report marks a bad entry as reported, and reports whether it was not before.

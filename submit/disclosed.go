@@ -123,32 +123,28 @@ func (p *Public) IsOf(v *Verified) error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(payload, again) {
-		return trajectory.Faultf(AttestationFile, "%sdoes not say what the full package gives: %s", p.madeOtherwise(v), difference(p.Statement, rebuilt))
+	if bytes.Equal(payload, again) {
+		return nil
 	}
-	return nil
-}
-
-// madeOtherwise says what an honest signer may have done between the two packages of
-// a run, the start of a sentence; "" if nothing shows.
-func (p *Public) madeOtherwise(v *Verified) string {
-	said := p.Statement.Predicate
-	decided := slices.ContainsFunc(said.Withheld, func(w WithheldFile) bool { return w.Name == audit.AdjudicationsFile })
-	switch with := v.Statement.Predicate.GoldAtHand; {
-	case with && !said.GoldAtHand:
-		return "was made without the gold answers, and the full package with them; "
-	case !with && said.GoldAtHand:
-		return "was made with the gold answers, and the full package without them; "
-	case !decided && len(v.Report.Adjudications) > 0:
-		return "was made before findings were decided about, and the full package after; "
-	case decided && len(v.Report.Adjudications) == 0:
-		return "was made after findings were decided about, and the full package before; "
-	case said.Judgments < v.Statement.Predicate.Judgments:
-		return "was made before another judge judged the run, and the full package after; "
-	case said.Judgments > v.Statement.Predicate.Judgments:
-		return "was made after another judge judged the run, and the full package before; "
+	// An honest signer may have done something between the two packages of a run.
+	public, full, otherwise := p.Statement.Predicate, v.Statement.Predicate, ""
+	decided := slices.ContainsFunc(public.Withheld, func(w WithheldFile) bool { return w.Name == audit.AdjudicationsFile })
+	inFull := len(v.Report.Adjudications) > 0
+	switch {
+	case full.GoldAtHand && !public.GoldAtHand:
+		otherwise = "was made without the gold answers, and the full package with them; "
+	case !full.GoldAtHand && public.GoldAtHand:
+		otherwise = "was made with the gold answers, and the full package without them; "
+	case !decided && inFull:
+		otherwise = "was made before findings were decided about, and the full package after; "
+	case decided && !inFull:
+		otherwise = "was made after findings were decided about, and the full package before; "
+	case public.Judgments < full.Judgments:
+		otherwise = "was made before another judge judged the run, and the full package after; "
+	case public.Judgments > full.Judgments:
+		otherwise = "was made after another judge judged the run, and the full package before; "
 	}
-	return ""
+	return trajectory.Faultf(AttestationFile, "%sdoes not say what the full package gives: %s", otherwise, difference(p.Statement, rebuilt))
 }
 
 func (r record) shows(d *rundir.Disclosure) error {

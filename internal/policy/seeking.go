@@ -162,8 +162,27 @@ func NamesTask(text, id string) bool {
 				return true
 			}
 		}
-		if len(want) >= 32 && namesGroups(words(form), want) {
-			return true
+		if len(want) < 32 {
+			continue
+		}
+		// Words, one after another, may be the id, or most of it with nothing behind that would make it another one.
+		all := words(form)
+		for i, word := range all {
+			if !strings.HasPrefix(want, word) {
+				continue
+			}
+			rest, next := want, i
+			for next < len(all) && rest != "" {
+				after, found := strings.CutPrefix(rest, all[next])
+				if !found {
+					break
+				}
+				rest, next = after, next+1
+			}
+			other := next < len(all) && len(all[next]) >= len(rest) && strings.Trim(all[next], "0123456789abcdef") == ""
+			if len(want)-len(rest) >= mostOfID && (rest == "" || !other) {
+				return true
+			}
 		}
 	}
 	return false
@@ -171,29 +190,6 @@ func NamesTask(text, id string) bool {
 
 // mostOfID is how many letters and digits of a long id name it: all but the last group of a UUID.
 const mostOfID = 20
-
-// namesGroups reports whether words, one after another, are an id, or most of it with nothing behind that would make
-// it another one.
-func namesGroups(all []string, want string) bool {
-	for i, word := range all {
-		if !strings.HasPrefix(want, word) {
-			continue
-		}
-		rest, next := want, i
-		for next < len(all) && rest != "" {
-			after, found := strings.CutPrefix(rest, all[next])
-			if !found {
-				break
-			}
-			rest, next = after, next+1
-		}
-		other := next < len(all) && len(all[next]) >= len(rest) && strings.Trim(all[next], "0123456789abcdef") == ""
-		if len(want)-len(rest) >= mostOfID && (rest == "" || !other) {
-			return true
-		}
-	}
-	return false
-}
 
 func bareID(s string) string { return strings.NewReplacer("-", "", "_", "").Replace(s) }
 
