@@ -228,7 +228,8 @@ type prepared struct {
 
 // compose gives a request the form of the interface it goes by.
 func (c *Client) compose(r Request) (prepared, *Error) {
-	p := prepared{model: r.Model, api: cmp.Or(c.config.API, APIOf(r.Model, c.config.BaseURL)), size: r.size(), path: "/chat/completions", contentType: "application/json"}
+	p := prepared{model: r.Model, api: cmp.Or(c.config.API, APIOf(r.Model, c.config.BaseURL)), size: r.size(),
+		path: "/chat/completions", contentType: "application/json"}
 	for _, t := range r.Tools {
 		if !jsontext.Value(t.Parameters).IsValid() {
 			return p, unsendable("the parameters of tool %q are not JSON", t.Name)

@@ -154,7 +154,8 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	}
 	if f.message == "" { // its status and content type, and the body's beginning unless it is a page
 		media := mediaType(header)
-		f.message = fmt.Sprintf("%s, with a body of %d bytes (%s)", cmp.Or(http.StatusText(status), "unnamed status"), len(body), cmp.Or(media, "no content type"))
+		f.message = fmt.Sprintf("%s, with a body of %d bytes (%s)",
+			cmp.Or(http.StatusText(status), "unnamed status"), len(body), cmp.Or(media, "no content type"))
 		if media == "text/plain" && len(body) > 0 {
 			f.message += ": " + string(body[:min(len(body), 64<<10)]) // cut to size only after redaction
 		}

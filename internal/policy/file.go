@@ -86,7 +86,8 @@ func Parse(data []byte) (Policy, error) {
 	for _, pair := range body {
 		key, ok := pair.Key.(*ast.StringNode)
 		if !ok || !slices.Contains(names, key.Value) {
-			return Policy{}, wrong(pair.Key.GetToken(), "the members are "+strings.Join(names, ", "), "%q is no member of a policy", clip(pair.Key.GetToken().Value))
+			at := pair.Key.GetToken()
+			return Policy{}, wrong(at, "the members are "+strings.Join(names, ", "), "%q is no member of a policy", clip(at.Value))
 		}
 		if first := members[key.Value]; first != nil {
 			return Policy{}, wrong(key.GetToken(), "leave one of them", "%s stands here again, after line %d", key.Value, first.Key.GetToken().Position.Line)

@@ -67,7 +67,8 @@ func (l *scanner) run(expression bool) {
 			if strings.HasPrefix(line, "%%") {
 				line, l.at = l.source[l.at:], len(l.source)
 			}
-			l.out = append(l.out, lexeme{identifier, "system"}, lexeme{mark, "("}, lexeme{literal, strings.TrimLeft(line, "!%")}, lexeme{mark, ")"}, lexeme{end, ""})
+			l.out = append(l.out, lexeme{identifier, "system"}, lexeme{mark, "("}, lexeme{literal, strings.TrimLeft(line, "!%")},
+				lexeme{mark, ")"}, lexeme{end, ""})
 		case c == '\'' || c == '"':
 			l.text("")
 		case c >= '0' && c <= '9':

@@ -363,7 +363,8 @@ func (s Source) results(samples []sampleSummary) (evalResults, []reduction) {
 		return out, reductions
 	}
 	for _, name := range s.scorers() {
-		of, voted, correct := evalScore{Name: name, Scorer: name}, reduction{Scorer: name, Reducer: m.Voting.Rule, Samples: []reducedScore{}}, 0.0
+		of, correct := evalScore{Name: name, Scorer: name}, 0.0
+		voted := reduction{Scorer: name, Reducer: m.Voting.Rule, Samples: []reducedScore{}}
 		for _, t := range s.Run.Tasks {
 			counted := t.Counted()
 			verdict := s.verdict(name, t, counted)
