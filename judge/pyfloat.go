@@ -33,7 +33,7 @@ func pyFloat(s string, asAmount bool) (float64, bool) {
 }
 
 // asciiNumeral appends s to b with digits and white space made ASCII. It gives
-// up at the first character that stands in no numeral: most texts end here.
+// up at the first character that is in no numeral: most texts end here.
 func asciiNumeral(b []byte, s string, asAmount bool) ([]byte, bool) {
 	for i := 0; i < len(s); {
 		c := s[i]

@@ -49,7 +49,7 @@ type SourceError struct {
 
 	cause error         // for errors.Is; may be nil
 	again bool          // may pass by itself
-	after time.Duration // when the source wants to be asked again; 0 = it did not say
+	after time.Duration // when the source asks for another try; 0 = it did not say
 	final bool          // an older answer would not do
 }
 

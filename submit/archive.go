@@ -164,7 +164,7 @@ func (s *Source) extract(from io.Reader, limit int64, root *os.Root) error {
 	return nil
 }
 
-// extractFile writes a new file in root. It tells errors of the folder, as a
+// extractFile writes a new file in root. It distinguishes errors of the folder, as a
 // *ScratchError, from those of r.
 func extractFile(root *os.Root, name string, r io.Reader) error {
 	failed := func(err error) error { return &ScratchError{Dir: root.Name(), Err: err} }

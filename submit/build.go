@@ -47,7 +47,7 @@ func Build(ctx context.Context, c Config) (Package, error) {
 	return buildFrom(ctx, c, root.FS())
 }
 
-// CheckDate wants the date of a package to be one, such as 2031-02-03, and that of an
+// CheckDate checks that the date of a package is one, such as 2031-02-03, and that of an
 // archive one that a tar has room for.
 func CheckDate(date string, archive bool) error {
 	if _, err := time.Parse(time.DateOnly, date); err != nil {
@@ -331,7 +331,7 @@ func seal(key sign.Key, s Statement, put func(string, []byte) error) error {
 	return put(BundleFile, b)
 }
 
-// checkFree wants no file of a name to be there. A rename would replace an
+// checkFree checks that there is no file of a name. A rename would replace an
 // empty folder.
 func checkFree(out, name string) error {
 	path := filepath.Join(out, name)
@@ -430,7 +430,7 @@ func publicReasons(m plan.Plan, checks []CheckResult, recordingFailed string) []
 }
 
 // reasons lists why a run does not deserve to be submitted, a sentence each.
-// What others wrote stands in quotes.
+// What others wrote is in quotes.
 func reasons(run *rundir.Run, report audit.Report, recordingFailed string) []string {
 	all := planReasons(run.Manifest, recordingFailed)
 	before := len(all)
@@ -451,7 +451,7 @@ func reasons(run *rundir.Run, report audit.Report, recordingFailed string) []str
 	return all
 }
 
-// findings tells the first of a check's gravest open findings, and how many more
+// findings describes the first of a check's gravest open findings, and how many more
 // there are of that kind.
 func findings(c audit.CheckReport) string {
 	first, more := gravest(c)

@@ -24,9 +24,9 @@ type record struct {
 	rows       [][]byte                             // canonical, in plan order
 }
 
-// Shows wants a verified evidence bundle to be of the run of a verified public
-// package, and the records of the tasks that it discloses to follow from its events;
-// those of a whole run have to give the summary, too, and be the journal that is
+// Shows checks that a verified evidence bundle is of the run of a verified public
+// package, and that the records of the tasks that it discloses follow from its events.
+// Those of a whole run have to give the summary, too, and be the journal that is
 // withheld. What differs is a *trajectory.Fault that names the bundle's member, or the package's file:
 // results.jsonl, metadata.json or attestation.dsse.json.
 func (p *Public) Shows(d *rundir.Disclosure) error {
@@ -88,8 +88,7 @@ func (v *Verified) Shows(pkg fs.FS, d *rundir.Disclosure) error {
 	return r.shows(d)
 }
 
-// IsOf wants the public package to be that of the run that a verified full package
-// is of: as Build makes it of this evidence, this audit and these decisions, on the
+// IsOf checks that the public package is that of the run of a verified full package: as Build makes it of this evidence, this audit and these decisions, on the
 // date and by the submitter and program that the public one names, which may be
 // others than the full one's. What differs is a *trajectory.Fault that names the
 // public package's file. README.md follows from all of this, unless p.NotRebuilt says that this is not known.

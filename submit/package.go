@@ -107,7 +107,7 @@ func signedFiles(names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == AttestationFile || name == BundleFile })
 }
 
-// IsPackage tells a package, whole or damaged, from a run directory: by the files
+// IsPackage reports whether a directory is a package, whole or damaged, and no run directory: by the files
 // that only a package has.
 func IsPackage(dir fs.FS) bool {
 	return slices.ContainsFunc([]string{AttestationFile, SumsFile, BundleFile, LeaderboardFile, MetadataFile}, holds(dir))
@@ -157,7 +157,7 @@ type Verified struct {
 	Key         sign.PublicKey // signed it; trust is the caller's to decide
 	NotRebuilt  string         // why README.md, which another program wrote, was not made again; "" if it is what the files give
 	NotRerun    string         // why the audit was not run again; "" if it was, and gave the same report
-	NotRescored string         // why the official verdicts were not told again; "" if they were, and are those recorded
+	NotRescored string         // why the official verdicts were not computed again; "" if they were, and are those recorded
 }
 
 // ErrTaken says that there is something where a package was to appear.
@@ -167,7 +167,7 @@ var ErrTaken = errors.New("already exists")
 type Refusal struct {
 	Reasons []string
 	Final   bool   // AllowDirty changes nothing
-	Audit   bool   // the audit tells more about a reason
+	Audit   bool   // the audit report explains a reason
 	Strict  bool   // without Strict it would be packaged
 	PlanKey string // id of the key that signed the plan, where that is another than Key; else ""
 }
@@ -243,7 +243,7 @@ func readSigned(dir fs.FS, name string, limit int64, digests map[string]string) 
 	return data, err
 }
 
-// checkFiles wants exactly a package's files, those of names; may are allowed to be
+// checkFiles checks that a package has exactly the files of names; may are allowed to be
 // there besides.
 func checkFiles(pkg fs.FS, names []string, may ...string) error {
 	entries, err := fs.ReadDir(pkg, ".")

@@ -30,7 +30,7 @@ func publicPackageFiles() []string {
 		plan.EnvelopeFile, plan.ManifestFile, MetadataFile, rundir.ResultsFile}
 }
 
-// isPublic tells a public package, whole or damaged, from a full one: by most of the
+// isPublic reports whether a package, whole or damaged, is a public one: by most of the
 // files that only one of them has, so that verifying it as what it is names the one
 // that was added or taken away.
 func isPublic(dir fs.FS) bool {
@@ -47,7 +47,7 @@ func isPublic(dir fs.FS) bool {
 }
 
 // publicLeaf is a line of leaves.jsonl. A leaf holds 32 random bytes, so that its
-// hash tells nothing about the task's events to who does not have them.
+// hash shows nothing about the task's events to who does not have them.
 type publicLeaf struct {
 	LeafHash tlog.Hash `json:"leaf_hash"`
 	TaskID   string    `json:"task_id"`
@@ -59,7 +59,7 @@ type WithheldFile struct {
 	SHA256 string `json:"sha256,omitzero"` // of events.jsonl alone
 }
 
-// CheckResult is what a check of the audit came to, without what it found.
+// CheckResult is the result of a check of the audit, without what it found.
 type CheckResult struct {
 	Findings int            `json:"findings"` // how many, the closed ones too
 	Gaps     int            `json:"gaps"`     // how many things it could not see
@@ -91,7 +91,7 @@ func newAuditResult(checks []CheckResult) AuditResult {
 	return a
 }
 
-// recordingWithheld stands in a public statement for why recording failed, which
+// recordingWithheld replaces in a public statement the reason why recording failed, which
 // may name places on the computer of who ran it.
 const recordingWithheld = "withheld"
 
@@ -129,7 +129,7 @@ func publicAnsweredBy(m plan.Plan, by plan.AnsweredBy) plan.AnsweredBy {
 }
 
 // newWithheld lists the withheld files, with those of the given additions, by name. The journal's
-// digest can be told: the task_sealed of each task holds 32 random bytes. The other files follow from
+// digest can be shown: the task_sealed of each task holds 32 random bytes. The other files follow from
 // texts, times and counts, so that who knows all of a run but an answer could try
 // guesses at it on their digests, and the scorecard counts violations and rollbacks of
 // which the withheld ones alone tell; and a decision names its finding by a digest of

@@ -78,8 +78,8 @@ const maxLater = 1 << 20
 // tasks have 60 MB.
 const maxPublic = 256 << 20
 
-// readTree reads the leaves and wants them to be of the plan's tasks, and to give
-// the root of the checkpoint, which is to be one of this plan and key.
+// readTree reads the leaves and checks that they are of the plan's tasks, and that they give
+// the root of the checkpoint, which has to be one of this plan and key.
 func (p *Public) readTree(read func(string) ([]byte, error), planSHA256 string) error {
 	data, err := read(leavesFile)
 	if err != nil {

@@ -113,7 +113,7 @@ func (r readme) render() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// rebuilt wants README.md to be what the package's files give. Another version of the
+// rebuilt checks that README.md is what the package's files give. Another version of the
 // program may word it otherwise: of what another one wrote, why says that it was not
 // rebuilt.
 func (r readme) rebuilt(digests map[string]string, o Options) (why string, err error) {
@@ -132,7 +132,7 @@ func (r readme) rebuilt(digests map[string]string, o Options) (why string, err e
 	return "", trajectory.Faultf(ReadmeFile, "is not what the package's files give")
 }
 
-// checkReadme wants README.md to be text that can be shown: whoever signs it may have
+// checkReadme checks that README.md is text that can be shown: whoever signs it may have
 // written it by hand, and a terminal or an editor obeys what does not print.
 func checkReadme(pkg fs.FS, digests map[string]string) error {
 	f, size, err := rundir.OpenFile(pkg, ReadmeFile, limitOf(ReadmeFile))
@@ -204,6 +204,6 @@ func cut(s string) string {
 	return s
 }
 
-// quote is plain for text that stands within a sentence: in quotes, and with
+// quote is plain for text within a sentence: in quotes, and with
 // its own quotes escaped.
 func quote(s string) string { return visible.Quote(cut(s)) }

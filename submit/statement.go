@@ -117,7 +117,7 @@ func checkHarness(h trajectory.Harness) error {
 	return nil
 }
 
-// AuditResult is what the audit came to.
+// AuditResult is the result of the audit.
 type AuditResult struct {
 	Checks             []CheckResult `json:"checks,omitempty"` // of a public package, whose report is withheld
 	Clean              bool          `json:"clean"`

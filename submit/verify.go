@@ -35,7 +35,7 @@ type Options struct {
 // Verify checks the integrity of a package: exactly its files, all of them
 // signed by the key of the run's plan, each what the others give. Anything else
 // is a *trajectory.Fault. What costs little is looked at first; then the official
-// verdicts are told from the gold answers, and last the report is held against that
+// verdicts are computed from the gold answers, and last the report is compared with that
 // of another audit, which is made while the run's files are read. The error matches audit.ErrGold for gold
 // answers that are not the plan's.
 func Verify(pkg fs.FS, o Options) (*Verified, error) {
@@ -213,7 +213,7 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	return s, payload, nil
 }
 
-// checkSubjects wants the statement to be about the files of names, and these to be
+// checkSubjects checks that the statement is about the files of names, and that these are
 // what it and SHA256SUMS say.
 func checkSubjects(pkg fs.FS, s Statement, names []string) error {
 	digests := s.digests()
@@ -239,7 +239,7 @@ func checkSubjects(pkg fs.FS, s Statement, names []string) error {
 	return nil
 }
 
-// checkStatement wants the statement to be the one that evidence gives.
+// checkStatement checks that the statement is the one that evidence gives.
 func (s signed) checkStatement(e evidence) error {
 	if why := strangeDate(e.Date, e.summary.Completed); why != "" {
 		return trajectory.Faultf(AttestationFile, "%s", why)
@@ -328,8 +328,8 @@ func difference(got, want Statement) string {
 // noGold is why what needs the gold answers was not done.
 const noGold = "no gold answers"
 
-// Rerun audits the files of a package that was verified again and wants the same
-// report, byte for byte, else it returns a *trajectory.Fault: that its findings
+// Rerun audits the files of a package that was verified again and checks that the report is
+// the same, byte for byte, else it returns a *trajectory.Fault: that its findings
 // are all there are to find is then no longer the signer's word. What was audited
 // with gold answers cannot be audited the same without: v.NotRerun says so, and of
 // the report is wanted that it has all that keeps a run from being submitted and is
@@ -474,10 +474,10 @@ func build(h trajectory.Harness) string {
 }
 
 // Rescore asks the official scorer about every answer that was graded, with the
-// gold answers at hand, and wants the verdicts that are recorded, of which the
+// gold answers at hand, and checks that its verdicts are those recorded, of which the
 // statement's score is made; else it returns a *trajectory.Fault. Tasks that an
 // adjudication made void are left out: they count wrong whatever is recorded. Where the
-// verdicts cannot be told, v.NotRescored says why. The error matches audit.ErrGold for
+// verdicts cannot be computed, v.NotRescored says why. The error matches audit.ErrGold for
 // answers that are not the plan's.
 func (v *Verified) Rescore(gold *audit.Gold) error {
 	v.NotRescored = ""

@@ -42,7 +42,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// RetryAfter reads how long a server wants to be left alone, up to a day: retry-after-ms, else
+// RetryAfter reads how long a server asks to wait, up to a day: retry-after-ms, else
 // Retry-After in seconds or as a date, else (after a 429 only) the reset of the limit that is used up.
 // 0 = it does not say. A date is measured against the answer's own Date, whose clock it was made with;
 // now (may be nil) replaces a missing one.

@@ -7,7 +7,7 @@ import (
 )
 
 // reading is what a piece of code would do, as far as the code shows. It is read as the
-// interpreter reads it: what stands in a comment, or in a string that is data, is not done.
+// interpreter reads it: what is in a comment, or in a string that is data, is not done.
 type reading struct {
 	commands []string // programs that would be started, by base name in lower case, and forkBomb, removeAll
 	packages []string // that would be imported or installed, as distribution gives them
@@ -34,7 +34,7 @@ func readCode(code string) reading {
 type piece struct {
 	all             []lexeme
 	partner, inside []int
-	assigned        map[string][]span // what stands right of a name's equals signs
+	assigned        map[string][]span // what is right of a name's equals signs
 	meant           map[string]target // what a name stands for
 	run             map[int]bool      // strings that are taken in as code or as a command: each is once
 	within          int

@@ -170,7 +170,7 @@ func (l *denylist) matches(e entry, parts []string, astronomy bool) bool {
 	return false
 }
 
-// at reports whether a sequence stands in parts from place i on.
+// at reports whether parts have a sequence from place i on.
 func (l *denylist) at(sequence sequence, parts []string, i int) bool {
 	if i < 0 || i+len(sequence) > len(parts) {
 		return false

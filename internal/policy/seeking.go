@@ -221,7 +221,7 @@ func (c Call) Asked() []string {
 	server := !slices.Contains(BuiltinTools(), c.Tool)
 	for _, url := range c.URLs {
 		if server && (strings.HasPrefix(strings.ToLower(url), "file:") || strings.ContainsFunc(url, betweenWords)) {
-			continue // text with an address in it, which stands there once more by itself
+			continue // text with an address in it, which is there once more by itself
 		}
 		all = append(all, url)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// attempt is what an attempt did, as far as the journal was read, and what its model was told and
+// attempt is what an attempt did, as far as the journal was read, and what its model was sent and
 // replied: the messages of all requests, each once, in the order in which they came.
 type attempt struct {
 	bodies

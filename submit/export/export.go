@@ -23,7 +23,7 @@
 // its attempt has ended, so that no more is held than the open attempts and the
 // summaries (TestInspectStreams). The same run gives the same bytes with the
 // same build (TestInspectIsDeterministic), and sizes stand before the bytes that
-// they are of, which the viewer wants (TestLocalHeaders).
+// they are of, which the viewer needs (TestLocalHeaders).
 package export
 
 import (

@@ -4,7 +4,7 @@ import "github.com/gaia-harness/gaia/trajectory"
 
 // This file is the part of Inspect's log format, version 2, that Inspect writes.
 // Times are RFC 3339, or seconds; costs are US dollars. Members without omitzero
-// are those that its reader wants.
+// are those that its reader needs.
 
 const logVersion = 2
 

@@ -175,7 +175,7 @@ func (w *walk) put(t *rundir.Task, e epoch, did *attempt) error {
 	return w.out.put(fmt.Sprintf("samples/%s_epoch_%d.json", t.Plan.TaskID, e.number), made)
 }
 
-// maxShort is how much of a text stands where only its gist is wanted, in bytes:
+// maxShort is how much of a text is shown where its beginning is enough, in bytes:
 // what Inspect itself keeps in summaries.
 const maxShort = 1 << 10
 
