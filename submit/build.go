@@ -206,7 +206,7 @@ func refusal(c Config, run *rundir.Run, report audit.Report) error {
 		r.PlanKey = run.Key.ID()
 		final = append(final, fmt.Sprintf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), run.Key.ID()))
 	}
-	if why := strangeDate(c.Date, run.CompletedAt()); why != "" {
+	if why := implausibleDate(c.Date, run.CompletedAt()); why != "" {
 		final = append(final, "the package "+why)
 	}
 	if c.Public && tellsWhy(run.Summary()) {
@@ -216,13 +216,13 @@ func refusal(c Config, run *rundir.Run, report audit.Report) error {
 		why, tools, rows := "", toolNames(run.Manifest), []PublicResult(nil)
 		for i, t := range run.Tasks {
 			row := newPublicResult(run.Result(t))
-			if strange := row.strange(run.Manifest, t.Plan, tools); strange != "" && why == "" {
-				why = fmt.Sprintf("line %d of %s %s", i+1, rundir.ResultsFile, strange)
+			if reason := row.implausible(run.Manifest, t.Plan, tools); reason != "" && why == "" {
+				why = fmt.Sprintf("line %d of %s %s", i+1, rundir.ResultsFile, reason)
 			}
 			rows = append(rows, row)
 		}
-		if strange := strangeTold(run.Summary().Told(), run.Manifest, rows, run.End.Events); strange != "" && why == "" {
-			why = rundir.SummaryFile + " " + strange
+		if reason := implausibleSummary(run.Summary().Told(), run.Manifest, rows, run.End.Events); reason != "" && why == "" {
+			why = rundir.SummaryFile + " " + reason
 		}
 		if why != "" {
 			final = append(final, why+": no run gives that, and no public package can hold it")

@@ -263,8 +263,8 @@ func toolNames(m plan.Plan) map[string]bool {
 	return names
 }
 
-// strange says what about a record no run of the plan gives, "" if nothing.
-func (r PublicResult) strange(m plan.Plan, t plan.PlannedTask, tools map[string]bool) string {
+// implausible says what about a record no run of the plan gives, "" if nothing.
+func (r PublicResult) implausible(m plan.Plan, t plan.PlannedTask, tools map[string]bool) string {
 	unknown := func(name string) bool { return !tools[name] }
 	counts := []int64{int64(r.Attempt), int64(r.Attempts - r.Attempt), r.LatencyMs, int64(r.ToolCalls), int64(r.Turns), r.Tokens.Cached, r.Tokens.In, r.Tokens.Out, r.Tokens.Reasoning}
 	if r.CostMicroUSD != nil {
@@ -348,10 +348,10 @@ func (r PublicResult) voted(m plan.Plan) bool {
 		min(v.Votes, passed) >= 0 && passed <= v.Answers && (v.Votes > 0) == r.Answered && (!right || passed > 0)
 }
 
-// strangeTold says what about that part of a summary that the journal alone tells no
+// implausibleSummary says what about that part of a summary that the journal alone tells no
 // journal gives, "" if nothing: no text is to stand where times, counts and fixed
 // words do. events are those of the journal.
-func strangeTold(told rundir.Told, m plan.Plan, rows []PublicResult, events int64) string {
+func implausibleSummary(told rundir.Told, m plan.Plan, rows []PublicResult, events int64) string {
 	few, passed, allowed := "", 0, max(m.Voting.Attempts, 1)+max(m.Retry.AttemptsPerTask, 1)+len(told.Interruptions)
 	for _, r := range rows {
 		if v := r.Voting; v != nil && v.Passed != nil && *v.Passed > 0 {
@@ -367,7 +367,7 @@ func strangeTold(told rundir.Told, m plan.Plan, rows []PublicResult, events int6
 	if j.CostMicroUSD != nil {
 		counts = append(counts, *j.CostMicroUSD)
 	}
-	why := cmp.Or(strangeTimes(told, events), few)
+	why := cmp.Or(implausibleTimes(told, events), few)
 	switch {
 	case why != "":
 	case j.Asked != j.Judged+j.Unreadable+j.Errors || j.Cached > j.Judged || told.PassedFirst > passed || slices.Min(counts) < 0 ||
@@ -376,7 +376,7 @@ func strangeTold(told rundir.Told, m plan.Plan, rows []PublicResult, events int6
 	case told.Preflight != nil && told.Preflight.Contradicts(m):
 		why = "has a preflight that the plan does not allow"
 	case j.Battery != nil:
-		why = strangeBattery(*j.Battery, m.Judge)
+		why = implausibleSelfTest(*j.Battery, m.Judge)
 	}
 	return why
 }
@@ -402,9 +402,9 @@ func countsJudged(j rundir.JudgeSummary, m plan.Plan, rows []PublicResult) bool 
 	return !votes || j.ToJudge() <= wrong
 }
 
-// strangeTimes is strangeTold for times, which do not go back in a journal, and for
+// implausibleTimes is implausibleSummary for times, which do not go back in a journal, and for
 // places where the run went on, each a line of it.
-func strangeTimes(told rundir.Told, events int64) string {
+func implausibleTimes(told rundir.Told, events int64) string {
 	times, before := []string{told.Started}, int64(0)
 	for _, i := range told.Interruptions {
 		if i.Events <= before || i.Events >= events {
@@ -430,8 +430,8 @@ func strangeTimes(told rundir.Told, events int64) string {
 // anItem is how items of a null battery are named, those of other versions too.
 const anItem = `^[a-z]{1,12}(-[a-z]{1,12}){0,2}$`
 
-// strangeBattery is strangeTold for how the judge of a plan stood the null battery.
-func strangeBattery(b rundir.BatterySummary, plan *plan.JudgePlan) string {
+// implausibleSelfTest is implausibleSummary for how the judge of a plan stood the null battery.
+func implausibleSelfTest(b rundir.BatterySummary, plan *plan.JudgePlan) string {
 	if plan == nil || plan.Battery == "" {
 		return "tells of a null battery, and the plan has none"
 	}
@@ -439,7 +439,7 @@ func strangeBattery(b rundir.BatterySummary, plan *plan.JudgePlan) string {
 	for _, n := range judge.Battery() {
 		known[n.Name] = true
 	}
-	strange := func(name string) bool {
+	unknown := func(name string) bool {
 		return !known[name] && (plan.Battery == judge.BatteryDigest() || !form.MatchString(name))
 	}
 	named := slices.Concat(b.Accepted, b.Refused, b.Unreadable)
@@ -449,7 +449,7 @@ func strangeBattery(b rundir.BatterySummary, plan *plan.JudgePlan) string {
 		counts = append(counts, *b.CostMicroUSD)
 	}
 	switch {
-	case slices.ContainsFunc(named, strange):
+	case slices.ContainsFunc(named, unknown):
 		return "names an item that the null battery does not have"
 	case b.Problem != "" && !slices.Contains(append(judge.Problems(), prompt.RunMoneySpent), b.Problem):
 		return "gives a reason that this program does not have for cutting the null battery short"

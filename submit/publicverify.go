@@ -135,7 +135,7 @@ func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 strin
 			return fmt.Sprintf("is %v", err)
 		}
 		p.Results, rows = append(p.Results, r), append(rows, r.result())
-		return r.strange(p.Manifest, t, tools)
+		return r.implausible(p.Manifest, t, tools)
 	})
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 strin
 		return trajectory.Faultf(MetadataFile, "tells why recording failed, which no public package does")
 	}
 	told := p.Summary.Told()
-	if why := strangeTold(told, p.Manifest, p.Results, p.Head.Journal.Events); why != "" {
+	if why := implausibleSummary(told, p.Manifest, p.Results, p.Head.Journal.Events); why != "" {
 		return trajectory.Faultf(MetadataFile, "%s", why)
 	}
 	again, err := rundir.Summarise(p.Manifest, planSHA256, rows, told).Encode()
@@ -206,7 +206,7 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 			closed = cmp.Or(closed, c.ID)
 		}
 	}
-	why := said.Audit.strange(p.Manifest, p.Head.Journal.Events)
+	why := said.Audit.implausible(p.Manifest, p.Head.Journal.Events)
 	switch {
 	case why != "":
 	case said.RecordingFailed != "" && said.RecordingFailed != recordingWithheld:
@@ -222,7 +222,7 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	case findings < len(void):
 		why = fmt.Sprintf("has %s, and %s", view.Count(len(void), "void task"), view.Count(findings, "finding"))
 	default:
-		why = cmp.Or(p.strangeDismissals(said, decided), p.strangeVerdict(said, len(void)))
+		why = cmp.Or(p.implausibleDismissals(said, decided), p.implausibleVerdict(said, len(void)))
 	}
 	if why != "" {
 		return evidence{}, trajectory.Faultf(AttestationFile, "%s", why)
@@ -238,10 +238,10 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	return e, nil
 }
 
-// strangeDismissals says what about the dismissals that a statement lists cannot be, ""
+// implausibleDismissals says what about the dismissals that a statement lists cannot be, ""
 // if nothing: each is of a finding of its check, and names no key that a text could hide
 // in. decided says that the package withholds decisions.
-func (p *Public) strangeDismissals(said Predicate, decided bool) string {
+func (p *Public) implausibleDismissals(said Predicate, decided bool) string {
 	left := map[string]int{}
 	for _, c := range said.Audit.Checks {
 		left[c.ID] = c.Findings
@@ -259,10 +259,10 @@ func (p *Public) strangeDismissals(said Predicate, decided bool) string {
 	return ""
 }
 
-// strangeVerdict says what in the exceptions, or in what answered, contradicts the rest
+// implausibleVerdict says what in the exceptions, or in what answered, contradicts the rest
 // of the package, "" if nothing does. The journal alone shows which attempts were lost,
 // which harnesses continued the run and which names of the model its replies have.
-func (p *Public) strangeVerdict(said Predicate, void int) string {
+func (p *Public) implausibleVerdict(said Predicate, void int) string {
 	failed, fewest, most := 0, 0, 0 // attempts that ended as an error, and how many of them another attempt followed
 	for _, r := range p.Results {
 		again := max(0, r.Attempts-1)
@@ -295,9 +295,9 @@ func (p *Public) strangeVerdict(said Predicate, void int) string {
 	return ""
 }
 
-// strange says what about an audit, told without its findings no report gives, "" if
+// implausible says what about an audit, told without its findings no report gives, "" if
 // nothing; events are those of the journal.
-func (a AuditResult) strange(m plan.Plan, events int64) string {
+func (a AuditResult) implausible(m plan.Plan, events int64) string {
 	known := audit.Checks()
 	if len(a.Checks) != len(known) {
 		return "is not about all checks of the audit"

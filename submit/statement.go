@@ -44,7 +44,7 @@ type Subject struct {
 // Predicate is what the package says of itself. All of it follows from the
 // package's files, except Date, GoldAtHand, Harness, RecordingFailed and Submitter;
 // in a public one, except Audit, Dismissals, VoidTasks, Withheld and the members
-// of AnsweredBy and Exceptions that strangeVerdict takes from it, too.
+// of AnsweredBy and Exceptions that implausibleVerdict takes from it, too.
 type Predicate struct {
 	AnsweredBy                plan.AnsweredBy    `json:"answered_by"`
 	Audit                     AuditResult        `json:"audit"`

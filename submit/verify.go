@@ -241,7 +241,7 @@ func checkSubjects(pkg fs.FS, s Statement, names []string) error {
 
 // checkStatement checks that the statement is the one that evidence gives.
 func (s signed) checkStatement(e evidence) error {
-	if why := strangeDate(e.Date, e.summary.Completed); why != "" {
+	if why := implausibleDate(e.Date, e.summary.Completed); why != "" {
 		return trajectory.Faultf(AttestationFile, "%s", why)
 	}
 	rebuilt := e.statement()
@@ -255,9 +255,9 @@ func (s signed) checkStatement(e evidence) error {
 	return nil
 }
 
-// strangeDate says that a package is dated before the end of its run, "" if it is not.
+// implausibleDate says that a package is dated before the end of its run, "" if it is not.
 // A date can be of any time zone, so a day is no difference.
-func strangeDate(date, completed string) string {
+func implausibleDate(date, completed string) string {
 	at, err := time.Parse(time.DateOnly, date)
 	end, endErr := time.Parse(trajectory.TimeFormat, completed)
 	if err == nil && endErr == nil && at.Add(48*time.Hour+audit.ClockSkew).Before(end) {

@@ -24,7 +24,7 @@ import (
 // run was verified in are a *trajectory.Fault.
 func Inspect(w io.Writer, s Source) error {
 	for _, t := range s.Run.Tasks {
-		if strange(t.Plan.TaskID) {
+		if unsafeID(t.Plan.TaskID) {
 			return fmt.Errorf("the task id %q cannot be part of a file name, which Inspect makes of it", t.Plan.TaskID)
 		}
 	}
@@ -96,9 +96,9 @@ func Inspect(w io.Writer, s Source) error {
 	return nil
 }
 
-// strange reports whether a task id could lead out of the folder that its file
+// unsafeID reports whether a task id could lead out of the folder that its file
 // is in, or is not printable.
-func strange(id string) bool {
+func unsafeID(id string) bool {
 	return len(id) > 200 || strings.ContainsAny(id, `/\:`) || strings.ContainsFunc(id, visible.Hidden)
 }
 

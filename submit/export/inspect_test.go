@@ -250,8 +250,8 @@ func TestStrangeIDs(t *testing.T) {
 		task: false, "task 7": false, "Ü-1": false, "..": false,
 		"../../home": true, `..\home`: true, "C:x": true, "a\nb": true, "\x1b[2J": true, strings.Repeat("x", 201): true,
 	} {
-		if strange(id) != want {
-			t.Errorf("strange(%q) is %v", id, !want)
+		if unsafeID(id) != want {
+			t.Errorf("unsafeID(%q) is %v", id, !want)
 		}
 	}
 	s := open(t, parse(t, "-- task ../fab1e --\nquestion: Which?\ngold: Ostrel\n-- answer no --\nNo.\n"))
