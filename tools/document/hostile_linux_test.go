@@ -30,15 +30,15 @@ func peakOf(pid string) int64 {
 }
 
 // hostileTexts are texts that took the process that read them up to 1.7 GB.
-func hostileTexts() map[string][]byte {
+func hostileTexts() map[string]func() []byte {
 	const size = 16 << 20
 	deep := strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000)
-	return map[string][]byte{
-		"fields.csv":  bytes.Repeat([]byte("a,"), size/2),
-		"quoted.csv":  bytes.Repeat([]byte("\"\n\","), size/4),
-		"nested.json": []byte("[" + strings.Repeat(deep+",", 800) + "0]"),
-		"wide.json":   []byte("[" + strings.Repeat("[],", size/3) + "0]"),
-		"utf16.txt":   append([]byte("\xff\xfe"), bytes.Repeat([]byte("a\x00\r\x00"), size/4)...),
+	return map[string]func() []byte{
+		"fields.csv":  func() []byte { return bytes.Repeat([]byte("a,"), size/2) },
+		"quoted.csv":  func() []byte { return bytes.Repeat([]byte("\"\n\","), size/4) },
+		"nested.json": func() []byte { return []byte("[" + strings.Repeat(deep+",", 800) + "0]") },
+		"wide.json":   func() []byte { return []byte("[" + strings.Repeat("[],", size/3) + "0]") },
+		"utf16.txt":   func() []byte { return append([]byte("\xff\xfe"), bytes.Repeat([]byte("a\x00\r\x00"), size/4)...) },
 	}
 }
 
@@ -53,7 +53,7 @@ func parent() error {
 	if err != nil {
 		return err
 	}
-	data, before := hostileTexts()[os.Args[2]], peakOf("self")
+	data, before := hostileTexts()[os.Args[2]](), peakOf("self")
 	_, err = Reader{Child: []string{executable, "child-convert"}}.Read(context.Background(), Source{Name: os.Args[2], Data: data})
 	var why *tools.Unreadable
 	if err != nil && !errors.As(err, &why) {
