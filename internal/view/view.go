@@ -60,9 +60,6 @@ func (t *Table) Row(cells ...any) {
 // Separator adds a line between rows.
 func (t *Table) Separator() { t.w.AppendSeparator() }
 
-// Len returns the number of rows.
-func (t *Table) Len() int { return t.w.Length() }
-
 // String returns the table without a newline at its end.
 func (t *Table) String() string { return visible.Text(t.w.Render()) }
 
