@@ -23,6 +23,30 @@ const (
 	groupRows = 20_000
 )
 
+// checkAfter returns an error unless a run event is valid and comes after the event with the id last.
+func checkAfter(last string, e rundir.RunEvent) error {
+	err := rundir.CheckRunEvent(e)
+	if err == nil && e.ID <= last {
+		err = errors.New("does not come after the event before it")
+	}
+	if err != nil {
+		return fmt.Errorf("the event %q: %w", e.ID, err)
+	}
+	return nil
+}
+
+// checkEvents returns an error unless run events are valid and ascending by their ids.
+func checkEvents(events []rundir.RunEvent) error {
+	last := ""
+	for _, e := range events {
+		if err := checkAfter(last, e); err != nil {
+			return err
+		}
+		last = e.ID
+	}
+	return nil
+}
+
 // encodeAttempts returns run events as a Parquet file with a row for each, in their order, and the text
 // run in its metadata. Equal arguments give equal bytes.
 func encodeAttempts(events []rundir.RunEvent, run string) ([]byte, error) {
@@ -93,12 +117,8 @@ func readAttempts(file *parquet.File, yield func(rundir.RunEvent, error) bool) {
 		rows := make([]rundir.RunEvent, min(left, 512))
 		n, err := read(rows)
 		for _, e := range rows[:n] {
-			err := rundir.CheckRunEvent(e)
-			if err == nil && e.ID <= last {
-				err = errors.New("does not come after the event before it")
-			}
-			if err != nil {
-				yield(rundir.RunEvent{}, fmt.Errorf("the event %q: %w", e.ID, err))
+			if err := checkAfter(last, e); err != nil {
+				yield(rundir.RunEvent{}, err)
 				return
 			}
 			if last = e.ID; !yield(e, nil) {

@@ -37,13 +37,8 @@ type Export struct {
 
 // SealExport returns run events, ascending by their ids, as a Parquet file and its envelope.
 func SealExport(events []rundir.RunEvent, key sign.Key) (data, envelope []byte, err error) {
-	for i, e := range events {
-		if err := rundir.CheckRunEvent(e); err != nil {
-			return nil, nil, fmt.Errorf("the event %q: %w", e.ID, err)
-		}
-		if i > 0 && e.ID <= events[i-1].ID {
-			return nil, nil, fmt.Errorf("the event %q does not come after %q", e.ID, events[i-1].ID)
-		}
+	if err := checkEvents(events); err != nil {
+		return nil, nil, err
 	}
 	if data, err = encodeAttempts(events, ""); err != nil {
 		return nil, nil, err
@@ -140,10 +135,8 @@ func Converted(name string, from io.Reader, x Export) iter.Seq2[rundir.RunEvent,
 				}
 			} else if err := canonical.Decode(line, &e); err != nil {
 				reason = "is not a file of run events"
-			} else if err := rundir.CheckRunEvent(e); err != nil {
+			} else if err := checkAfter(last, e); err != nil {
 				reason = err.Error()
-			} else if e.ID <= last {
-				reason = "has an event that does not come after the one before it"
 			}
 			if reason != "" {
 				yield(rundir.RunEvent{}, trajectory.Faultf(name, "%s", reason))

@@ -114,13 +114,8 @@ func (s *Store) Keep(r Record, stats *rundir.RunStats) error {
 			return err
 		}
 		r.Attempts = canonical.Digest(data)
-		if err := r.check(stats); err != nil {
+		if err := cmp.Or(r.check(stats), checkEvents(stats.Events)); err != nil {
 			return err
-		}
-		for _, e := range stats.Events {
-			if err := rundir.CheckRunEvent(e); err != nil {
-				return fmt.Errorf("the event %q: %w", e.ID, err)
-			}
 		}
 		if err := s.keepAttempts(r, data); err != nil {
 			return err

@@ -119,33 +119,25 @@ func parseCall(data []byte) (Call, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Call{}, errors.New("it is empty")
 	}
-	var members map[string]jsontext.Value
-	if err := json.Unmarshal(data, &members); err != nil {
-		var broken *jsontext.SyntacticError
-		if errors.As(err, &broken) {
-			return Call{}, errors.New("it is not JSON: " + strings.TrimPrefix(broken.Error(), "jsontext: "))
-		}
+	var call struct {
+		Tool      string         `json:"tool"`
+		Arguments jsontext.Value `json:"arguments"`
+	}
+	var broken *jsontext.SyntacticError
+	var wrong *json.SemanticError
+	switch err := json.Unmarshal(data, &call, json.RejectUnknownMembers(true)); {
+	case errors.As(err, &broken):
+		return Call{}, errors.New("it is not JSON: " + strings.TrimPrefix(broken.Error(), "jsontext: "))
+	case errors.As(err, &wrong) && errors.Is(wrong.Err, json.ErrUnknownName):
+		return Call{}, fmt.Errorf("%q is no member of a call", wrong.JSONPointer.LastToken())
+	case errors.As(err, &wrong) && wrong.JSONPointer == "/tool":
+		return Call{}, errors.New("its tool is not text")
+	case err != nil:
 		return Call{}, errors.New("it is not an object")
-	}
-	call := Call{arguments: members["arguments"]}
-	for name, value := range members {
-		switch {
-		case name != "tool" && name != "arguments":
-			return Call{}, fmt.Errorf("%q is no member of a call", name)
-		case name == "tool" && value.Kind() != '"':
-			return Call{}, errors.New("its tool is not text")
-		case name == "tool":
-			text, err := jsontext.AppendUnquote(nil, value)
-			if err != nil {
-				return Call{}, errors.New("its tool is not text")
-			}
-			call.Tool = policy.ToolName(string(text))
-		}
-	}
-	if call.Tool == "" {
+	case call.Tool == "":
 		return Call{}, errors.New("it names no tool")
 	}
-	return call, nil
+	return Call{Tool: policy.ToolName(call.Tool), arguments: call.Arguments}, nil
 }
 
 // Foreign reports whether the tool can only be one of a server.
