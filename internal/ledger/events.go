@@ -23,7 +23,7 @@ import (
 // DefaultRuns is the folder of runs if none is named.
 const DefaultRuns = "runs"
 
-// ClearHint says how to get rid of imported events that cannot be used.
+// clearHint says how to get rid of imported events that cannot be used.
 const clearHint = "gaia ledger clear removes what was imported, to be imported again"
 
 // Selection says which events are read.

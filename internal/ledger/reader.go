@@ -237,7 +237,7 @@ func (r *Reader) find(paths []string, q Query) ([]place, error) {
 	return found, nil
 }
 
-// Kind returns history.KindRun or history.KindPackage, also of what is damaged; "" for anything else.
+// kind returns history.KindRun or history.KindPackage, also of what is damaged; "" for anything else.
 func kind(path string) string {
 	switch {
 	case verify.IsPackage(path): // or an archive

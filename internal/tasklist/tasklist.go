@@ -37,7 +37,7 @@ type Dataset struct {
 	SplitSize      int          `json:"split_size"`
 }
 
-// DatasetOf describes a set whose tasks were selected by a rule.
+// datasetOf describes a set whose tasks were selected by a rule.
 func datasetOf(set loader.Set, rule string) Dataset {
 	return Dataset{Hub: set.Hub, MetadataFile: set.MetadataFile, MetadataSHA256: set.Digest, Name: set.Dataset, Revision: set.Revision,
 		Selection: rule, Split: set.Split, SplitSize: len(set.IDs)}

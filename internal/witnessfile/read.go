@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Suffix ends the name of a witness bundle.
+// suffix ends the name of a witness bundle.
 const suffix = ".rvw"
 
 // Read reads a bundle. A damaged one is a *trajectory.Fault that names the file.
