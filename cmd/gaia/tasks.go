@@ -41,39 +41,36 @@ type taskQuery struct {
 	gold   bool
 }
 
-// add adds the flags that all these commands have.
-func (q *taskQuery) add(cmd *cobra.Command) {
+// onTasks adds the flags that select tasks to a command, and with showsGold the one that shows answers. The command
+// calls do with the selected tasks. An interrupt ends the context; a second one, the program.
+func (a *app) onTasks(cmd *cobra.Command, q *taskQuery, showsGold bool, do func(ctx context.Context, args []string, set loader.Set, gold loader.Gold) error) *cobra.Command {
 	q.addTasks(cmd)
 	cmd.Flags().BoolVar(&q.asJSON, "json", false, "print the result as JSON")
-}
-
-// addGold adds the flag of the commands that can show answers.
-func (q *taskQuery) addGold(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&q.gold, "gold", false, "also show the answers: keep them out of anything that an agent reads")
-}
-
-// withTasks calls do with the tasks that the flags select. An interrupt ends the
-// context; a second one, the program.
-func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Context, loader.Set, loader.Gold) error) error {
-	if err := q.checkTasks(cmd.Flags().Changed); err != nil {
-		return err
+	if showsGold {
+		cmd.Flags().BoolVar(&q.gold, "gold", false, "also show the answers: keep them out of anything that an agent reads")
 	}
-	if a.rehearses(q.taskFlags) {
-		q.source = sourceFixtures
-		fmt.Fprintln(a.stderr, "gaia: built-in tasks; --source hub for GAIA")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := q.checkTasks(cmd.Flags().Changed); err != nil {
+			return err
+		}
+		if a.rehearses(q.taskFlags) {
+			q.source = sourceFixtures
+			fmt.Fprintln(a.stderr, "gaia: built-in tasks; --source hub for GAIA")
+		}
+		q.source = cmp.Or(q.source, sourceHub) // as run does
+		if q.notice == nil {
+			a.tellNews(&q.taskFlags)
+		}
+		ctx, release := stop.Context(cmd.Context())
+		defer release()
+		context.AfterFunc(ctx, release)
+		set, gold, err := a.loadTasks(ctx, q.taskFlags)
+		if err != nil {
+			return err
+		}
+		return do(ctx, args, set, gold)
 	}
-	q.source = cmp.Or(q.source, sourceHub) // as run does
-	if q.notice == nil {
-		a.tellNews(&q.taskFlags)
-	}
-	ctx, release := stop.Context(cmd.Context())
-	defer release()
-	context.AfterFunc(ctx, release)
-	set, gold, err := a.loadTasks(ctx, q.taskFlags)
-	if err != nil {
-		return err
-	}
-	return do(ctx, set, gold)
+	return cmd
 }
 
 // answers returns the answers by task after a warning; nil without --gold, or if the
@@ -95,7 +92,7 @@ gaia: warning: agent or a model reads
 
 func (a *app) tasksListCommand() *cobra.Command {
 	q := &taskQuery{}
-	cmd := &cobra.Command{
+	return a.onTasks(&cobra.Command{
 		Use:   "list",
 		Short: "List the tasks of a split",
 		Long: `List prints a line for each selected task, in the order of the dataset: its id,
@@ -106,22 +103,16 @@ both, whole.`,
   gaia tasks list --split test --level 2,3
   gaia tasks list --source hub --json`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withTasks(cmd, q, func(_ context.Context, set loader.Set, gold loader.Gold) error {
-				answers := a.answers(q, set, gold)
-				return view.Result(a.stdout, q.asJSON, tasklist.ListOf(set, q.filter.Rule(), set.Tasks, answers),
-					tasklist.Table(set.Tasks, answers, columns(a.stdout))+"\n\n"+view.RowsText(tasklist.Rows(set, q.filter.Rule())))
-			})
-		},
-	}
-	q.add(cmd)
-	q.addGold(cmd)
-	return cmd
+	}, q, true, func(_ context.Context, _ []string, set loader.Set, gold loader.Gold) error {
+		answers := a.answers(q, set, gold)
+		return view.Result(a.stdout, q.asJSON, tasklist.ListOf(set, q.filter.Rule(), set.Tasks, answers),
+			tasklist.Table(set.Tasks, answers, columns(a.stdout))+"\n\n"+view.RowsText(tasklist.Rows(set, q.filter.Rule())))
+	})
 }
 
 func (a *app) tasksShowCommand() *cobra.Command {
 	q := &taskQuery{}
-	cmd := &cobra.Command{
+	return a.onTasks(&cobra.Command{
 		Use:   "show ID…",
 		Short: "Show tasks whole",
 		Long: `Show prints the whole question of each task, its level, and its attachment with
@@ -132,26 +123,15 @@ one, among the tasks that the flags select.`,
   gaia tasks show --source dir:GAIA --gold 3f2a`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args:              cli.SomeArgs("'gaia tasks list' lists them", "tasks show takes task ids, or the starts of some"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTasks(cmd, q, func(ctx context.Context, set loader.Set, gold loader.Gold) error {
-				tasks, err := tasklist.Named(set, args)
-				if err != nil {
-					return err
-				}
-				answers := a.answers(q, set, gold)
-				if q.asJSON {
-					return view.JSON(a.stdout, tasklist.ListOf(set, q.filter.Rule(), tasks, answers))
-				}
-				if _, err := io.WriteString(a.stdout, tasklist.Text(ctx, set, tasks, answers, isHub(q.source))); err != nil {
-					return err
-				}
-				return view.Rows(a.stdout, tasklist.Rows(set, q.filter.Rule()))
-			})
-		},
-	}
-	q.add(cmd)
-	q.addGold(cmd)
-	return cmd
+	}, q, true, func(ctx context.Context, args []string, set loader.Set, gold loader.Gold) error {
+		tasks, err := tasklist.Named(set, args)
+		if err != nil {
+			return err
+		}
+		answers := a.answers(q, set, gold)
+		return view.Result(a.stdout, q.asJSON, tasklist.ListOf(set, q.filter.Rule(), tasks, answers),
+			tasklist.Text(ctx, set, tasks, answers, isHub(q.source))+view.RowsText(tasklist.Rows(set, q.filter.Rule())))
+	})
 }
 
 // columns returns the width of the terminal that w is, and 120 if it is none.
@@ -166,7 +146,7 @@ func columns(w io.Writer) int {
 
 func (a *app) tasksStatsCommand() *cobra.Command {
 	q := &taskQuery{}
-	cmd := &cobra.Command{
+	return a.onTasks(&cobra.Command{
 		Use:   "stats",
 		Short: "Count the tasks of a split by level, and their attachments by kind",
 		Long: `Stats counts the selected tasks by level and their attachments by level and
@@ -177,25 +157,22 @@ the tasks were read from.`,
   gaia tasks stats --source hub --split test
   gaia tasks stats --level 3 --json`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withTasks(cmd, q, func(_ context.Context, set loader.Set, _ loader.Gold) error {
-				s := tasklist.StatsOf(set, q.filter.Rule())
-				rows := view.List(append(tasklist.Rows(set, q.filter.Rule()), [2]string{"answers", tasklist.Answers(s.CarriedGold)}))
-				for _, o := range s.OtherSplits {
-					rows.Addf("other", "split %s, %s; answers %s", o.Name, view.Count(o.Size, "task"), tasklist.Answers(o.CarriedGold))
-				}
-				return view.Result(a.stdout, q.asJSON, s, s.Table()+"\n\n"+view.RowsText(rows))
-			})
-		},
-	}
-	q.add(cmd)
-	return cmd
+	}, q, false, func(_ context.Context, _ []string, set loader.Set, _ loader.Gold) error {
+		s := tasklist.StatsOf(set, q.filter.Rule())
+		rows := view.List(append(tasklist.Rows(set, q.filter.Rule()), [2]string{"answers", tasklist.Answers(s.CarriedGold)}))
+		for _, o := range s.OtherSplits {
+			rows.Addf("other", "split %s, %s; answers %s", o.Name, view.Count(o.Size, "task"), tasklist.Answers(o.CarriedGold))
+		}
+		return view.Result(a.stdout, q.asJSON, s, s.Table()+"\n\n"+view.RowsText(rows))
+	})
 }
 
 func (a *app) tasksDownloadCommand() *cobra.Command {
 	q := &taskQuery{}
 	d := &tasklist.Download{Out: a.stderr, Terminal: a.tty}
-	cmd := &cobra.Command{
+	d.Above = a.tellNews(&q.taskFlags).say
+	q.progress = d.Fetched
+	return a.onTasks(&cobra.Command{
 		Use:   "download",
 		Short: "Fetch the attachments of the selected tasks",
 		Long: `Download reads every attachment of the selected tasks to its end, which fetches
@@ -207,16 +184,9 @@ after Ctrl-C: the same command continues with the rest.`,
 		Example: `  gaia tasks download --source hub
   gaia tasks download --source hub --split test --level 1 --json`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			d.Above = a.tellNews(&q.taskFlags).say
-			q.progress = d.Fetched
-			return a.withTasks(cmd, q, func(ctx context.Context, set loader.Set, _ loader.Gold) error {
-				return a.download(ctx, q, set, d)
-			})
-		},
-	}
-	q.add(cmd)
-	return cmd
+	}, q, false, func(ctx context.Context, _ []string, set loader.Set, _ loader.Gold) error {
+		return a.download(ctx, q, set, d)
+	})
 }
 
 func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, d *tasklist.Download) error {
