@@ -186,9 +186,20 @@ func DecodeReport(data []byte) (Report, error) {
 	if at, err := time.Parse(trajectory.TimeFormat, r.AuditedAt); err != nil || at.Format(trajectory.TimeFormat) != r.AuditedAt {
 		return refuse("audited_at is %q, which is no time", r.AuditedAt)
 	}
-	asked, why := r.asked()
-	if why != "" {
-		return refuse("%s%s", why, anotherVersion)
+	asked := slices.DeleteFunc(Checks(), func(c Check) bool { return len(r.Only) > 0 && !slices.Contains(r.Only, c.ID) })
+	if len(r.Only) > 0 && !slices.EqualFunc(r.Only, asked, func(id string, c Check) bool { return id == c.ID }) {
+		return refuse("what it says was asked is no list of checks%s", anotherVersion)
+	}
+	for i, c := range asked {
+		switch {
+		case i >= len(r.Checks) || r.Checks[i].ID != c.ID:
+			return refuse("check %s (%s) is missing, or not in its place%s", c.ID, c.Name, anotherVersion)
+		case r.Checks[i].Name != c.Name || r.Checks[i].Gate != c.Gate:
+			return refuse("check %s is not %s%s", c.ID, c.Name, anotherVersion)
+		}
+	}
+	if more := r.Checks[len(asked):]; len(more) > 0 {
+		return refuse("check %q is not one of those that were asked%s", more[0].ID, anotherVersion)
 	}
 	for i, c := range r.Checks {
 		for _, f := range c.Findings {
@@ -213,31 +224,6 @@ func DecodeReport(data []byte) (Report, error) {
 		return refuse("the attestation does not follow from the checks")
 	}
 	return r, nil
-}
-
-// asked returns the checks that were asked, and says what about the report's is not theirs, "" if they are in their
-// order.
-func (r Report) asked() (asked []Check, why string) {
-	for _, c := range Checks() {
-		if len(r.Only) == 0 || slices.Contains(r.Only, c.ID) {
-			asked = append(asked, c)
-		}
-	}
-	if len(r.Only) > 0 && !slices.EqualFunc(r.Only, asked, func(id string, c Check) bool { return id == c.ID }) {
-		return nil, "what it says was asked is no list of checks"
-	}
-	for i, c := range asked {
-		switch {
-		case i >= len(r.Checks) || r.Checks[i].ID != c.ID:
-			return nil, fmt.Sprintf("check %s (%s) is missing, or not in its place", c.ID, c.Name)
-		case r.Checks[i].Name != c.Name || r.Checks[i].Gate != c.Gate:
-			return nil, fmt.Sprintf("check %s is not %s", c.ID, c.Name)
-		}
-	}
-	if more := r.Checks[len(asked):]; len(more) > 0 {
-		return nil, fmt.Sprintf("check %q is not one of those that were asked", more[0].ID)
-	}
-	return asked, ""
 }
 
 // undecided says what is closed without an adjudication, or decided and not closed; "" if nothing is.
