@@ -182,7 +182,9 @@ func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, plan
 // checkRollbacks compares the turns of an attempt that broke rules with what autonomous mode promises of them. An
 // attempt without files has nothing to put back.
 func checkRollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+	restored := map[int]bool{} // turns
 	for _, r := range a.Rollbacks {
+		restored[r.Turn] = true
 		n.findIf(!r.Correct, "rollback-incorrect", t.at(a, r.Seq), "a workspace that was put back is not as it had been at the start of the turn")
 	}
 	writes := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return t.Name == "python" })
@@ -190,8 +192,7 @@ func checkRollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) 
 		return
 	}
 	for _, b := range a.Broken {
-		restored := slices.ContainsFunc(a.Rollbacks, func(r rollbackFact) bool { return r.Turn == b.Turn })
-		n.findIf(!restored && !a.cutOff(b.Turn), "rollback-missing", t.at(a, b.Seq), "a turn that broke rules, and whose workspace was not put back")
+		n.findIf(!restored[b.Turn] && !a.cutOff(b.Turn), "rollback-missing", t.at(a, b.Seq), "a turn that broke rules, and whose workspace was not put back")
 	}
 }
 

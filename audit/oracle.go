@@ -75,7 +75,17 @@ var oracleLeakage = Check{
 			}
 		})
 		for _, t := range e.Tasks {
-			questionStates(e, n, t)
+			if len(t.Attempts) == 0 || e.Gold[t.Plan.TaskID] == "" {
+				continue
+			}
+			a := t.Attempts[0]
+			at := place{task: t, attempt: a.Number, seq: a.Begun, unasked: true}
+			switch s := e.prober(t).States(a.Question, ""); {
+			case s.Plain:
+				n.find("question-with-answer", at, "the planned question states its answer")
+			case s.Hedged:
+				n.find("question-with-answer-word", at, "the planned question has the answer behind a word for answers")
+			}
 		}
 		for _, p := range e.Manifest.Prompts {
 			templateStates(e, n, p)
@@ -183,22 +193,6 @@ const (
 	fewestLong = 3 // gold answers of other tasks in one template that no example explains
 	rareGold   = 8 // characters of a gold answer that few texts have by chance
 )
-
-// questionStates looks for the gold answer in what is asked. A question that merely has the words of the answer is
-// honest.
-func questionStates(e *evidence, n *notes, t *taskEvidence) {
-	if len(t.Attempts) == 0 || e.Gold[t.Plan.TaskID] == "" {
-		return
-	}
-	a := t.Attempts[0]
-	at := place{task: t, attempt: a.Number, seq: a.Begun, unasked: true}
-	switch s := e.prober(t).States(a.Question, ""); {
-	case s.Plain:
-		n.find("question-with-answer", at, "the planned question states its answer")
-	case s.Hedged:
-		n.find("question-with-answer-word", at, "the planned question has the answer behind a word for answers")
-	}
-}
 
 // templateStates looks for gold answers of the run in a template that this version does not know. An example may
 // have the answer of some task by chance.

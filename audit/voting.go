@@ -332,7 +332,8 @@ func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 			lost++
 			continue
 		}
-		resumed := slices.ContainsFunc(e.Resumed, func(r fact[trajectory.RunResumed]) bool { return from < r.Seq && r.Seq < to })
+		i, _ := slices.BinarySearchFunc(e.Resumed, from+1, func(r fact[trajectory.RunResumed], seq int64) int { return cmp.Compare(r.Seq, seq) })
+		resumed := i < len(e.Resumed) && e.Resumed[i].Seq < to
 		n.findIf(!resumed, "attempts-beyond-plan", at, "an attempt ended as "+a.Ended.Reason+" and the run was not taken up again", "an interruption that the journal shows")
 	}
 }
