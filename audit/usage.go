@@ -112,21 +112,30 @@ func unrecorded(e *evidence, n *notes) {
 // missing looks for replies without something among those with it to whom the same asked. A provider that does not
 // say it once says it never.
 func missing(e *evidence, n *notes, rule, what string, has func(use) bool) {
-	all := map[string][]use{} // replies, by who asked
-	var order []string
+	type replies struct {
+		all, without int
+		first        place // of those without
+	}
+	asked, order := map[string]*replies{}, []string(nil)
 	e.uses(func(u use) {
-		if u.answered {
-			if all[u.who] == nil {
-				order = append(order, u.who)
-			}
-			all[u.who] = append(all[u.who], u)
+		if !u.answered {
+			return
+		}
+		r := asked[u.who]
+		if r == nil {
+			r = &replies{}
+			asked[u.who], order = r, append(order, u.who)
+		}
+		if r.all++; has(u) {
+			return
+		}
+		if r.without++; r.without == 1 {
+			r.first = u.at
 		}
 	})
 	for _, who := range order {
-		without := slices.DeleteFunc(slices.Clone(all[who]), has)
-		if len(without) > 0 && len(without) < len(all[who]) {
-			n.find(rule, without[0].at, fmt.Sprintf("%d of %d replies to %s have no %s", len(without), len(all[who]), who, what))
-		}
+		r := asked[who]
+		n.findIf(r.without > 0 && r.without < r.all, rule, r.first, fmt.Sprintf("%d of %d replies to %s have no %s", r.without, r.all, who, what))
 	}
 }
 
