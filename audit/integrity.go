@@ -168,7 +168,7 @@ func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, plan
 		n.findIf(c.Miscalculated, "calculation-differs", at, "a result of calculate that is not the value of its expression")
 		n.findIf(!planned[c.Result.Name], "tool-not-planned", at, "the tool "+c.Result.Name+" ran")
 		switch r := c.Result; {
-		case r.Model != nil && (r.Model.RequestedModel == "" || r.Model.RequestedModel != plannedModel(e.Manifest, r.Name)):
+		case r.Model != nil && (!asksModel(r.Name) || r.Model.RequestedModel == "" || r.Model.RequestedModel != plannedModel(e.Manifest, r.Name)):
 			n.find("model-differs", at, fmt.Sprintf("%s asked the model %q", r.Name, r.Model.RequestedModel))
 		case asksModel(r.Name) && !r.IsError && (r.Model == nil || r.Model.Tries < 1):
 			n.find("model-differs", at, r.Name+" gave a result that no model was asked for")
