@@ -240,10 +240,7 @@ func encodedEnd(b []byte, i int) int {
 func appendLines(run, b []byte, end int) ([]byte, int) {
 	width := len(run)
 	for {
-		start := end
-		for start < len(b) && asciiSpace(b[start]) && start-end < shortestLine {
-			start++
-		}
+		start := skip(b[:min(len(b), end+shortestLine)], end, spaces)
 		if start == end || bytes.IndexByte(b[end:start], '\n') < 0 {
 			break
 		}
@@ -260,10 +257,7 @@ func appendLines(run, b []byte, end int) ([]byte, int) {
 		}
 		run, end = append(run, b[start:next]...), next
 	}
-	for i := 0; i < 2 && end < len(b) && b[end] == '='; i++ {
-		end++
-	}
-	return run, end
+	return run, skip(b[:min(len(b), end+2)], end, "=")
 }
 
 // runText returns the text that a run is the encoding of, or nil, and how many characters stand before the

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -69,6 +70,14 @@ func (e *edit) done() []byte {
 	return append(e.out, e.b[e.from:]...)
 }
 
+// skip returns where the bytes of a set end that begin at i.
+func skip(b []byte, i int, set string) int {
+	for i < len(b) && strings.IndexByte(set, b[i]) >= 0 {
+		i++
+	}
+	return i
+}
+
 // lineEnd returns where the line ends that i is in.
 func lineEnd(b []byte, i int) int {
 	if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
@@ -113,10 +122,7 @@ func lineNumbers(b []byte) (all, counted []interval) {
 
 // lineNumber returns the number at the start of a line and the length up to the text behind it, 0 if there is none.
 func lineNumber(line []byte) (number, size int) {
-	i := 0
-	for i < len(line) && i < longestIndent && (line[i] == ' ' || line[i] == '\t') {
-		i++
-	}
+	i := skip(line[:min(len(line), longestIndent)], 0, " \t")
 	if i < len(line) && (line[i] == '[' || line[i] == '(' || line[i] == 'l') {
 		i++
 	}
@@ -129,9 +135,7 @@ func lineNumber(line []byte) (number, size int) {
 		return 0, 0
 	}
 	mark := i
-	for i < len(line) && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r') {
-		i++
-	}
+	i = skip(line, i, " \t\r")
 	rest, spaced := line[i:], i > mark
 	switch r, width := utf8.DecodeRune(rest); {
 	case len(rest) == 0:
@@ -145,10 +149,7 @@ func lineNumber(line []byte) (number, size int) {
 	case !spaced:
 		return 0, 0
 	}
-	for i < len(line) && (line[i] == ' ' || line[i] == '\t') {
-		i++
-	}
-	return number, i
+	return number, skip(line, i, " \t")
 }
 
 // columns are lines that may be set in two columns.
@@ -193,10 +194,7 @@ func oneColumn(b []byte, depth int) []byte {
 // add takes a line in and reports whether it can be one of the columns.
 func (c *columns) add(b []byte, start, end int) bool {
 	line := bytes.TrimRight(b[start:end], " \t\r")
-	indent := 0
-	for indent < len(line) && line[indent] == ' ' {
-		indent++
-	}
+	indent := skip(line, 0, " ")
 	if gapStart, gapEnd := c.gap(line, indent); gapEnd > 0 {
 		c.left = append(c.left, interval{start, start + gapStart})
 		c.right = append(c.right, interval{start + gapEnd, start + len(line)})
@@ -231,9 +229,7 @@ func (c *columns) gap(line []byte, indent int) (start, end int) {
 		}
 		i += next
 		from := i
-		for i < len(line) && line[i] == ' ' {
-			i++
-		}
+		i = skip(line, i, " ")
 		if c.two > 0 && i >= c.gutter-1 && i <= c.gutter+1 {
 			return from, i
 		}
@@ -318,10 +314,7 @@ func wholeWord(b []byte, i int) (word []byte, end int) {
 		case c == tagJoint:
 			i++
 		case c == '-':
-			next := i + 1
-			for next < len(b) && next-i < longestBreak && asciiSpace(b[next]) {
-				next++
-			}
+			next := skip(b[:min(len(b), i+longestBreak)], i+1, spaces)
 			if bytes.IndexByte(b[i:next], '\n') < 0 {
 				return word, end
 			}

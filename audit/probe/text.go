@@ -386,9 +386,7 @@ func tagEnd(b []byte) (int, byte) {
 	}
 	for {
 		start := i
-		for i < len(b) && (asciiSpace(b[i]) || b[i] == '/') {
-			i++
-		}
+		i = skip(b, i, spaces+"/")
 		switch {
 		case i == len(b):
 			return 0, 0
@@ -483,6 +481,9 @@ func tagSpace(name []byte) byte {
 	}
 	return tagSpaces[string(lower[:len(name)])]
 }
+
+// spaces is ASCII white space.
+const spaces = " \t\n\r\f"
 
 func asciiSpace(c byte) bool {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f'
