@@ -41,20 +41,6 @@ type breach struct {
 	rules          []string
 }
 
-// broken returns the first breach of a rule in a turn. A denial by deny list, mode or
-// budget is none: the call did not run, and those before it did nothing wrong.
-func broken(passes []*pass) (breach, bool) {
-	for _, p := range passes {
-		p.mu.Lock()
-		all := append([]policy.Decision{p.decision}, p.refused...)
-		p.mu.Unlock()
-		if i := slices.IndexFunc(all, func(d policy.Decision) bool { return d.Class == policy.DeniedByRule }); i >= 0 {
-			return breach{p.id, all[i].Reason, all[i].RuleIDs}, true
-		}
-	}
-	return breach{}, false
-}
-
 // leave prepares the workspace for the next turn: it is restored if a call of
 // this one broke rules in mode autonomous, or if it cannot be kept as it is now. The
 // results of calls that may have changed it say so.
@@ -63,8 +49,18 @@ func (s *Session) leave(passes []*pass) ([]trajectory.Payload, error) {
 		return nil, nil
 	}
 	writers := slices.DeleteFunc(slices.Clone(passes), func(p *pass) bool { return !p.allowed() || !p.writes() })
-	b, violated := broken(passes)
-	violated = violated && s.gate.Policy.Mode == policy.Autonomous
+	var b breach // the first of a rule. A denial by deny list, mode or budget is none: that call did not run
+	violated := false
+	for _, p := range passes {
+		p.mu.Lock()
+		all := append([]policy.Decision{p.decision}, p.refused...)
+		p.mu.Unlock()
+		i := slices.IndexFunc(all, func(d policy.Decision) bool { return d.Class == policy.DeniedByRule })
+		if i >= 0 && s.gate.Policy.Mode == policy.Autonomous {
+			b, violated = breach{p.id, all[i].Reason, all[i].RuleIDs}, true
+			break
+		}
+	}
 	if !violated && len(writers) == 0 {
 		return nil, nil
 	}

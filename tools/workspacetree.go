@@ -33,7 +33,7 @@ const (
 type entry struct {
 	Kind   string `json:"kind"`
 	Mode   uint32 `json:"mode,omitzero"`   // permission bits, those of setuid, setgid and sticky included; links have none
-	Path   string `json:"path"`            // valid UTF-8; see recordable
+	Path   string `json:"path"`            // valid UTF-8; see look
 	SHA256 string `json:"sha256,omitzero"` // of a file, and of a link's target that is not UTF-8
 	Target string `json:"target,omitzero"` // of a link
 	name   string // the path as the file system has it
@@ -82,15 +82,6 @@ func (t tree) find(path string) entry {
 	return t[i]
 }
 
-// recordable is a path as the journal has it. One that is not UTF-8 is quoted, after
-// "./", with which no other path begins: two paths never become the same.
-func recordable(name string) string {
-	if utf8.ValidString(name) {
-		return name
-	}
-	return "./" + strconv.Quote(name)
-}
-
 // specialBits are the permissions besides reading, writing and executing, from 0o1000 on.
 var specialBits = []fs.FileMode{fs.ModeSticky, fs.ModeSetgid, fs.ModeSetuid}
 
@@ -131,7 +122,11 @@ func look(f *Folder, take func(e *entry, content io.ReadSeeker) error) (tree, er
 		case len(found) > MaxEntries: // it is an entry itself
 			return &unkeepable{fmt.Sprintf("there are more than %d files and folders in it", MaxEntries)}
 		}
-		e := entry{Kind: kindOther, Mode: bits(info.Mode()), Path: recordable(name), name: name}
+		// A path that is not UTF-8 is quoted, after "./", with which no other path begins: two never become the same.
+		e := entry{Kind: kindOther, Mode: bits(info.Mode()), Path: name, name: name}
+		if !utf8.ValidString(name) {
+			e.Path = "./" + strconv.Quote(name)
+		}
 		var content *os.File
 		switch {
 		case info.IsDir():

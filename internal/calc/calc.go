@@ -419,24 +419,22 @@ var functions = map[string]struct {
 		up := floor(new(big.Rat).Neg(a[0].Rat))
 		return number{up.Neg(up), a[0].rounded}
 	}},
-	"round": {2, round},
-	"min":   {0, func(a []number) number { return slices.MinFunc(a, compare) }},
-	"max":   {0, func(a []number) number { return slices.MaxFunc(a, compare) }},
-	"sum":   {0, total},
-	"mean":  {0, func(a []number) number { return apply('/', total(a), number{big.NewRat(int64(len(a)), 1), false}) }},
+	"round": {2, func(a []number) number {
+		if len(a) == 1 {
+			return roundTo(a[0], 0)
+		}
+		if !a[1].IsInt() || !a[1].Num().IsInt64() || max(a[1].Num().Int64(), -a[1].Num().Int64()) > exactDigits {
+			failf("round needs a whole number of decimals between -%d and %d", exactDigits, exactDigits)
+		}
+		return roundTo(a[0], a[1].Num().Int64())
+	}},
+	"min":  {0, func(a []number) number { return slices.MinFunc(a, compare) }},
+	"max":  {0, func(a []number) number { return slices.MaxFunc(a, compare) }},
+	"sum":  {0, total},
+	"mean": {0, func(a []number) number { return apply('/', total(a), number{big.NewRat(int64(len(a)), 1), false}) }},
 }
 
 func compare(a, b number) int { return a.Cmp(b.Rat) }
-
-func round(a []number) number {
-	if len(a) == 1 {
-		return roundTo(a[0], 0)
-	}
-	if !a[1].IsInt() || !a[1].Num().IsInt64() || max(a[1].Num().Int64(), -a[1].Num().Int64()) > exactDigits {
-		failf("round needs a whole number of decimals between -%d and %d", exactDigits, exactDigits)
-	}
-	return roundTo(a[0], a[1].Num().Int64())
-}
 
 func total(a []number) number {
 	t := number{new(big.Rat), false}

@@ -121,10 +121,17 @@ func (r *rule) find(found []span, text string, hits []int) []span {
 				}
 				break
 			}
-			start, s := from+at[0], r.secret(at, from)
+			group := r.group
+			for g := 1; group == 0 && 2*g < len(at); g++ {
+				if at[2*g] >= 0 {
+					group = g
+				}
+			}
+			start, s := from+at[0], span{from + at[2*group], from + at[2*group+1]}
 			switch {
-			case !r.begins(text, start):
-				from = wordEnd(text, start)
+			case !r.begins(text, start): // on to the end of the word
+				for from = start + 1; from < len(text) && isWord(text[from]); from++ {
+				}
 			case !r.accepts(text, &s):
 				from = max(s.to, start+1)
 			default:
@@ -140,17 +147,6 @@ func (r *rule) find(found []span, text string, hits []int) []span {
 		}
 	}
 	return found
-}
-
-// secret returns the part of a match that is secret.
-func (r *rule) secret(at []int, offset int) span {
-	group := r.group
-	for g := 1; group == 0 && 2*g < len(at); g++ {
-		if at[2*g] >= 0 {
-			group = g
-		}
-	}
-	return span{offset + at[2*group], offset + at[2*group+1]}
 }
 
 // accepts extends a match to the end of the secret and reports whether it is one.
@@ -179,13 +175,6 @@ func (r *rule) begins(text string, at int) bool {
 func valueEnd(text string, at int) int {
 	for at < len(text) && (isWord(text[at]) || text[at] == '-') {
 		at++
-	}
-	return at
-}
-
-// wordEnd returns where the word at this place ends, at least one byte on.
-func wordEnd(text string, at int) int {
-	for at++; at < len(text) && isWord(text[at]); at++ {
 	}
 	return at
 }
@@ -346,7 +335,7 @@ func (s *set) hits(text string) [][]int {
 	for i := 0; i+1 < len(text); i++ {
 		for _, k := range s.starting[uint16(lower[text[i]])<<8|uint16(lower[text[i+1]])] {
 			k := s.keywords[k]
-			if !hasKeyword(text[i:], k.text) {
+			if end := i + len(k.text); end > len(text) || !strings.EqualFold(text[i:end], k.text) {
 				continue
 			}
 			if hits == nil {
@@ -360,19 +349,7 @@ func (s *set) hits(text string) [][]int {
 	return hits
 }
 
-// hasKeyword reports whether text begins with a keyword, in any case.
-func hasKeyword(text, keyword string) bool {
-	if len(text) < len(keyword) {
-		return false
-	}
-	for i := 2; i < len(keyword); i++ {
-		if lower[text[i]] != keyword[i] {
-			return false
-		}
-	}
-	return true
-}
-
+// lower maps a byte to its small letter.
 var lower = func() (table [256]byte) {
 	for c := range table {
 		table[c] = byte(c)

@@ -284,8 +284,22 @@ func (d *odf) inline(l *line, n *node, mark string) {
 				}
 			}
 			d.beside(authored(label, k.kid("creator").words(), k.kid("date").words()), body)
-		case "frame":
-			d.frame(l, k, mark)
+		case "frame": // a text box, or the picture or object that is shown: it is a member of the file
+			for _, k := range k.kids {
+				href := plainWords(strings.TrimPrefix(k.attr("href"), "./"))
+				switch k.name {
+				case "image":
+					if href != "" {
+						l.write(mark, "[picture: "+href+"]")
+					}
+				case "object", "object-ole":
+					l.write(mark, "[embedded: "+href+"]")
+				case "title", "desc":
+					l.write(mark, "["+plainWords(k.words())+"]")
+				case "text-box", "table":
+					d.inline(l, &node{kids: []*node{k}}, mark)
+				}
+			}
 		case "text-box", "custom-shape", "rect", "ellipse", "line":
 			if body := strings.Trim(d.textOf(k), "\n"); body != "" {
 				l.write(mark, "[text box: "+body+"]")
@@ -317,26 +331,6 @@ func repeated(n *node, attr string, limit int) int {
 func (d *odf) beside(label string, body *node) {
 	text := d.textOf(body)
 	d.aside.WriteString(label + ": " + strings.TrimSpace(text) + "\n")
-}
-
-// frame writes a text box, or names the picture or object that is shown: it is
-// a member of the file.
-func (d *odf) frame(l *line, n *node, mark string) {
-	for _, k := range n.kids {
-		href := plainWords(strings.TrimPrefix(k.attr("href"), "./"))
-		switch k.name {
-		case "image":
-			if href != "" {
-				l.write(mark, "[picture: "+href+"]")
-			}
-		case "object", "object-ole":
-			l.write(mark, "[embedded: "+href+"]")
-		case "title", "desc":
-			l.write(mark, "["+plainWords(k.words())+"]")
-		case "text-box", "table":
-			d.inline(l, &node{kids: []*node{k}}, mark)
-		}
-	}
 }
 
 // maxCopies bounds how often a repeated cell is written: a few bytes can claim

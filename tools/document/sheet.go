@@ -218,14 +218,13 @@ func (w *workbook) cell(s *sheet, r *row, c int) string {
 	if exact := w.exact(s, r, c); exact != "" {
 		text = strings.TrimLeft(text+" {"+exact+"}", " ")
 	}
-	if r.formulas == nil || r.formulas[c] == "" {
+	switch {
+	case r.formulas == nil || r.formulas[c] == "":
 		return text
+	case r.raw[c] == "":
+		return "[=" + cellBreaks.Replace(r.formulas[c]) + ", not cached]"
 	}
-	formula := "=" + cellBreaks.Replace(r.formulas[c])
-	if r.raw[c] == "" {
-		return "[" + formula + ", not cached]"
-	}
-	return text + " [" + formula + "]"
+	return text + " [=" + cellBreaks.Replace(r.formulas[c]) + "]"
 }
 
 // exact is the stored value of a cell that shows another: dates as ISO 8601,

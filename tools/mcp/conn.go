@@ -102,7 +102,11 @@ func (c *attemptServer) call(ctx context.Context, remote string, args []byte) (t
 	default:
 		out = outputOf(r)
 	}
-	out.URLs = append(session.reached(), out.URLs...)
+	if session.http != nil { // the endpoint with its answer to the call
+		session.http.mu.Lock()
+		out.URLs = append([]trajectory.URL{session.http.status}, out.URLs...)
+		session.http.mu.Unlock()
+	}
 	return out, nil
 }
 

@@ -71,13 +71,3 @@ func (h *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp.Body = &hearing{resp.Body, &h.session.left, media == "application/json"}
 	return resp, nil
 }
-
-// reached is the endpoint with its answer to the call; nothing of a program.
-func (s *connection) reached() []trajectory.URL {
-	if s.http == nil {
-		return nil
-	}
-	s.http.mu.Lock()
-	defer s.http.mu.Unlock()
-	return []trajectory.URL{s.http.status}
-}

@@ -66,7 +66,19 @@ func (s *Sandbox) probe(ctx context.Context) error {
 		}
 		return refused(stderr.String(), err)
 	}
-	if why := leaks(stdout.String(), outsideState()); why != "" {
+	outside := map[string]bool{} // this process's namespaces and number of filters, as lines of the probe
+	for _, n := range []string{"pid", "net", "ipc", "uts", "mnt", "user"} {
+		if id, err := os.Readlink("/proc/self/ns/" + n); err == nil {
+			outside["namespace "+n+" "+id] = true
+		}
+	}
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "Seccomp_filters:" {
+			outside["filter Seccomp_filters: "+fields[1]] = true
+		}
+	}
+	if why := leaks(stdout.String(), outside); why != "" {
 		return &Unusable{"bubblewrap does not shut programs in on this machine: " + why,
 			"this is no setting that gaia knows of; run without the tools that need it"}
 	}
@@ -75,23 +87,6 @@ func (s *Sandbox) probe(ctx context.Context) error {
 			"set TMPDIR to a directory on another file system, such as TMPDIR=/var/tmp"}
 	}
 	return nil
-}
-
-// outsideState returns this process's namespaces and number of filters, as lines of the probe.
-func outsideState() map[string]bool {
-	out := map[string]bool{}
-	for _, n := range []string{"pid", "net", "ipc", "uts", "mnt", "user"} {
-		if id, err := os.Readlink("/proc/self/ns/" + n); err == nil {
-			out["namespace "+n+" "+id] = true
-		}
-	}
-	status, _ := os.ReadFile("/proc/self/status")
-	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "Seccomp_filters:" {
-			out["filter Seccomp_filters: "+fields[1]] = true
-		}
-	}
-	return out
 }
 
 // leaks says what the probe saw that it should not, "" if nothing.
