@@ -95,6 +95,10 @@ func documented(t *testing.T, format, text string, typ reflect.Type, elsewhere .
 		if name == "-" {
 			continue
 		}
+		if name == "" && typ.Field(i).Anonymous {
+			documented(t, format, text, typ.Field(i).Type, elsewhere...)
+			continue
+		}
 		want := "`" + name + "`"
 		if options == "omitzero" || options == "omitempty" {
 			want = "`" + name + "?`"
