@@ -274,8 +274,8 @@ func TestTimeBudget(t *testing.T) {
 	}
 }
 
-// patient is a model whose requests wait an hour for their turn, by a clock of
-// its own.
+// patient is a model whose requests wait an hour for their turn, by a separate
+// clock.
 type patient struct {
 	agent.Model
 	now *time.Time

@@ -37,8 +37,8 @@ func child(sandbox *sandboxtools.Sandbox) (document.Reader, error) {
 
 const convertName = "convert-document"
 
-// convertCommand is what a run starts to read one document in a process of its
-// own. It takes no arguments and is for no one else.
+// convertCommand is what a run starts to read one document in a separate
+// process. It takes no arguments and is for no one else.
 func convertCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    convertName,

@@ -273,8 +273,8 @@ func TestNothingOnDisk(t *testing.T) {
 	}
 }
 
-// Convert refuses what is not exactly one request. It runs in a process of its
-// own, since its limits are for good.
+// Convert refuses what is not exactly one request. It runs in a separate
+// process, since its limits are for good.
 func TestConvertRefuses(t *testing.T) {
 	for _, in := range []string{"", "\n", "{}\n", `{"format":"file","size":3}` + "\nab", `{"format":"doc","size":0}` + "\n", `{"format":"file","size":-1}` + "\n",
 		`{"format":"file","size":99999999999}` + "\n", `{"format":"file","size":0,"size":0}` + "\n", `{"format":"file","size":0,"more":1}` + "\n", strings.Repeat("x", 10_000)} {
