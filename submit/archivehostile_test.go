@@ -200,8 +200,8 @@ func TestHostileEntries(t *testing.T) {
 			return all
 		}, quoted("f00"), "is not part of a package"},
 		"too large a file": {func(all []item) []item {
-			all[1].data = strings.Repeat("x", maxSums+1)
-			all[1].Size = maxSums + 1
+			all[1].data = strings.Repeat("x", int(limitOf(SumsFile))+1)
+			all[1].Size = limitOf(SumsFile) + 1
 			return all
 		}, quoted("SHA256SUMS"), "is larger than 4096 bytes"},
 	} {
@@ -249,7 +249,7 @@ func TestHostileBytes(t *testing.T) {
 		"a tar that is cut": {zipped(t, plain[:2300]), wholeArchive, "ends in the middle"},
 		"a checksum":        {zipped(t, with(plain, 148, '7')), wholeArchive, "is damaged or holds no tar of files: a header of it cannot be read"},
 		"a name by PAX":     {zipped(t, asPAX(record("path", "/etc/passwd"))), `"/etc/passwd"`, "has an absolute name"},
-		"a size of 256 GiB": {zipped(t, huge), events, "is larger than " + fmt.Sprint(int64(maxJournal)) + " bytes"},
+		"a size of 256 GiB": {zipped(t, huge), events, "is larger than " + fmt.Sprint(limitOf(trajectory.JournalFile)) + " bytes"},
 		"a sparse file":     {zipped(t, asPAX(record("GNU.sparse.size", "1099511627776")+record("GNU.sparse.numblocks", "1")+record("GNU.sparse.map", "0,3"))), events, "is a sparse file"},
 		"an old sparse file": {zipped(t, retyped(plain, 2048, func(b []byte) {
 			b[156] = tar.TypeGNUSparse

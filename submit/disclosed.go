@@ -71,7 +71,7 @@ func (p *Public) Shows(d *rundir.Disclosure) error {
 func (v *Verified) Shows(pkg fs.FS, d *rundir.Disclosure) error {
 	r := record{planSHA256: v.Run.ManifestSHA256, row: func(f *rundir.Fold, t *rundir.Task) any { return f.Result(t) }}
 	var err error
-	if r.checkpoint, err = readSigned(pkg, trajectory.CheckpointFile, maxSums, v.Statement.digests()); err != nil {
+	if r.checkpoint, err = readSigned(pkg, trajectory.CheckpointFile, v.Statement.digests()); err != nil {
 		return err
 	}
 	for i, leaf := range v.Run.Leaves() {

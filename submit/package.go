@@ -48,7 +48,6 @@
 package submit
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -188,31 +187,27 @@ func name(date, runID string, dirty, public bool) string {
 	return n
 }
 
-// Limits, in bytes, of files that are read whole before their digest is known.
-const (
-	maxAttestation  = 16 << 20
-	maxSums         = 4 << 10
-	maxReport       = 32 << 20
-	maxPlan         = 16 << 20 // and of what has as many lines as the plan has tasks, and no texts
-	maxTold         = 16 << 20 // the summary and the README
-	maxCheckpoint   = 4 << 10
-	maxConstitution = 1 << 20
-	maxScorecard    = 4 << 10
-)
-
-// Limits, in bytes, of the files of a run and a package when they are copied or
-// hashed. What is in them is not known yet; a run of thousands of tasks stays far
-// below.
-const (
-	maxCopied  = 256 << 20
-	maxJournal = rundir.MaxFile // and of the records that derive from it
-)
-
-// limitOf bounds a file of a package, in bytes.
+// limitOf bounds a file of a package, in bytes: some are read whole before their digest is known. A run of thousands
+// of tasks stays far below.
 func limitOf(name string) int64 {
-	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, rundir.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
-		plan.ConstitutionFile: maxConstitution, plan.ManifestFile: maxPlan, plan.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
-		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, scorecardFile: maxScorecard, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications, audit.RejudgmentsFile: audit.MaxRejudgments}[name], maxCopied)
+	const kib, mib = 1 << 10, 1 << 20
+	switch name {
+	case trajectory.JournalFile, rundir.TrajectoriesFile:
+		return rundir.MaxFile
+	case trajectory.CheckpointFile, SumsFile, scorecardFile:
+		return 4 * kib
+	case plan.ConstitutionFile:
+		return mib
+	case AttestationFile, plan.ManifestFile, leavesFile, MetadataFile, ReadmeFile:
+		return 16 * mib
+	case BundleFile, plan.EnvelopeFile, audit.ReportFile:
+		return 32 * mib
+	case audit.AdjudicationsFile:
+		return audit.MaxAdjudications
+	case audit.RejudgmentsFile:
+		return audit.MaxRejudgments
+	}
+	return 256 * mib
 }
 
 // digestFile returns the digest of a file without holding it in memory. One that
@@ -234,9 +229,9 @@ func digestFile(dir fs.FS, name string) (string, error) {
 	return canonical.DigestOf(h), nil
 }
 
-// readSigned reads a file of at most limit bytes, which must have its digest.
-func readSigned(dir fs.FS, name string, limit int64, digests map[string]string) ([]byte, error) {
-	data, err := rundir.ReadFile(dir, name, limit)
+// readSigned reads a file within its limit, which must have its digest.
+func readSigned(dir fs.FS, name string, digests map[string]string) ([]byte, error) {
+	data, err := rundir.ReadFile(dir, name, limitOf(name))
 	if err == nil && canonical.Digest(data) != digests[name] {
 		err = changed(name)
 	}
@@ -373,7 +368,7 @@ func readAddition[T any](pkg fs.FS, run *rundir.Run, name string, digests map[st
 	if digests[name] == "" {
 		return nil, nil
 	}
-	data, err := readSigned(pkg, name, limitOf(name), digests)
+	data, err := readSigned(pkg, name, digests)
 	if err != nil {
 		return nil, err
 	}

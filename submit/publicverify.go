@@ -50,7 +50,7 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 		return nil, changed(plan.ConstitutionFile)
 	}
 	p := &Public{Manifest: m, Statement: s.statement, Key: s.key}
-	read := func(name string) ([]byte, error) { return readSigned(pkg, name, maxPublic, digests) }
+	read := func(name string) ([]byte, error) { return readSigned(pkg, name, digests) }
 	if err := p.readTree(read, s.planSHA256); err != nil {
 		return nil, err
 	}
@@ -73,10 +73,6 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 
 // maxLater bounds how often other judges have judged a run.
 const maxLater = 1 << 20
-
-// maxPublic bounds a file of a public package, in bytes. The records of 100,000
-// tasks have 60 MB.
-const maxPublic = 256 << 20
 
 // readTree reads the leaves and checks that they are of the plan's tasks, and that they give
 // the root of the checkpoint, which has to be one of this plan and key.

@@ -45,7 +45,7 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	}
 	m, statement, digests := s.plan, s.statement, s.digests
 	p := statement.Predicate
-	data, err := readSigned(pkg, audit.ReportFile, maxReport, digests)
+	data, err := readSigned(pkg, audit.ReportFile, digests)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	refuse := func(file, format string, args ...any) (Statement, []byte, error) {
 		return Statement{}, nil, trajectory.Faultf(file, format, args...)
 	}
-	envelope, err := rundir.ReadFile(pkg, AttestationFile, maxAttestation)
+	envelope, err := rundir.ReadFile(pkg, AttestationFile, limitOf(AttestationFile))
 	if err != nil {
 		return Statement{}, nil, err
 	}
@@ -203,7 +203,7 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	if err != nil {
 		return refuse(AttestationFile, "%v", err)
 	}
-	got, err := rundir.ReadFile(pkg, BundleFile, 2*maxAttestation)
+	got, err := rundir.ReadFile(pkg, BundleFile, limitOf(BundleFile))
 	if err != nil {
 		return Statement{}, nil, err
 	}
@@ -229,7 +229,7 @@ func checkSubjects(pkg fs.FS, s Statement, names []string) error {
 			return trajectory.Faultf(name, "is not what %s signs", AttestationFile)
 		}
 	}
-	data, err := rundir.ReadFile(pkg, SumsFile, maxSums)
+	data, err := rundir.ReadFile(pkg, SumsFile, limitOf(SumsFile))
 	if err != nil {
 		return err
 	}

@@ -374,13 +374,13 @@ func TestDishonestSigner(t *testing.T) {
 // TestLarge: what is read whole is bounded before it is read.
 func TestLarge(t *testing.T) {
 	files := load(t, mustBuild(t, config(t, two)).Path)
-	for name, limit := range map[string]int{AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation} {
+	for name, limit := range map[string]int{AttestationFile: 16 << 20, BundleFile: 32 << 20} {
 		pkg := memory(files)
 		pkg[name] = &fstest.MapFile{Data: bytes.Repeat([]byte(" "), limit+1)}
 		wantFault(t, name, pkg, "is larger than", name)
 	}
 	pkg := memory(files)
-	pkg[audit.ReportFile] = &fstest.MapFile{Data: bytes.Repeat([]byte(" "), maxReport+1)}
+	pkg[audit.ReportFile] = &fstest.MapFile{Data: bytes.Repeat([]byte(" "), 32<<20+1)}
 	listed(pkg)
 	resign(t, pkg, runs.Key(), nil)
 	wantFault(t, audit.ReportFile, pkg, "is larger than", audit.ReportFile)
