@@ -72,9 +72,13 @@ func buildFrom(ctx context.Context, c Config, run fs.FS) (_ Package, err error) 
 	if err := checkFree(c.Out, c.called(name(c.Date, m.RunID, c.AllowDirty, c.Public))); err != nil {
 		return Package{}, err
 	}
-	recordingFailed, err := readMarker(run)
+	recordingFailed, err := rundir.ReadMarker(run) // why recording failed, "" if it did not
 	if err != nil {
 		return Package{}, err
+	}
+	recordingFailed = strings.ToValidUTF8(recordingFailed, "\ufffd")
+	if _, err := fs.Lstat(run, rundir.MarkerFile); recordingFailed == "" && !errors.Is(err, fs.ErrNotExist) { // it still says open
+		return Package{}, diagnose(run, errors.New("the run was being closed; try again"))
 	}
 	var missing []string // folders that are made for the package, the innermost first
 	for dir := filepath.Clean(c.Out); ; dir = filepath.Dir(dir) {
@@ -343,19 +347,6 @@ func checkFree(out, name string) error {
 		return fmt.Errorf("looking for the package's place: %w", err)
 	}
 	return nil
-}
-
-// readMarker returns why recording failed in a run, "" if it did not. A marker
-// that still says open is of a run that is not finished.
-func readMarker(run fs.FS) (string, error) {
-	reason, err := rundir.ReadMarker(run)
-	if err != nil || reason != "" {
-		return strings.ToValidUTF8(reason, "\ufffd"), err
-	}
-	if _, err := fs.Lstat(run, rundir.MarkerFile); errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return "", diagnose(run, errors.New("the run was being closed; try again"))
 }
 
 // diagnose says why a run's files cannot be packaged: its evidence is broken,

@@ -57,13 +57,10 @@ func (c *Client) Transcribe(ctx context.Context, t Transcription, o Observer) (T
 		heard, failed = c.heard(t.Model, x)
 		response := &Response{Message: Message{Role: "assistant", Content: heard.Text}, RequestID: heard.RequestID,
 			ResponseModel: heard.ResponseModel, Usage: heard.Usage, CostMicroUSD: heard.CostMicroUSD}
-		switch {
-		case failed == nil:
-			return response, nil
-		case heard.CostMicroUSD == nil && !heard.Usage.Reported:
+		if failed != nil && heard.CostMicroUSD == nil && !heard.Usage.Reported {
 			return nil, failed
 		}
-		return response, failed // it was billed all the same
+		return response, failed // beside an error: it was billed all the same
 	}, o)
 	if err != nil {
 		return Transcript{}, err
