@@ -456,7 +456,7 @@ func implausibleSelfTest(b rundir.BatterySummary, plan *plan.JudgePlan) string {
 	case len(slices.Compact(named)) != len(b.Accepted)+len(b.Refused)+len(b.Unreadable) || slices.Min(counts) < 0:
 		return "miscounts the items of the null battery, or what they took"
 	case b.Passed && (len(b.Accepted)+len(b.Unreadable) > 0 || b.Problem != ""):
-		return "draws another conclusion from the null battery than there is"
+		return "gives another outcome of the null battery than its items do"
 	}
 	return ""
 }
