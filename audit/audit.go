@@ -118,7 +118,14 @@ func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 	if run.Marked == "" {
 		run.Marked = o.Marked
 	}
-	r := runChecks(g.evidence(run), o)
+	e := g.e
+	e.Odd, e.OddUnread = g.odd.all, g.odd.unread
+	e.Summary, e.Marked, e.Events = run.Summary(), run.Marked, run.End.Events
+	for i, t := range run.Tasks {
+		e.Results = append(e.Results, run.Result(t))
+		e.Tasks[i].Result = e.Results[i]
+	}
+	r := runChecks(e, o)
 	r.AuditedAt = o.AuditedAt
 	if r.AuditedAt == "" {
 		r.AuditedAt = run.Summary().Completed

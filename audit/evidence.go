@@ -257,14 +257,6 @@ func (t *taskEvidence) credited() bool {
 	return t.correct() || t.Result.JudgedCorrect != nil && *t.Result.JudgedCorrect
 }
 
-// counted returns the attempt that counts, nil if there is none.
-func (t *taskEvidence) counted() *attemptEvidence {
-	if n := t.Result.Attempt; n > 0 && n <= len(t.Attempts) {
-		return t.Attempts[n-1]
-	}
-	return nil
-}
-
 // lastReply returns the last reply of the model before a place, nil if there is none.
 func (a *attemptEvidence) lastReply(before int64) *modelFact {
 	for i := len(a.Models) - 1; i >= 0; i-- {

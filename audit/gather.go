@@ -15,7 +15,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -120,18 +119,6 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 		g.tasks[p.TaskID] = t
 	}
 	return g
-}
-
-// evidence completes what was gathered with what derives from it.
-func (g *gatherer) evidence(run *rundir.Run) *evidence {
-	e := g.e
-	e.Odd, e.OddUnread = g.odd.all, g.odd.unread
-	e.Summary, e.Marked, e.Events = run.Summary(), run.Marked, run.End.Events
-	for i, t := range run.Tasks {
-		e.Results = append(e.Results, run.Result(t))
-		e.Tasks[i].Result = e.Results[i]
-	}
-	return e
 }
 
 // add takes an event that the fold has accepted: its task is planned and its attempt has begun.
@@ -339,7 +326,8 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	if reads(p.Name) {
 		c.Opens = p.Args["path"]
 	}
-	c.Attached = attached(c, a.FileName)
+	// Code puts names of files together as it likes, and what a server's tool reads is not known.
+	c.Attached = a.FileName != "" && (runs(c.Name) || strings.HasSuffix("/"+opened(c.Opens), "/"+opened(a.FileName)))
 	if p.Name == "web_fetch" && !c.Cut && p.Args["archived"] == "" {
 		if u, err := url.Parse(strings.TrimSpace(p.Args["url"])); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
 			u.Fragment, u.RawFragment = "", "" // as it is recorded when it is reached

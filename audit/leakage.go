@@ -296,20 +296,15 @@ func checkPartedLeak(n *notes, at place, results []*resultFact) {
 	}
 }
 
-// host returns whose an address is. What is asked of whom may hold the answer.
-func host(address string) string {
-	if u, err := url.Parse(address); err == nil && u.Host != "" {
-		return u.Host
-	}
-	return "in an address without a host"
-}
-
 // hostOfA returns the host of the first address of an answer source that was reached with such a status; "" for
 // none. What was refused beforehand has no status.
 func hostOfA(urls []trajectory.URL, reached func(status int) bool) string {
 	for _, u := range urls {
 		if reached(u.Status) && policy.Classify(u.URL) == policy.ClassA {
-			return host(u.URL)
+			if parsed, err := url.Parse(u.URL); err == nil && parsed.Host != "" {
+				return parsed.Host // what is asked of it may hold the answer
+			}
+			return "in an address without a host"
 		}
 	}
 	return ""

@@ -29,7 +29,7 @@ var noWorkPass = Check{
 				continue
 			}
 			for _, a := range t.Attempts { // of a vote every attempt with an answer counts
-				if a == t.counted() || e.Manifest.Voting.Attempts > 1 && a.Answer != nil {
+				if a.Number == t.Result.Attempt || e.Manifest.Voting.Attempts > 1 && a.Answer != nil {
 					replies, reported, out := 0, 0, int64(0) // tokens count where usage is reported
 					for _, m := range a.Models {
 						if m.Seq > a.Committed {
@@ -73,12 +73,6 @@ var noWorkPass = Check{
 
 // noUsage is the gap of an answer whose tokens are not counted.
 const noUsage = "the provider reports no usage, or not of every reply"
-
-// attached reports whether a call asks for the attachment, or can: code puts names of files together as it likes,
-// and what a server's tool reads is not known.
-func attached(c *callFact, file string) bool {
-	return file != "" && (runs(c.Name) || strings.HasSuffix("/"+opened(c.Opens), "/"+opened(file)))
-}
 
 var attachmentDelivery = Check{
 	ID: "AUD-21", Name: "attachment-delivery", Severity: ToReview,
