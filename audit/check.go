@@ -52,13 +52,17 @@ func RuleOf(checks []Check, id string) (Rule, bool) {
 	return checks[at].rule(rule)
 }
 
-// Checks returns all checks, in their order. AUD-9 is left free; AUD-15 to AUD-17 are reserved.
+// Checks returns all checks, in their order. AUD-9 is left free; AUD-15 to AUD-17 are reserved. The rules are copies.
 func Checks() []Check {
-	return []Check{
+	all := []Check{
 		answerLeakage, noWorkPass, oracleLeakage, graderIsolation, normalizationCollision, votingDisclosure, splitIntegrity,
 		answerKeyReads, judgeInjection, coverageDenominator, trajectoryIntegrity, usageReconciliation, modelIdentity,
 		benchmarkSeeking, scorerParity, judgeHealth, attachmentDelivery, contradictoryRecords,
 	}
+	for i := range all {
+		all[i].Rules = slices.Clone(all[i].Rules)
+	}
+	return all
 }
 
 // notes is where a check writes down what it finds.
