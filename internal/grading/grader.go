@@ -133,8 +133,12 @@ func (g *Grader) Score(ctx context.Context, item judge.Item) (judge.Verdict, tra
 	var untested *untestedError
 	if g.Judge != nil {
 		scorer = judge.Judge{Asker: a,
-			Known: func(judge.Item) (correct, found bool) {
-				correct, found = a.lookUp(item)
+			Known: func(judge.Item) (correct, found bool) { // an entry that does not verify is a miss
+				if g.Cache == nil {
+					return false, false
+				}
+				correct, found, bad, err := g.Cache.Get(g.key(item))
+				a.err = g.checkRead(bad, err)
 				return correct, found
 			},
 			Passed: func(ctx context.Context) (bool, error) {
@@ -223,17 +227,6 @@ type asker struct {
 	latencyMs int64
 	failed    *llm.Error // the last failure
 	answered  bool
-}
-
-// lookUp returns the judge's verdict of an earlier run. An entry that does not
-// verify is a miss.
-func (a *asker) lookUp(it judge.Item) (correct, found bool) {
-	if a.Cache == nil {
-		return false, false
-	}
-	correct, found, bad, err := a.Cache.Get(a.key(it))
-	a.err = a.checkRead(bad, err)
-	return correct, found
 }
 
 // unavailable returns an *UnavailableError if the endpoint will not answer however

@@ -82,8 +82,16 @@ func (r Rejudging) Judgment(ctx context.Context) (audit.Rejudgment, error) {
 	for i, item := range items {
 		group.Go(func() error {
 			v, event, err := g.Score(ctx, item)
-			if err != nil {
-				return rejudgeError(err)
+			var asked *llm.Error
+			switch {
+			case errors.As(err, &asked) && budget.IsSpent(asked):
+				return ErrBudget
+			case asked != nil:
+				return fmt.Errorf("asking the judge: %w", asked)
+			case errors.As(err, new(*untestedError)):
+				return errors.New("the judge could not be asked")
+			case err != nil:
+				return err
 			}
 			g.Keep(item, v)
 			for _, label := range []*string{&event.RequestID, &event.ResponseModel} {
@@ -103,21 +111,6 @@ func (r Rejudging) Judgment(ctx context.Context) (audit.Rejudgment, error) {
 		return audit.Rejudgment{}, err
 	}
 	return audit.NewRejudgment(r.Run, plan, battery, verdicts, r.Now().UTC().Format(trajectory.TimeFormat)), nil
-}
-
-// rejudgeError names what ended the judging.
-func rejudgeError(err error) error {
-	var asked *llm.Error
-	var untested *untestedError
-	switch {
-	case errors.As(err, &asked) && budget.IsSpent(asked):
-		return ErrBudget
-	case asked != nil:
-		return fmt.Errorf("asking the judge: %w", asked)
-	case errors.As(err, &untested):
-		return errors.New("the judge could not be asked")
-	}
-	return err
 }
 
 // OpenRejudging verifies a finished run with its signed additions and returns what a judge is asked about it, and how

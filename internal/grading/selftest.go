@@ -9,7 +9,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/llm"
-	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -88,7 +87,7 @@ func (g *Grader) makeSelfTest(ctx context.Context) (passed bool, err error) {
 	if failed := g.failed.Load(); failed != nil {
 		return false, failed.err
 	}
-	event := newSelfTest(g.Plan)
+	event := trajectory.JudgeBattery{CostMicroUSD: new(int64), Model: g.Plan.Model, Prompt: g.Plan.Prompt, SHA256: g.Plan.Battery}
 	key := g.Judge.SelfTestKey() // but by the plan, whose self-test may be another than today's
 	key.Battery, key.PromptDigest = g.Plan.Battery, g.Plan.PromptSHA256
 	if g.Cache != nil {
@@ -135,11 +134,6 @@ func (g *Grader) makeSelfTest(ctx context.Context) (passed bool, err error) {
 		return false, &untestedError{t.Why}
 	}
 	return t.Passed(), nil
-}
-
-// newSelfTest returns an event of a self-test of the plan's judge.
-func newSelfTest(plan *plan.JudgePlan) trajectory.JudgeBattery {
-	return trajectory.JudgeBattery{CostMicroUSD: new(int64), Model: plan.Model, Prompt: plan.Prompt, SHA256: plan.Battery}
 }
 
 // refusal marks the error of a request that the endpoint rejects while it may answer

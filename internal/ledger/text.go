@@ -122,10 +122,6 @@ func cell(out []byte, s string, width int) []byte {
 	return fmt.Appendf(out, "%-*s  ", width, s)
 }
 
-func number(out []byte, s string, width int) []byte {
-	return cell(out, fmt.Sprintf("%*s", width, s), width)
-}
-
 // policyOf names the policy that an attempt was made under.
 func policyOf(e rundir.RunEvent) string { return view.Line(e.PolicyHash + " " + e.Mode) }
 
@@ -148,8 +144,8 @@ func (l *List) eventLine(e Event) (out []byte) {
 	}
 	add := func(s string, width int) {
 		if width < 0 {
-			out = number(out, s, -width)
-			return
+			width = -width
+			s = fmt.Sprintf("%*s", width, s)
 		}
 		out = cell(out, s, width)
 	}

@@ -238,7 +238,15 @@ func (m Models) askTools(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	r.Tool = toolUse(reply.Message.ToolCalls)
+	r.Tool = trajectory.ToolCalled
+	if len(reply.Message.ToolCalls) == 0 {
+		r.Tool = trajectory.ToolNone
+	}
+	for _, c := range reply.Message.ToolCalls {
+		if v := jsontext.Value(c.Arguments); c.Name != prompt.PreflightTool || !v.IsValid() || v.Kind() != '{' {
+			r.Tool = trajectory.ToolOther
+		}
+	}
 	if r.Tool != trajectory.ToolCalled {
 		return nil
 	}
@@ -248,19 +256,6 @@ func (m Models) askTools(ctx context.Context, r *Result) error {
 	}
 	_, err = m.Model.Client.Chat(ctx, request, r)
 	return err
-}
-
-// toolUse says what a model did that was asked to call the tool.
-func toolUse(calls []llm.ToolCall) string {
-	if len(calls) == 0 {
-		return trajectory.ToolNone
-	}
-	for _, c := range calls {
-		if v := jsontext.Value(c.Arguments); c.Name != prompt.PreflightTool || !v.IsValid() || v.Kind() != '{' {
-			return trajectory.ToolOther
-		}
-	}
-	return trajectory.ToolCalled
 }
 
 // askJudge shows the judge one answer that says nothing.

@@ -142,7 +142,10 @@ func answersIn(folder string) (found string) {
 		switch {
 		case name == rundir.PrivateFile:
 			found = "verdicts of a run"
-		case name == plan.EnvelopeFile && exists(filepath.Join(dir, trajectory.JournalFile)):
+		case name == plan.EnvelopeFile:
+			if _, err := os.Lstat(filepath.Join(dir, trajectory.JournalFile)); err != nil {
+				return nil
+			}
 			found = "a run"
 		case strings.HasPrefix(name, "metadata.") && filepath.Base(filepath.Dir(dir)) == "2023":
 			found = "a copy of the dataset"
@@ -156,9 +159,4 @@ func answersIn(folder string) (found string) {
 		return filepath.SkipAll
 	})
 	return found
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

@@ -116,7 +116,12 @@ func Table(tasks []loader.Task, answers map[string]string, width int) string {
 		if answers != nil {
 			shown = answers[t.ID]
 		}
-		table.Row(t.ID, fmt.Sprint(t.Level), attachmentName(t), firstLine(shown, rest))
+		line, more, _ := strings.Cut(strings.TrimSpace(shown), "\n")
+		line = strings.ReplaceAll(view.Line(strings.TrimSpace(line)), "\t", " ")
+		if strings.TrimSpace(more) != "" {
+			line += " …"
+		}
+		table.Row(t.ID, fmt.Sprint(t.Level), attachmentName(t), text.Snip(line, rest, "…"))
 	}
 	return table.String()
 }
@@ -130,16 +135,6 @@ func attachmentName(t loader.Task) string {
 		name = ending
 	}
 	return text.Snip(view.Line(name), most, "…")
-}
-
-// firstLine returns the first line of a text, cut to so many columns.
-func firstLine(s string, columns int) string {
-	line, more, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	line = strings.ReplaceAll(view.Line(strings.TrimSpace(line)), "\t", " ")
-	if strings.TrimSpace(more) != "" {
-		line += " …"
-	}
-	return text.Snip(line, columns, "…")
 }
 
 // Text returns tasks whole. What the dataset contains is indented, so that it cannot
