@@ -68,7 +68,7 @@ func WriteNew(ctx context.Context, files []File) (err error) {
 // exists.
 func NotWritten(path string, err error) error {
 	if err == nil || errors.Is(err, fs.ErrExist) {
-		return exit.New(exit.Failure, fmt.Errorf("%q is there already, and nothing is written over", path), "give another name by --out")
+		return exit.New(exit.Failure, fmt.Errorf("%q already exists and is not overwritten", path), "give another name by --out")
 	}
 	return fmt.Errorf("writing %q: %w", path, err)
 }

@@ -74,11 +74,11 @@ func TestWriteStream(t *testing.T) {
 		want  string
 	}{
 		{"new", context.Background(), write, ""},
-		{"there", context.Background(), write, "is there already, and nothing is written over"},
+		{"there", context.Background(), write, "already exists and is not overwritten"},
 		{"broken", context.Background(), func(w io.Writer) error { return errors.Join(write(w), broken) }, broken.Error()},
 		{"raced", context.Background(), func(w io.Writer) error {
 			return errors.Join(write(w), os.WriteFile(filepath.Join(dir, "raced"), []byte("before"), 0o644))
-		}, "is there already, and nothing is written over"},
+		}, "already exists and is not overwritten"},
 		{"stopped", stopped, write, context.Canceled.Error()},
 	} {
 		err := WriteStream(tt.ctx, filepath.Join(dir, tt.name), tt.write)
