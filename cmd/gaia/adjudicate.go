@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -20,7 +18,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 )
 
@@ -146,18 +143,14 @@ func lockRun(dir, instead string) (release func(), err error) {
 	} else if err != nil {
 		return nil, err
 	}
-	lock := flock.New(filepath.Join(dir, trajectory.JournalFile), flock.SetFlag(os.O_RDONLY))
-	got, err := lock.TryLock()
+	unlock, err := runfiles.Hold(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, trajectory.Faultf(trajectory.JournalFile, rundir.Missing)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("locking the run: %w", err)
+		return nil, err
 	}
-	if !got {
-		return nil, runfiles.ErrBusy
-	}
-	return func() { _ = lock.Close() }, nil // which cannot fail in a way that leaves it locked
+	return func() { _ = unlock() }, nil // which cannot fail in a way that leaves it locked
 }
 
 // planKey returns the key that the run was planned with.
