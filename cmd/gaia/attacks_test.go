@@ -374,14 +374,14 @@ func TestHostileTexts(t *testing.T) {
 			said["verify --package "+what+" "+json] = stdout + stderr
 		}
 	}
-	for format, code := range map[string]int{formatLeaderboard: exit.OK, formatCSV: exit.OK, formatInspect: exit.Failure} { // which takes no such task id
+	for format, code := range map[string]int{"leaderboard": exit.OK, "csv": exit.OK, "inspect": exit.Failure} { // which takes no such task id
 		got, stdout, stderr := trusting(t, "export", dir, "--format", format, "-o", filepath.Join(t.TempDir(), trap))
 		if got != code {
 			t.Errorf("export --format %s: exit code %d\n%s", format, got, stderr)
 		}
 		said["export --format "+format] = stdout + stderr
 	}
-	_, said["export --format csv to standard output"], _ = command(t, "export", dir, "--format", formatCSV)
+	_, said["export --format csv to standard output"], _ = command(t, "export", dir, "--format", "csv")
 	for what, of := range map[string]string{submit.ReadmeFile: dir, "public " + submit.ReadmeFile: public.Path} {
 		readme, err := os.ReadFile(filepath.Join(of, submit.ReadmeFile))
 		if err != nil {

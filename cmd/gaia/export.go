@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/cli"
@@ -26,29 +27,43 @@ import (
 	"golang.org/x/term"
 )
 
-// The forms that a run is exported in.
-const (
-	formatLeaderboard = "leaderboard"
-	formatInspect     = "inspect"
-	formatCSV         = "csv"
-)
+// An exportFormat is a format that a run is written in.
+type exportFormat struct {
+	name   string
+	help   string
+	ending string // of the file to write if none is named; "": the format may go to standard output
+	json   bool   // on a terminal, characters that steer it are escaped
+	write  func(io.Writer, export.Source) error
+}
 
-// exporting is what the flags of export say.
-type exporting struct{ format, out string }
+var exportFormats = []exportFormat{
+	{"leaderboard", "the lines that the GAIA leaderboard takes, as a package has them", "", true, func(w io.Writer, s export.Source) error {
+		lines, err := submit.Leaderboard(s.Run, s.Void)
+		if err == nil {
+			_, err = w.Write(lines)
+		}
+		return err
+	}},
+	{"inspect", "a log of Inspect AI, for 'inspect view' and read_eval_log", ".eval", false, export.Inspect},
+	{"csv", "one row per task; a leading ' disables formulas", "", false, export.CSV},
+}
 
 func (a *app) exportCommand() *cobra.Command {
-	var x exporting
-	formats := []string{formatLeaderboard, formatInspect, formatCSV}
+	var name, out string
+	var names []string
+	var help strings.Builder
+	for _, f := range exportFormats {
+		names = append(names, f.name)
+		fmt.Fprintf(&help, "  %-12s %s\n", f.name, f.help)
+	}
+	listed := strings.Join(names, ", ")
 	cmd := &cobra.Command{
-		Use:   "export DIR --format leaderboard|inspect|csv",
+		Use:   "export DIR --format " + strings.Join(names, "|"),
 		Short: "Write a run for the leaderboard, for Inspect or for a spreadsheet",
 		Long: `Export verifies a finished run or a full package, folder or archive, and writes it in
 the format of another tool, without gold answers:
 
-  leaderboard  the lines that the GAIA leaderboard takes, as a package has them
-  inspect      a log of Inspect AI, for 'inspect view' and read_eval_log
-  csv          one row per task; a leading ' disables formulas
-
+` + help.String() + `
 Void tasks have no answer for the leaderboard, and count wrong for Inspect. An export
 is not evidence. Do not publish the leaderboard's file or a log of GAIA where crawlers
 find it.`,
@@ -60,25 +75,26 @@ find it.`,
 			if err := cli.NotEmpty(cmd, "format", "out"); err != nil {
 				return err
 			}
+			i := slices.Index(names, name)
 			switch {
-			case x.format == "":
-				return usage("give one by --format: leaderboard, inspect or csv", "no format is given")
-			case !slices.Contains(formats, x.format):
-				return usage("the formats are leaderboard, inspect and csv", "--format is %q", x.format)
-			case x.format == formatInspect && x.out == "-":
-				return usage("give the name of a file", "a log of Inspect is not written to standard output")
+			case name == "":
+				return usage("give one by --format: "+listed, "no format is given")
+			case i < 0:
+				return usage("the formats are "+listed, "--format is %q", name)
+			case exportFormats[i].ending != "" && out == "-":
+				return usage("give the name of a file", "the format %s is not written to standard output", name)
 			}
-			return a.export(cmd.Context(), args[0], x)
+			return a.export(cmd.Context(), args[0], exportFormats[i], out)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&x.format, "format", "", "leaderboard, inspect or csv")
-	f.StringVarP(&x.out, "out", "o", "", "file to write, which must not exist (default: standard output; inspect: <run>.eval here)")
-	cli.Complete(cmd, "format", formats...)
+	f.StringVar(&name, "format", "", listed)
+	f.StringVarP(&out, "out", "o", "", "file to write, which must not exist (default: standard output; inspect: <run>.eval here)")
+	cli.Complete(cmd, "format", names...)
 	return cmd
 }
 
-func (a *app) export(ctx context.Context, dir string, x exporting) error {
+func (a *app) export(ctx context.Context, dir string, format exportFormat, out string) error {
 	given, err := verify.OpenJournal(dir)
 	if err != nil {
 		return err
@@ -98,33 +114,28 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 	if err != nil {
 		return err
 	}
-	if x.format == formatInspect && x.out == "" {
-		x.out = source.Run.Manifest.RunID + ".eval"
+	if out == "" && format.ending != "" {
+		out = source.Run.Manifest.RunID + format.ending
 	}
-	write := x.writer(source)
-	toFile := x.out != "" && x.out != "-"
+	write := func(w io.Writer) error { return format.write(w, source) }
+	toFile := out != "" && out != "-"
 	if !toFile {
-		err = write(outfile.Interruptible(ctx, a.shown(x.format)))
-	} else if err = verify.NotWithin("the export", dir, filepath.Dir(x.out)); err == nil {
-		err = outfile.WriteStream(ctx, x.out, write)
+		shown := a.stdout
+		if f, is := shown.(*os.File); is && format.json && term.IsTerminal(int(f.Fd())) {
+			shown = printing{f}
+		}
+		err = write(outfile.Interruptible(ctx, shown))
+	} else if err = verify.NotWithin("the export", dir, filepath.Dir(out)); err == nil {
+		err = outfile.WriteStream(ctx, out, write)
 	}
 	if err != nil {
 		return err
 	}
 	a.noticeExport(source)
 	if toFile {
-		fmt.Fprintf(a.stderr, "gaia: wrote %s\n", view.Line(view.Quote(x.out)))
+		fmt.Fprintf(a.stderr, "gaia: wrote %s\n", view.Line(view.Quote(out)))
 	}
 	return a.checkSigner(source.Run)
-}
-
-// shown returns standard output. A terminal gets of the leaderboard's lines no
-// character that steers it, which JSON leaves as it is.
-func (a *app) shown(format string) io.Writer {
-	if f, is := a.stdout.(*os.File); is && format == formatLeaderboard && term.IsTerminal(int(f.Fd())) {
-		return printing{f}
-	}
-	return a.stdout
 }
 
 // printing is a writer of whole lines that makes them printable.
@@ -133,23 +144,6 @@ type printing struct{ to io.Writer }
 func (w printing) Write(b []byte) (int, error) {
 	_, err := io.WriteString(w.to, visible.JSON(string(b)))
 	return len(b), err
-}
-
-// writer returns what writes a run in the format that was asked for.
-func (x exporting) writer(s export.Source) func(io.Writer) error {
-	return func(w io.Writer) error {
-		switch x.format {
-		case formatInspect:
-			return export.Inspect(w, s)
-		case formatCSV:
-			return export.CSV(w, s)
-		}
-		lines, err := submit.Leaderboard(s.Run, s.Void)
-		if err == nil {
-			_, err = w.Write(lines)
-		}
-		return err
-	}
 }
 
 // runSource verifies a run directory to be exported. Only of a run about which
