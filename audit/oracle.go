@@ -138,7 +138,6 @@ func checkPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 // the digest of. It may hold the answer, which is what the task is about, and the question, which an exercise sheet
 // has; it may not be the benchmark's record of the task. This harness puts in no other file.
 func checkWorkspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
-	const alone = "the attachment alone"
 	if name := t.Plan.FileName; name != "" {
 		n.gapIf(t.Plan.FileSHA256 == "", "the plan has no digest of a task's attachment")
 		if !slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return f.Path == name }) {

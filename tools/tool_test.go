@@ -51,8 +51,6 @@ func callTool(ctx context.Context, tool Tool, env *Env, args []byte) (Output, er
 	return tool.call(ctx, env, args)
 }
 
-func admits(tool Tool, args []byte) ([]string, error) { return tool.admits(args) }
-
 func mustHold(t *testing.T, what, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {

@@ -293,7 +293,7 @@ func TestLossyEvents(t *testing.T) {
 // out, as an empty list or as anything else, it is refused.
 func TestOneFormOfNothing(t *testing.T) {
 	for _, p := range filled() {
-		k, _ := kinds[p.Type()]
+		k := kinds[p.Type()]
 		b, err := canonical.Encode(zero(p))
 		if err != nil {
 			t.Fatal(err)

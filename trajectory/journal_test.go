@@ -382,7 +382,7 @@ func FuzzReadEvent(f *testing.F) {
 			}
 			return
 		}
-		k, _ := kinds[e.Payload.Type()]
+		k := kinds[e.Payload.Type()]
 		again, err := encoded(&e, k)
 		if err != nil || !bytes.Equal(again, append(bytes.Clone(line), '\n')) {
 			t.Fatalf("accepted %q, which encodes to %q (%v)", line, again, err)
