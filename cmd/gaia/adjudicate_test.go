@@ -19,6 +19,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -127,6 +128,7 @@ func (k keeper) id(t *testing.T, rule string) string {
 // TestAdjudicate decides about all that is open, packages the run, and verifies
 // the package.
 func TestAdjudicate(t *testing.T) {
+	long.NotRaced(t)
 	k := newKeeper(t, decidable)
 	leak, reach := k.id(t, leakRule), k.id(t, reachRule)
 	if code, _, stderr := k.command("submit", k.dir, "--out", k.home); code != exit.Findings || !strings.Contains(stderr, "AUD-1") {
@@ -201,6 +203,7 @@ func TestAdjudicate(t *testing.T) {
 
 // TestAdjudicateRefuses: nothing is written, and the reason is said.
 func TestAdjudicateRefuses(t *testing.T) {
+	long.NotRaced(t)
 	wide := strings.Replace(decidable, "-- task "+leakTask+" --", "-- patch security_event --\n"+`{"bad":1,"entries":[{"name":"`+strings.Repeat("ab", 32)+
 		`","reason":"the signature is not good"}]}`+"\n-- task "+leakTask+" --", 1)
 	k := newKeeper(t, wide)

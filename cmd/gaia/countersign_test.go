@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/internal/verify"
 )
@@ -31,6 +32,7 @@ func secondKey(t *testing.T, seed byte) (path string, key sign.PublicKey) {
 // TestCountersign dismisses a CRITICAL finding, countersigns it with a second key,
 // packages the run, and verifies the package with and without trust in that key.
 func TestCountersign(t *testing.T) {
+	long.NotRaced(t)
 	k := newKeeper(t, decidable)
 	leak := k.id(t, leakRule)
 	short := strings.TrimPrefix(leak, "sha256:")[:12]

@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // offlineTasks are built-in tasks that need no web.
@@ -185,6 +186,7 @@ func TestNothingCompleted(t *testing.T) {
 // TestResumeTakesThePlan: a run that was planned with every flag goes on
 // without them; only the directory of its cassette is the user's to say.
 func TestResumeTakesThePlan(t *testing.T) {
+	long.NotRaced(t)
 	server, err := fixtures.Serve()
 	if err != nil {
 		t.Fatal(err)

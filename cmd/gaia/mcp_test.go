@@ -15,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // asksServer is an endpoint whose model calls one tool, and answers with what
@@ -140,6 +141,7 @@ func TestMCPRun(t *testing.T) {
 // TestPlanHoldsNoSecret: a plan is refused that would tell a secret, by what a server
 // calls its tools or says of them or by a policy, and nothing of the run is made.
 func TestPlanHoldsNoSecret(t *testing.T) {
+	long.NotRaced(t)
 	python, err := exec.LookPath("/usr/bin/python3")
 	if err != nil {
 		t.Skip("there is no /usr/bin/python3 on this machine to run a server with")

@@ -17,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -120,6 +121,7 @@ func TestRunsKept(t *testing.T) {
 // TestRunsOrder: runs are in the order in which they began, each once, whatever the order of the paths and whether they
 // are kept; what cannot be used is named, and the others are read.
 func TestRunsOrder(t *testing.T) {
+	long.NotRaced(t)
 	r := newReading(t, 3)
 	names, err := filepath.Glob(filepath.Join(r.dir, "runs", "0*"))
 	if err != nil || len(names) != 3 {
@@ -213,6 +215,7 @@ func TestRunsRivals(t *testing.T) {
 
 // TestRunsPassedOver: what may be a run in a folder is not passed over silently.
 func TestRunsPassedOver(t *testing.T) {
+	long.NotRaced(t)
 	r := newReading(t, 1)
 	run := r.runDir()
 	folder := filepath.Join(r.dir, "folder")
@@ -238,6 +241,7 @@ func TestRunsPassedOver(t *testing.T) {
 
 // TestExportVerifies: what is signed is read from the runs, whatever was kept of them; a query takes what was kept.
 func TestExportVerifies(t *testing.T) {
+	long.NotRaced(t)
 	r := newReading(t, 1)
 	runs, failed := r.all(ledger.Query{}, "runs")
 	must(t, failed)
@@ -265,6 +269,7 @@ func TestExportVerifies(t *testing.T) {
 // TestImportRefuses: a file of others that is no good Parquet file of events is refused by the process that reads it,
 // though its envelope is good; then nothing is imported.
 func TestImportRefuses(t *testing.T) {
+	long.NotRaced(t)
 	dir := t.TempDir()
 	a := &app{began: time.Now(), stdout: io.Discard, stderr: io.Discard, getenv: func(name string) string { return map[string]string{"HOME": dir}[name] }}
 	key, err := a.keyring().Signing("")

@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/submit"
@@ -88,6 +89,7 @@ func newHistories(t *testing.T) twoHistories {
 // TestEquivocation: two histories of a run by one key are exit code 4 with both digests
 // and both paths; a copy, a package or the beginning of one is not.
 func TestEquivocation(t *testing.T) {
+	long.NotRaced(t)
 	h := newHistories(t)
 	for _, tt := range []struct {
 		a, b string
