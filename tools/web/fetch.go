@@ -66,7 +66,7 @@ func New(c Config) *Web {
 	return &Web{c, Transport(c.Exceptions, "")}
 }
 
-// Transport connects to public addresses only, but for the exceptions of a [WebConfig]
+// Transport connects to public addresses only, but for the exceptions of a [Config]
 // and for trusted, a "host:port" that the operator chose ("": none).
 func Transport(exceptions map[string]string, trusted string) *http.Transport {
 	byHost := map[string]string{}
