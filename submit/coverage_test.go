@@ -80,19 +80,19 @@ func TestCoverage(t *testing.T) {
 		t.Fatal(err)
 	}
 	made, seen := map[string]int{}, map[string]int{}
-	try := func(m runs.Mutation) {
-		name := m.Files[0]
+	pick := func(name, _ string) bool {
 		seen[name]++
 		step := long.Step(thin)
-		if len(m.Files) == 1 && (name == trajectory.JournalFile || name == rundir.TrajectoriesFile) {
+		if name == trajectory.JournalFile || name == rundir.TrajectoriesFile {
 			step *= 7
 		}
-		if seen[name]%step == 0 {
-			made[name]++
-			refused(t, m)
+		if seen[name]%step != 0 {
+			return false
 		}
+		made[name]++
+		return true
 	}
-	if err := runs.Mutate(pkg, try); err != nil {
+	if err := runs.Mutate(pkg, pick, func(m runs.Mutation) { refused(t, m) }); err != nil {
 		t.Fatal(err)
 	}
 	for name, least := range map[string]int{plan.ManifestFile: 500, plan.EnvelopeFile: 500, trajectory.JournalFile: 200,
@@ -134,14 +134,15 @@ func TestStatementCoverage(t *testing.T) {
 	t.Parallel()
 	pkg, _ := varied(t)
 	made, taken := 0, []string{}
-	err := runs.Mutate(map[string][]byte{AttestationFile: pkg[AttestationFile]}, func(m runs.Mutation) {
-		_, place, inside := strings.Cut(m.Name, ".payload holds ")
-		if !inside {
-			return
+	pick := func(_, what string) bool {
+		if !strings.Contains(what, ".payload holds ") {
+			return false
 		}
-		if made++; made%long.Step(thin) != 0 {
-			return
-		}
+		made++
+		return made%long.Step(thin) == 0
+	}
+	err := runs.Mutate(map[string][]byte{AttestationFile: pkg[AttestationFile]}, pick, func(m runs.Mutation) {
+		_, place, _ := strings.Cut(m.Name, ".payload holds ")
 		var e struct {
 			Payload string `json:"payload"`
 		}
@@ -185,10 +186,11 @@ func TestSignedAgain(t *testing.T) {
 	pkg, _ := varied(t)
 	for _, name := range []string{rundir.ResultsFile, LeaderboardFile, scorecardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {
 		n := 0
-		err := runs.Mutate(map[string][]byte{name: pkg[name]}, func(m runs.Mutation) {
-			if n++; n%max(long.Step(thin), 5) != 0 {
-				return
-			}
+		pick := func(_, _ string) bool {
+			n++
+			return n%max(long.Step(thin), 5) == 0
+		}
+		err := runs.Mutate(map[string][]byte{name: pkg[name]}, pick, func(m runs.Mutation) {
 			signed := memory(pkg)
 			signed[name].Data = m.Dir[name]
 			if name != SumsFile {

@@ -105,17 +105,18 @@ func TestPublicCoverage(t *testing.T) {
 		}
 	}
 	made := 0
+	pick := func(_, _ string) bool {
+		made++
+		return made%long.Step(thin) == 0
+	}
 	try := func(m runs.Mutation) {
-		if made++; len(m.Files) == 1 && made%long.Step(thin) != 0 {
-			return
-		}
 		delete(m.Dir, trajectory.JournalFile)
 		_, err := VerifyPublic(m.FS(), Options{})
 		if fault := (*trajectory.Fault)(nil); !errors.As(err, &fault) {
 			t.Errorf("%s: %v", m.Name, err)
 		}
 	}
-	if err := runs.Mutate(pkg[0], try); err != nil {
+	if err := runs.Mutate(pkg[0], pick, try); err != nil {
 		t.Fatal(err)
 	}
 	runs.Misplace(pkg[0], pkg[1], try)
@@ -146,10 +147,11 @@ func TestPublicSigned(t *testing.T) {
 		MetadataFile:       {".interruptions", ".judge", ".preflight", ".retried_calls"},
 	} {
 		n, taken := 0, 0
-		err := runs.Mutate(map[string][]byte{name: files[name]}, func(m runs.Mutation) {
-			if n++; n%long.Step(9) != 0 {
-				return
-			}
+		pick := func(_, _ string) bool {
+			n++
+			return n%long.Step(9) == 0
+		}
+		err := runs.Mutate(map[string][]byte{name: files[name]}, pick, func(m runs.Mutation) {
 			pkg := memory(files)
 			pkg[name].Data = m.Dir[name]
 			republish(t, pkg, nil)

@@ -81,12 +81,11 @@ func TestCoverage(t *testing.T) {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	made := map[string]int{}
-	try := func(m runs.Mutation) {
-		if made[m.Files[0]]++; made[m.Files[0]]%long.Step(thin) == 0 {
-			refused(t, m)
-		}
+	pick := func(file, _ string) bool {
+		made[file]++
+		return made[file]%long.Step(thin) == 0
 	}
-	if err := runs.Mutate(run, try); err != nil {
+	if err := runs.Mutate(run, pick, func(m runs.Mutation) { refused(t, m) }); err != nil {
 		t.Fatal(err)
 	}
 	for name, least := range map[string]int{plan.ManifestFile: 500, plan.EnvelopeFile: 500, plan.ConstitutionFile: 300, trajectory.JournalFile: 2000,
@@ -169,14 +168,14 @@ func TestCoverageOfAChain(t *testing.T) {
 		wantWords(t, m.Name, changed, checked)
 	}
 	n := 0
-	err := runs.Mutate(journal, func(m runs.Mutation) {
-		if member := strings.Contains(m.Name, ": ."); !member {
-			return
+	pick := func(_, what string) bool {
+		if !strings.Contains(what, ": .") { // no member
+			return false
 		}
-		if n++; n%long.Step(thin) == 0 {
-			try(m)
-		}
-	})
+		n++
+		return n%long.Step(thin) == 0
+	}
+	err := runs.Mutate(journal, pick, try)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,16 +227,16 @@ func TestCoverageOfAVote(t *testing.T) {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	made := map[string]int{}
-	err = runs.Mutate(run, func(m runs.Mutation) {
+	pick := func(_, what string) bool {
 		for _, member := range []string{".voting", ".model", ".fingerprint", ".unrecorded_channels", ".budgets", ".cassette"} {
-			if strings.Contains(m.Name, member) {
-				if made[member]++; made[member]%long.Step(5) == 0 {
-					refused(t, m)
-				}
-				return
+			if strings.Contains(what, member) {
+				made[member]++
+				return made[member]%long.Step(5) == 0
 			}
 		}
-	})
+		return false
+	}
+	err = runs.Mutate(run, pick, func(m runs.Mutation) { refused(t, m) })
 	if err != nil {
 		t.Fatal(err)
 	}
