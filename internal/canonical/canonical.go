@@ -19,7 +19,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash"
+	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -38,6 +40,20 @@ func Encode(v any) ([]byte, error) { return encode(v, false) }
 func EncodeLossy(v any) ([]byte, error) { return encode(v, true) }
 
 func encode(v any, lossy bool) ([]byte, error) {
+	room := buffers.Get().(*[]byte)
+	defer buffers.Put(room)
+	if b, ok := encodeInterface((*room)[:0], reflect.ValueOf(&v).Elem()); ok {
+		*room = b
+		return bytes.Clone(b), nil
+	}
+	return encodeAny(v, lossy)
+}
+
+// buffers are kept to be used again.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// encodeAny encodes a value of any type. If lossy, it replaces bytes that are not UTF-8.
+func encodeAny(v any, lossy bool) ([]byte, error) {
 	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(lossy))
 	if err != nil {
 		return nil, err
@@ -56,13 +72,27 @@ func encode(v any, lossy bool) ([]byte, error) {
 	return c, nil
 }
 
-// Decode reads canonical JSON into v, which must be a pointer. Any other bytes give ErrMalformed; v is then to be
-// thrown away.
+// Decode reads canonical JSON into v, which must be a pointer; what v points to is replaced. Any other bytes give
+// ErrMalformed; v is then to be thrown away.
 func Decode(data []byte, v any) error {
+	p := reflect.ValueOf(v).Elem()
+	p.SetZero()
+	c := codecOf(p.Type())
+	if c == nil || c.decode == nil {
+		return decodeAny(data, v)
+	}
+	s := Scan(data)
+	defer s.Close()
+	c.decode(s, p)
+	return s.End()
+}
+
+// decodeAny decodes into a value of any type.
+func decodeAny(data []byte, v any) error {
 	if err := json.Unmarshal(data, v, json.RejectUnknownMembers(true)); err != nil {
 		return ErrMalformed
 	}
-	again, err := Encode(v)
+	again, err := encodeAny(v, false)
 	if err != nil || !bytes.Equal(again, data) {
 		return ErrMalformed
 	}
@@ -72,7 +102,7 @@ func Decode(data []byte, v any) error {
 // Digest returns the digest of b.
 func Digest(b []byte) string {
 	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return string(hex.AppendEncode(append(make([]byte, 0, maxRecent), "sha256:"...), sum[:]))
 }
 
 // DigestOf returns the digest of what was written to a SHA-256 so far.
