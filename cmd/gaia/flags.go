@@ -76,6 +76,7 @@ func (s *runSettings) addRateFlags(cmd *cobra.Command) {
 	f.StringVar(&s.key, "key", "", "signing key file (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else created when needed)")
 	f.StringVar(&s.prices, "prices", "", "price table that replaces the built-in one")
 	f.StringVar(&s.onLost, "on-unsubmittable", goOn, `if recording fails or a --submit-intent run becomes unsubmittable: "continue" with marked results, or "stop"`)
+	f.BoolVar(&s.recheck, "recheck", false, "verify the finished run from the disk, as 'gaia verify' does")
 	f.StringSliceVar(&s.approve, "approve", nil, `tools whose calls need no question, or "all" (default: ask on the terminal)`)
 	cli.Complete(cmd, "approve", append(policy.BuiltinTools(), approve.All)...)
 	cli.Complete(cmd, "concurrency", autoConcurrency)

@@ -269,7 +269,11 @@ func (s *runSettings) resumeCommand(dir string) string {
 			flags = append(flags, [2]string{rate.flag, strconv.FormatInt(rate.value, 10)})
 		}
 	}
-	return s.command("gaia resume "+view.Quote(dir), flags...)
+	text := "gaia resume " + view.Quote(dir)
+	if s.recheck {
+		text += " --recheck"
+	}
+	return s.command(text, flags...)
 }
 
 // command returns a command for a shell, with flags for the places that these settings name. Empty flags are left out.
@@ -398,9 +402,16 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress
 	var lost *run.UnrecordedError
 	var unfit *run.UnfitError
 	var stopped *run.StopError
+	var fault *trajectory.Fault
 	switch {
-	case err == nil:
+	case err == nil && s.recheck:
 		return a.printRun(r.Dir, r.Unfit(), s.asJSON)
+	case err == nil:
+		found, err := r.Finished()
+		if err != nil {
+			return err
+		}
+		return a.printFinished(r.Dir, found, r.Unfit(), s.asJSON)
 	case errors.As(err, &lost):
 		state := r.State()
 		if err := a.printResult(r.Dir, state, verify.Unsubmittable(state), s.asJSON); err != nil {
@@ -409,6 +420,8 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress
 		return fail(exit.Incomplete, lost, "make room or repair the disk, then: "+s.resumeCommand(r.Dir),
 			"it finishes the tasks whose evidence is missing; the run stays not submittable, so start a new one for a submission")
 	case errors.Is(err, trajectory.ErrNotRecorded):
+	case errors.As(err, &fault):
+		return fail(exit.Evidence, err, "another program has changed the run; what it is now: gaia verify "+view.Quote(r.Dir))
 	case errors.As(err, &unfit):
 		if s.asJSON {
 			p := partial{Missing: "the run stopped before its end", Unsubmittable: unfit.Reason}

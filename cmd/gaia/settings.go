@@ -46,6 +46,7 @@ type runSettings struct {
 	tries       int    // of a request; 0: callTries
 	onLost      string // when evidence cannot be recorded: goOn or stopRun
 	approve     []string
+	recheck     bool // read a finished run again from the disk
 	resumed     bool
 
 	// One call of the command.

@@ -49,11 +49,13 @@ type secrets struct {
 
 // state follows the journal.
 type state struct {
-	mu        sync.Mutex // guards outage, fold, followed and unwritten
+	mu        sync.Mutex // guards what is up to unwritten
 	outage    outage
 	fold      *rundir.Fold
 	followed  int64 // events that fold has taken
-	unwritten error // why trajectories.jsonl is not complete; it can be rebuilt
+	journal   runfiles.Written
+	records   runfiles.Written // trajectories.jsonl
+	unwritten error            // why that file is not complete; it can be rebuilt
 
 	work     string           // directory of the workspaces
 	approved []string         // tools that this process approves without asking
@@ -167,6 +169,9 @@ func (r *Run) open(end trajectory.End) (err error) {
 		r.reportUnfit(found)
 	}
 	r.followed, r.work = end.Events, filepath.Join(r.Dir, runfiles.WorkDir)
+	if r.journal.Bytes, r.records.Bytes, err = r.files.Sizes(); err != nil {
+		return err
+	}
 	c := r.logConfig()
 	c.Failed = func(err error) { // at once: the run is not submittable, for good
 		r.warn(fmt.Errorf("%w; the run is not submittable any longer", err))
@@ -190,6 +195,7 @@ func (r *Run) recorded(e trajectory.Event, line []byte) error {
 	if err == nil {
 		r.outage.saw(e)
 		r.followed = e.Seq + 1
+		r.journal.Add(line)
 	}
 	r.mu.Unlock()
 	if err != nil {
@@ -213,6 +219,7 @@ func (r *Run) ended(t rundir.Trajectory) error {
 	line, err := t.Encode()
 	if err == nil {
 		_, err = r.files.Trajectories.Write(line)
+		r.records.Add(line)
 	}
 	r.unwritten = err
 	return nil
@@ -237,12 +244,15 @@ func badEntries(kind string, checked int, bad []judgecache.Bad) trajectory.Secur
 	return e
 }
 
-// State returns the run as its events give it. A run whose evidence is not complete cannot be read back from disk.
+// State returns the run as its events give it, those that no disk took included.
 func (r *Run) State() *rundir.Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &rundir.Run{Fold: r.fold, End: r.log.End(), Marked: r.fold.Unrecorded}
 }
+
+// Finished returns a run that Execute has closed, as the fold followed it while it was written. It reads no journal.
+func (r *Run) Finished() (*rundir.Run, error) { return r.fold.Finished(os.DirFS(r.Dir), r.log.End()) }
 
 // Close closes the files and unlocks the run.
 func (r *Run) Close() error {

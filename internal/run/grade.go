@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,7 +106,8 @@ func (r *Run) keepPrivate(t *rundir.Task, v grading.PrivateVerdict) error {
 }
 
 // seal writes what derives from a completed journal, signs the tree head, and removes the marker if recording never
-// failed.
+// failed. The fold has followed the events on their way to the disk, so they are not read again: only whether the files
+// that grew end as they should.
 func (r *Run) seal() error {
 	if r.lost == nil && r.unwritten != nil {
 		return fmt.Errorf("writing %s: %w", rundir.TrajectoriesFile, r.unwritten)
@@ -125,6 +127,9 @@ func (r *Run) seal() error {
 			}
 		}
 		return nil
+	}
+	if err := cmp.Or(r.files.CheckEnd(trajectory.JournalFile, r.journal), r.files.CheckEnd(rundir.TrajectoriesFile, r.records)); err != nil {
+		return err
 	}
 	head, err := r.fold.Checkpoint(r.log.End())
 	if err != nil {

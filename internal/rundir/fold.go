@@ -32,6 +32,7 @@ type Fold struct {
 	badCache  int                  // entries of the judge cache that did not verify
 	counted   int64                // all tokens and micro-USD so far
 	open      int64                // bytes of the lines of open attempts
+	mostOpen  int64                // the most that open has been
 	kept      int64                // bytes of the lines of which texts are held to the end
 	harnesses []trajectory.Harness // that resumed the run
 	spending  spending
@@ -134,6 +135,7 @@ func (f *Fold) addLine(task *Task, e trajectory.Event, line []byte) (reason stri
 		n := int64(len(line)) + listed(e.Payload)
 		a.bytes += n
 		f.open += n
+		f.mostOpen = max(f.mostOpen, f.open)
 	}
 	return reason, err
 }

@@ -144,9 +144,19 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	return run, run.verifyFinished(dir, o.Summary, closing, compare)
 }
 
+// Finished returns a run that has been closed and that the fold followed while it was written. A journal that Verify
+// would not read for its size is a *trajectory.Fault.
+func (f *Fold) Finished(dir fs.FS, end trajectory.End) (*Run, error) {
+	if reason := f.exceeds(Options{}); reason != "" {
+		return nil, trajectory.Faultf(trajectory.JournalFile, "%s", reason)
+	}
+	marked, err := ReadMarker(dir)
+	return &Run{Fold: f, End: end, Complete: true, Marked: cmp.Or(marked, f.NotRecorded)}, err
+}
+
 // exceeds says which limit the journal exceeds so far, "" if none.
 func (f *Fold) exceeds(o Options) string {
-	if most := cmp.Or(o.maxOpen, maxOpen); f.open > most {
+	if most := cmp.Or(o.maxOpen, maxOpen); f.mostOpen > most {
 		return fmt.Sprintf("the attempts that have not ended here have more than %d bytes", most)
 	}
 	if most := cmp.Or(o.maxKept, maxKept); f.kept > most {

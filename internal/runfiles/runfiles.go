@@ -10,8 +10,10 @@
 package runfiles
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -185,6 +187,19 @@ func (d *Dir) Open() (err error) {
 	return nil
 }
 
+// Sizes returns the bytes of the journal and of the trajectories, which are open.
+func (d *Dir) Sizes() (journal, trajectories int64, err error) {
+	j, err := d.Journal.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	t, err := d.Trajectories.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	return j.Size(), t.Size(), nil
+}
+
 // Close closes the files and unlocks the run.
 func (d *Dir) Close() error {
 	var errs []error
@@ -234,6 +249,39 @@ func (d *Dir) Write(name string, data []byte) error {
 // Rewrite returns a pending file that replaces the trajectories when it is committed.
 func (d *Dir) Rewrite() (*renameio.PendingFile, error) {
 	return renameio.NewPendingFile(filepath.Join(d.Path, rundir.TrajectoriesFile), renameio.WithPermissions(0o644), renameio.WithTempDir(d.Path))
+}
+
+// Written is what a process knows of a file that it has written line by line.
+type Written struct {
+	Bytes int64
+	last  []byte // its last line; empty: this process has written none
+}
+
+// Add notes the next line.
+func (w *Written) Add(line []byte) {
+	w.Bytes += int64(len(line))
+	w.last = append(w.last[:0], line...)
+}
+
+// CheckEnd returns a *trajectory.Fault unless a file is as long as what was written and ends with the line that was
+// written last. What lies before that is for the verifier to check.
+func (d *Dir) CheckEnd(name string, w Written) error {
+	f, size, err := rundir.OpenFile(os.DirFS(d.Path), name, rundir.MaxFile)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if size != w.Bytes {
+		return trajectory.Faultf(name, "is not what this run has written: it has %d bytes, and %d were written", size, w.Bytes)
+	}
+	last := make([]byte, len(w.last))
+	if _, err := f.(io.ReaderAt).ReadAt(last, size-int64(len(last))); err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	if !bytes.Equal(last, w.last) {
+		return trajectory.Faultf(name, "is not what this run has written: it ends with another line")
+	}
+	return nil
 }
 
 // Seal syncs the files that grew, writes the files of a completed run in their order, and removes the marker unless it
