@@ -40,7 +40,6 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/oklog/ulid/v2"
 )
@@ -147,46 +146,83 @@ func appendString(b []byte, name, s string, before error) ([]byte, error) {
 	return b, cmp.Or(before, err)
 }
 
-// decodeEvent reads one line without its newline. It checks the line by itself: encoding, types, scope, content hash,
-// id and time; the chain is the reader's.
+// decodeEvent reads one line without its newline, once. It checks the line by itself: encoding, types, scope, content
+// hash, id and time; the chain is the reader's.
 func decodeEvent(line []byte) (Event, error) {
-	var w wire
-	if err := json.Unmarshal(line, &w, json.RejectUnknownMembers(true)); err != nil {
-		return Event{}, canonical.ErrMalformed
-	}
-	again, err := w.appendTo(make([]byte, 0, len(line)))
-	if err != nil || !bytes.Equal(again, line) {
-		return Event{}, canonical.ErrMalformed
-	}
-	k, known := kinds[w.Type]
+	k, known := lastKind(line)
 	if !known {
 		return Event{}, canonical.ErrMalformed
 	}
-	payload, err := k.decode(w.Payload)
-	if err != nil {
-		return Event{}, err
+	s := canonical.Scan(line)
+	defer s.Close()
+	text := func(name string) string { s.Expect(name); return s.String() }
+	number := func(name string) int64 { s.Expect(name); return s.Int() }
+	var e Event
+	s.Expect("{")
+	if s.Has(`"attempt":`) {
+		e.Attempt = int(s.Int())
+		s.Expect(",")
 	}
-	id, err := ulid.ParseStrict(w.ID)
-	if err != nil || id.String() != w.ID || w.Timestamp != timestamp(id) {
+	e.ContentHash = text(`"content_hash":`)
+	e.ID = text(`,"id":`)
+	e.MonoUs = number(`,"mono_us":`)
+	e.ParentHash = text(`,"parent_hash":`)
+	s.Expect(`,"payload":`)
+	from := s.Offset()
+	e.Payload = k.scan(s)
+	to := s.Offset()
+	e.RunID = text(`,"run_id":`)
+	e.Seq = number(`,"seq":`)
+	if k.scope >= scopeTask {
+		e.TaskID = text(`,"task_id":`)
+	}
+	e.Timestamp = text(`,"timestamp":`)
+	if k.scope >= scopeTurn {
+		e.Turn = int(number(`,"turn":`))
+	}
+	s.Expect(`,"type":"`)
+	s.Expect(string(e.Payload.Type()))
+	s.Expect(`"}`)
+	if s.End() != nil || min(e.MonoUs, e.Seq) < 0 || !k.scope.fits(e.TaskID, e.Attempt, e.Turn) || !canonical.HasDigest(line[from:to], e.ContentHash) {
 		return Event{}, canonical.ErrMalformed
 	}
-	if !k.scope.fits(w.TaskID, w.Attempt, w.Turn) || w.ContentHash != canonical.Digest(w.Payload) {
+	if !isID(e.ID, e.Timestamp) {
 		return Event{}, canonical.ErrMalformed
 	}
-	return Event{
-		Attempt: w.Attempt, ContentHash: w.ContentHash, ID: w.ID, MonoUs: w.MonoUs, ParentHash: w.ParentHash,
-		Payload: payload, RunID: w.RunID, Seq: w.Seq, TaskID: w.TaskID, Timestamp: w.Timestamp, Turn: w.Turn,
-	}, nil
+	return e, nil
 }
 
-// decode reads one type of payload. Encoding it again also finds what the canonical form of the whole line cannot:
-// unknown members, and members that are written with a value that is left out.
-func decode[P Payload](b []byte) (Payload, error) {
-	var p P
-	if err := canonical.Decode(b, &p); err != nil {
-		return nil, err
+// isID reports whether text is a ULID in its one form, and at its time.
+func isID(text, at string) bool {
+	id, err := ulid.ParseStrict(text)
+	if err != nil {
+		return false
 	}
-	return p, nil
+	var form [ulid.EncodedSize]byte
+	var t [len(TimeFormat)]byte
+	return id.MarshalTextTo(form[:]) == nil && string(form[:]) == text && string(appendTime(t[:0], id)) == at
+}
+
+// lastKind returns the kind of what the last member of a line says, which is the type if the line is canonical.
+func lastKind(line []byte) (k kind, known bool) {
+	line = bytes.TrimSuffix(line, []byte(`"}`))
+	k, known = kinds[Type(line[bytes.LastIndexByte(line, '"')+1:])]
+	return k, known
+}
+
+// scan reads one type of payload.
+func scan[P Payload](s *canonical.Scanner) Payload {
+	var p P
+	s.Value(&p)
+	return p
+}
+
+// decode reads a payload.
+func (k kind) decode(b []byte) (Payload, error) {
+	s := canonical.Scan(b)
+	defer s.Close()
+	p := k.scan(s)
+	return p, s.End()
 }
 
 // fits reports whether exactly the members of a scope are set.
@@ -199,8 +235,13 @@ func (s scope) fits(task string, attempt, turn int) bool {
 // TimeFormat is how times are written: UTC with milliseconds.
 const TimeFormat = "2006-01-02T15:04:05.000Z"
 
-func timestamp(id ulid.ULID) string {
-	return ulid.Time(id.Time()).UTC().Format(TimeFormat)
+func timestamp(id ulid.ULID) string { return string(appendTime(nil, id)) }
+
+// appendTime appends the time of an id in TimeFormat. Package time has a faster way for RFC 3339 than for layouts.
+func appendTime(b []byte, id ulid.ULID) []byte {
+	b = ulid.Time(id.Time()).UTC().AppendFormat(b, time.RFC3339)
+	ms := id.Time() % 1000
+	return append(b[:len(b)-len("Z")], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
 }
 
 // Time returns when the event was recorded.

@@ -1,5 +1,7 @@
 package trajectory
 
+import "github.com/gaia-harness/gaia/internal/canonical"
+
 // This file ties each payload of events.go to its type, and each type to its place and its decoder.
 
 // Type implements Payload.
@@ -41,39 +43,39 @@ const (
 	scopeTurn
 )
 
-// kind is what the reader must know of a type: its place and how its payload decodes.
+// kind is what the reader must know of a type: its place and how its payload is read.
 type kind struct {
-	scope  scope
-	decode func([]byte) (Payload, error)
+	scope scope
+	scan  func(*canonical.Scanner) Payload
 }
 
 // kinds has the kind of each type that this version knows.
 var kinds = map[Type]kind{
-	TypeRunStarted:         {scopeRun, decode[RunStarted]},
-	TypeRunResumed:         {scopeRun, decode[RunResumed]},
-	TypeRunCompleted:       {scopeRun, decode[RunCompleted]},
-	TypeTaskStarted:        {scopeAttempt, decode[TaskStarted]},
-	TypeTurnStarted:        {scopeTurn, decode[TurnStarted]},
-	TypeTurnCompleted:      {scopeTurn, decode[TurnCompleted]},
-	TypeContextCompiled:    {scopeTurn, decode[ContextCompiled]},
-	TypeContextCondensed:   {scopeTurn, decode[ContextCondensed]},
-	TypeModelCallStarted:   {scopeTurn, decode[ModelCallStarted]},
-	TypeModelCallCompleted: {scopeTurn, decode[ModelCallCompleted]},
-	TypeToolProposed:       {scopeTurn, decode[ToolProposed]},
-	TypePolicyDecision:     {scopeTurn, decode[PolicyDecision]},
-	TypePolicyViolation:    {scopeTurn, decode[PolicyViolation]},
-	TypeApprovalRequested:  {scopeTurn, decode[ApprovalRequested]},
-	TypeApprovalResolved:   {scopeTurn, decode[ApprovalResolved]},
-	TypeCheckpointSaved:    {scopeTurn, decode[CheckpointSaved]},
-	TypeRollback:           {scopeTurn, decode[Rollback]},
-	TypeToolExecuted:       {scopeTurn, decode[ToolExecuted]},
-	TypeSecurityEvent:      {scopeRun, decode[SecurityEvent]},
-	TypeJudgeBattery:       {scopeRun, decode[JudgeBattery]},
-	TypeLimitChanged:       {scopeRun, decode[LimitChanged]},
-	TypePreflight:          {scopeRun, decode[Preflight]},
-	TypeError:              {scopeAttempt, decode[Error]},
-	TypeAnswerCommitted:    {scopeAttempt, decode[AnswerCommitted]},
-	TypeAttemptEnded:       {scopeAttempt, decode[AttemptEnded]},
-	TypeJudgment:           {scopeAttempt, decode[Judgment]},
-	TypeTaskSealed:         {scopeTask, decode[TaskSealed]},
+	TypeRunStarted:         {scopeRun, scan[RunStarted]},
+	TypeRunResumed:         {scopeRun, scan[RunResumed]},
+	TypeRunCompleted:       {scopeRun, scan[RunCompleted]},
+	TypeTaskStarted:        {scopeAttempt, scan[TaskStarted]},
+	TypeTurnStarted:        {scopeTurn, scan[TurnStarted]},
+	TypeTurnCompleted:      {scopeTurn, scan[TurnCompleted]},
+	TypeContextCompiled:    {scopeTurn, scan[ContextCompiled]},
+	TypeContextCondensed:   {scopeTurn, scan[ContextCondensed]},
+	TypeModelCallStarted:   {scopeTurn, scan[ModelCallStarted]},
+	TypeModelCallCompleted: {scopeTurn, scan[ModelCallCompleted]},
+	TypeToolProposed:       {scopeTurn, scan[ToolProposed]},
+	TypePolicyDecision:     {scopeTurn, scan[PolicyDecision]},
+	TypePolicyViolation:    {scopeTurn, scan[PolicyViolation]},
+	TypeApprovalRequested:  {scopeTurn, scan[ApprovalRequested]},
+	TypeApprovalResolved:   {scopeTurn, scan[ApprovalResolved]},
+	TypeCheckpointSaved:    {scopeTurn, scan[CheckpointSaved]},
+	TypeRollback:           {scopeTurn, scan[Rollback]},
+	TypeToolExecuted:       {scopeTurn, scan[ToolExecuted]},
+	TypeSecurityEvent:      {scopeRun, scan[SecurityEvent]},
+	TypeJudgeBattery:       {scopeRun, scan[JudgeBattery]},
+	TypeLimitChanged:       {scopeRun, scan[LimitChanged]},
+	TypePreflight:          {scopeRun, scan[Preflight]},
+	TypeError:              {scopeAttempt, scan[Error]},
+	TypeAnswerCommitted:    {scopeAttempt, scan[AnswerCommitted]},
+	TypeAttemptEnded:       {scopeAttempt, scan[AttemptEnded]},
+	TypeJudgment:           {scopeAttempt, scan[Judgment]},
+	TypeTaskSealed:         {scopeTask, scan[TaskSealed]},
 }

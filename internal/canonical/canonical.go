@@ -39,18 +39,30 @@ func Encode(v any) ([]byte, error) { return encode(v, false) }
 // not fail because of it.
 func EncodeLossy(v any) ([]byte, error) { return encode(v, true) }
 
-func encode(v any, lossy bool) ([]byte, error) {
-	room := buffers.Get().(*[]byte)
-	defer buffers.Put(room)
-	if b, ok := encodeInterface((*room)[:0], reflect.ValueOf(&v).Elem()); ok {
-		*room = b
-		return bytes.Clone(b), nil
-	}
-	return encodeAny(v, lossy)
-}
+// Append appends what Encode returns to b.
+func Append(b []byte, v any) ([]byte, error) { return appendValue(b, v, false) }
 
 // buffers are kept to be used again.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func encode(v any, lossy bool) ([]byte, error) {
+	room := buffers.Get().(*[]byte)
+	defer buffers.Put(room)
+	b, err := appendValue((*room)[:0], v, lossy)
+	if err != nil {
+		return nil, err
+	}
+	*room = b
+	return bytes.Clone(b), nil
+}
+
+func appendValue(b []byte, v any, lossy bool) ([]byte, error) {
+	if all, ok := encodeInterface(b, reflect.ValueOf(&v).Elem()); ok {
+		return all, nil
+	}
+	general, err := encodeAny(v, lossy)
+	return append(b, general...), err
+}
 
 // encodeAny encodes a value of any type. If lossy, it replaces bytes that are not UTF-8.
 func encodeAny(v any, lossy bool) ([]byte, error) {
@@ -76,14 +88,13 @@ func encodeAny(v any, lossy bool) ([]byte, error) {
 // ErrMalformed; v is then to be thrown away.
 func Decode(data []byte, v any) error {
 	p := reflect.ValueOf(v).Elem()
-	p.SetZero()
-	c := codecOf(p.Type())
-	if c == nil || c.decode == nil {
+	if c := codecOf(p.Type()); c == nil || c.decode == nil {
+		p.SetZero()
 		return decodeAny(data, v)
 	}
 	s := Scan(data)
 	defer s.Close()
-	c.decode(s, p)
+	s.Value(v)
 	return s.End()
 }
 
@@ -101,15 +112,30 @@ func decodeAny(data []byte, v any) error {
 
 // Digest returns the digest of b.
 func Digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return string(hex.AppendEncode(append(make([]byte, 0, maxRecent), "sha256:"...), sum[:]))
+	d := digest(b)
+	return string(d[:])
 }
 
+// HasDigest reports whether d is the digest of b.
+func HasDigest(b []byte, d string) bool {
+	want := digest(b)
+	return string(want[:]) == d
+}
+
+func digest(b []byte) (d [len(digestPrefix) + 2*sha256.Size]byte) {
+	sum := sha256.Sum256(b)
+	copy(d[:], digestPrefix)
+	hex.Encode(d[len(digestPrefix):], sum[:])
+	return d
+}
+
+const digestPrefix = "sha256:"
+
 // DigestOf returns the digest of what was written to a SHA-256 so far.
-func DigestOf(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
+func DigestOf(h hash.Hash) string { return digestPrefix + hex.EncodeToString(h.Sum(nil)) }
 
 // IsDigest reports whether s is a digest as [Digest] writes it: "sha256:" and 64 hex digits in lower case.
 func IsDigest(s string) bool {
-	digits, ok := strings.CutPrefix(s, "sha256:")
+	digits, ok := strings.CutPrefix(s, digestPrefix)
 	return ok && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }

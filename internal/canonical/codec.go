@@ -99,6 +99,13 @@ func (elem *codec) of(t reflect.Type) *codec {
 	return c
 }
 
+// Value reads a value into v, a pointer; what v points to is replaced. It panics if the general way must take the type.
+func (s *Scanner) Value(v any) {
+	p := reflect.ValueOf(v).Elem()
+	p.SetZero()
+	codecOf(p.Type()).decode(s, p)
+}
+
 func decodeInt(s *Scanner, v reflect.Value) {
 	n := s.Int()
 	if v.OverflowInt(n) {

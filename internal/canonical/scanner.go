@@ -1,6 +1,7 @@
 package canonical
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"math/bits"
 	"strconv"
@@ -24,7 +25,7 @@ type Scanner struct {
 const (
 	recentStrings = 1 << recentBits
 	recentBits    = 10
-	maxRecent     = len("sha256:") + 64
+	maxRecent     = len(digestPrefix) + 2*sha256.Size
 )
 
 // scanners are kept, with their recent strings, to be used again.
@@ -200,12 +201,11 @@ func (s *Scanner) intern(text []byte) string {
 
 // plain returns how many bytes at the start of b are ASCII and need no escape. It looks at eight at once: the highest
 // bit of each byte of hit says whether it is another one. A borrow can set it wrongly, but only behind a right one.
-func plain[T string | []byte](b T) int {
+func plain(b []byte) int {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
 	i := 0
 	for ; len(b)-i >= 8; i += 8 {
-		w := uint64(b[i]) | uint64(b[i+1])<<8 | uint64(b[i+2])<<16 | uint64(b[i+3])<<24 |
-			uint64(b[i+4])<<32 | uint64(b[i+5])<<40 | uint64(b[i+6])<<48 | uint64(b[i+7])<<56
+		w := binary.LittleEndian.Uint64(b[i:])
 		hit := w | (w - ones*' ') | ((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones)
 		if hit &= highest; hit != 0 {
 			return i + bits.TrailingZeros64(hit)/8
@@ -223,7 +223,7 @@ func appendString(b []byte, text string) ([]byte, bool) {
 	ascii := true
 	from := 0 // what lies before is in b
 	for i := 0; ; {
-		i += plain(text[i:])
+		i += plain([]byte(text[i:])) // makes no copy
 		if i == len(text) {
 			return append(append(b, text[from:]...), '"'), ascii || utf8.ValidString(text)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // Encode returns the record's line, newline included.
-func (r Trajectory) Encode() ([]byte, error) { return encodeLine(r) }
+func (r Trajectory) Encode() ([]byte, error) { return appendLine(nil, r) }
 
 // Result returns the record of a sealed task.
 func (f *Fold) Result(t *Task) Result {
@@ -75,11 +75,10 @@ func (f *Fold) Result(t *Task) Result {
 func (f *Fold) Results() ([]byte, error) {
 	var all []byte
 	for _, t := range f.Tasks {
-		line, err := encodeLine(f.Result(t))
-		if err != nil {
+		var err error
+		if all, err = appendLine(all, f.Result(t)); err != nil {
 			return nil, err
 		}
-		all = append(all, line...)
 	}
 	return all, nil
 }
@@ -170,12 +169,10 @@ func (f *Fold) counts() trajectory.RunCompleted {
 	return c
 }
 
-func encodeLine(v any) ([]byte, error) {
-	b, err := canonical.Encode(v)
-	if err != nil {
-		return nil, err
-	}
-	return append(b, '\n'), nil
+// appendLine appends the line of a record, newline included.
+func appendLine(b []byte, v any) ([]byte, error) {
+	b, err := canonical.Append(b, v)
+	return append(b, '\n'), err
 }
 
 // ErrUnscored is that a run has no gold answers to be compared by.

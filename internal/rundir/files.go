@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -152,6 +153,7 @@ type comparison struct {
 	name   string
 	file   fs.File
 	in     *bufio.Reader
+	got    []byte    // room for a line of the file
 	size   int64     // of the file when it was opened
 	digest hash.Hash // of what was compared
 	read   int64
@@ -172,7 +174,8 @@ func (c *comparison) line(want []byte) error {
 	if c.short {
 		return nil
 	}
-	got := make([]byte, len(want))
+	c.got = slices.Grow(c.got[:0], len(want))
+	got := c.got[:len(want)]
 	n, err := io.ReadFull(c.in, got)
 	c.read += int64(n)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

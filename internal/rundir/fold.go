@@ -267,19 +267,7 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	}
 	a := t.Attempts[e.Attempt-1]
 	if j, ok := e.Payload.(trajectory.Judgment); ok {
-		switch {
-		case a.Judgment != nil:
-			return fmt.Sprintf("attempt %d was graded before", a.Number), nil
-		case a.Answer == nil:
-			return fmt.Sprintf("grades attempt %d, which has committed no answer", a.Number), nil
-		case !f.Scored():
-			return "grades an answer in a run without gold answers", nil
-		case j.Cached && (j.Tries != 0 || j.Judged == nil || f.Manifest.Judge == nil || !f.Manifest.Judge.Cache):
-			return "takes a verdict from a cache that has none to give", nil
-		}
-		a.Judgment = &j
-		f.judge.add(j)
-		return "", nil
+		return f.grade(a, j), nil
 	}
 	if a.Ended != nil {
 		return fmt.Sprintf("attempt %d has ended", e.Attempt), nil
@@ -305,12 +293,29 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	if a.Answer != nil {
 		record.FinalAnswer = &a.Answer.Answer
 	}
-	a.steps, a.names = nil, nil
+	a.steps, a.names, a.undecided = nil, nil, nil
 	f.open -= a.bytes
 	if f.ended == nil {
 		return "", nil
 	}
 	return "", f.ended(record)
+}
+
+// grade takes the judgment of an attempt.
+func (f *Fold) grade(a *Attempt, j trajectory.Judgment) (reason string) {
+	switch {
+	case a.Judgment != nil:
+		return fmt.Sprintf("attempt %d was graded before", a.Number)
+	case a.Answer == nil:
+		return fmt.Sprintf("grades attempt %d, which has committed no answer", a.Number)
+	case !f.Scored():
+		return "grades an answer in a run without gold answers"
+	case j.Cached && (j.Tries != 0 || j.Judged == nil || f.Manifest.Judge == nil || !f.Manifest.Judge.Cache):
+		return "takes a verdict from a cache that has none to give"
+	}
+	a.Judgment = &j
+	f.judge.add(j)
+	return ""
 }
 
 // The paths of judgments that are distinguished, as package judge names them (TestPaths in internal/run).

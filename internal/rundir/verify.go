@@ -54,7 +54,7 @@ type Run struct {
 type Options struct {
 	Summary string                         // name of the summary; SummaryFile if ""
 	Event   func(trajectory.Event) error   // given each event, in order, when it has found its place
-	Ended   func(Trajectory, []byte) error // given the record of each attempt with its line, when it has ended
+	Ended   func(Trajectory, []byte) error // given the record of each attempt with its line (valid during the call), when it has ended
 	Sealed  func(*Fold, *Task) error       // given each task when it is sealed, after its last event
 
 	maxOpen int64 // maxOpen if 0
@@ -92,9 +92,10 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	}
 	defer compare.file.Close()
 	manifest, digest := run.Manifest, run.ManifestSHA256
+	var line []byte
 	run.Fold = NewFold(manifest, digest, func(t Trajectory) error {
-		line, err := t.Encode()
-		if err != nil {
+		var err error
+		if line, err = appendLine(line[:0], t); err != nil {
 			return err
 		}
 		if err := compare.line(line); err != nil || o.Ended == nil {
