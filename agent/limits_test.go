@@ -207,8 +207,8 @@ func TestTokenBudget(t *testing.T) {
 			}
 			last := b.model.bodies[tt.turns-1]
 			told := strings.Contains(string(last), prompt.LastTurn(prompt.TokensSpent)[:40])
-			if offered := gjson.GetBytes(last, "tools").Exists(); told == offered || told != (tt.limit.Tokens > 0) {
-				t.Errorf("told %v, offered tools %v: %s", told, offered, types(events))
+			if barred := gjson.GetBytes(last, "tool_choice").Str == "none"; told != barred || told != (tt.limit.Tokens > 0) {
+				t.Errorf("told %v, barred tools %v: %s", told, barred, types(events))
 			}
 		})
 	}
@@ -242,14 +242,14 @@ func heads(events []trajectory.Event) (out string) {
 }
 
 // TestTimeBudget: a request that outlasts the time budget is cut, and one turn
-// is left for the answer, without tools.
+// is left for the answer, without calls.
 func TestTimeBudget(t *testing.T) {
 	release := make(chan struct{})
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		asked.Add(1)
-		if gjson.GetBytes(body, "tools").Exists() { // not the last turn
+		if !gjson.GetBytes(body, "tool_choice").Exists() { // not the last turn
 			select {
 			case <-release:
 			case <-r.Context().Done():

@@ -102,7 +102,7 @@ func (t *attempt) timeLeft() time.Duration {
 }
 
 // turn asks the model once, takes its calls through the Gate and shows it their
-// results. On the last turn no tools are offered and no calls are taken.
+// results. On the last turn no tool may be called, and no calls are taken.
 func (t *attempt) turn(ctx context.Context, n int, last bool) (reply llm.Message, calls int, err error) {
 	began := t.Now()
 	if _, err := t.rec.Enqueue(n, trajectory.TurnStarted{}); err != nil {
@@ -146,10 +146,7 @@ func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error
 	if last && t.Limits.Budget != nil && !t.Limits.Budget.Reserve(t.talk.tokens(t.bytes, fewBytes), true) {
 		return llm.Message{}, errNoMoney
 	}
-	request := llm.Request{Model: t.Name, MaxTokens: t.MaxTokens, Tools: t.specs, Extra: t.Extra}
-	if last {
-		request.Tools = nil
-	}
+	request := llm.Request{Model: t.Name, MaxTokens: t.MaxTokens, Tools: t.specs, NoCalls: last, Extra: t.Extra}
 	timed, cut := context.WithCancel(ctx)
 	defer cut()
 	t.fit()

@@ -55,7 +55,7 @@ func TestBuiltins(t *testing.T) {
 	if slices.Sort(names); !slices.Equal(slices.Compact(names), policy.BuiltinTools()) || len(builtinDigests()) != len(policy.BuiltinTools()) {
 		t.Errorf("the tools are %q, and the audit knows %d", names, len(builtinDigests()))
 	}
-	if plan := (planpkg.ToolPlan{Name: "python", Description: " It is Python 3.13 the answer is Brellin"}); isBuiltinVersion(plan) {
+	if plan := (planpkg.ToolPlan{Name: "python", Description: "Runs Python 3.13 in the workspace. The answer is Brellin"}); isBuiltinVersion(plan) {
 		t.Error("a text in place of the version is taken for one")
 	}
 }

@@ -363,26 +363,27 @@ type toolDigests struct {
 // builtinDigests are those of the tools that a plan can have, by name.
 func builtinDigests() map[string]toolDigests {
 	return map[string]toolDigests{
-		"calculate":      {[]string{"sha256:7614e925d2982404e431e6a9f9f5f5620db69788b5354d16e69200122caec1d5"}, "sha256:5370c69e56861c80327c1d614665ae52d482303be787114b095b39199f09ef6a"},
-		"describe_image": {[]string{"sha256:af1196e7b0e2e8b3a05fca19cab7dfc58e6d21992f4155c9b7020c9bd1663faf"}, "sha256:58d898c514ca58e08d64cf33829714e37c7858ed03f6d9e0a2b619b57e94527d"},
-		"list_files":     {[]string{"sha256:6ab97343a527b052a4d8e3d1cbf427fcee428312fb5630caf556d291b89dff5d"}, "sha256:32062bdb9024160d3b9816f12ba2f337808ee107449f8bf08d55b0026944f51e"},
+		"calculate":      {[]string{"sha256:ec5c049456c052289fb7ea6ed625052441c25efce175ae391f1b8cad64bf50e8"}, "sha256:5f0beb0b79d467bd8509d51dd897455752ec211e1d75bef7d708c071f6f72977"},
+		"describe_image": {[]string{"sha256:c2ba6b92a28f96ed7a15618d5555a099ecdbb24e2dfab833432177c9eb6f5c2d"}, "sha256:dc1c1205e53892bdbd4f6114078098b21975ed9ded63cf649df63f928dd24e26"},
+		"list_files":     {[]string{"sha256:051901ddf195f0b9ca66c31c7a7a51865b580b1dd7411f52bdb30d550fc084c9"}, "sha256:8243f0af367f188a376f2c17b5eabe872a2f7a979813e0d4e2be6d594c2aa259"},
 		"python": {[]string{ // in the sandbox, and without one
-			"sha256:de877a1db21f31581c6996bc9d2eb68580ac23d5ec984e1622ee3b6650043880",
-			"sha256:c5d58d31576c9df0989441d02b469c483f26a18fab45b180e086a29e3c201ac5",
-		}, "sha256:1b321c173799ce5b6c40c553fe6a1547aa16c190ab9234acbbc15c87db8de485"},
-		"read_file":        {[]string{"sha256:a97d86b1f09e1d0dd5681722fd2abb38a77495dbdf1dbbea7bd06da7bc1d4876"}, "sha256:89688db692664c603ee153471d42ce20ccfc7c2f59d431ae20dea6f1ca2dc87f"},
-		"transcribe_audio": {[]string{"sha256:ad88b6d77f8996bc7457e9d03ad5dfad150562ff31e3b1e185d791718238c49c"}, "sha256:4c4c8f20707485aca9a31e303e53d5eeac4888e9613f3c7467f71994268631eb"},
-		"web_fetch":        {[]string{"sha256:39637e2b298650a1199fb89699454b6d7a87cdf4f897622484233dd83409692f"}, "sha256:3a3bc14d7a126294de5d71d0fe9cc5a403c06afbfbf0dff086e501baf7dedc34"},
-		"web_search":       {[]string{"sha256:8109fdb68e6008e2394fb11398427d032ea07e6c3dad1c1a13c9e82ae457edf9"}, "sha256:6e4b20da201437329db069af272f7af1ccbdd26cc4c43a70af81f01ccc4b406d"},
+			"sha256:23c2086f916cb7ce5d59de8b76326bf63aabf4666e5c8ed11b4cd733dbe77eda",
+			"sha256:43400ce78c8e18f14af990a52a80acf8764cca46871d14f64ac76e6a198d2f90",
+		}, "sha256:53b7d94542a62e8e393e19ed93c195a22b36d01c2df4c0e5121af6b77ea5f70b"},
+		"read_file":        {[]string{"sha256:45d240e0584607d1eac812005f68ce3288c5549401be971838a2d3cb3e53672f"}, "sha256:91eac04a1e1a6cd9d4feed358adc2fdc9b3ab67410e4408f4e8a97b478aa4897"},
+		"transcribe_audio": {[]string{"sha256:a22fcb17aa46c00852cc3519433146a2df116ff5c00f784572b3f777e84b8d0c"}, "sha256:c07df0d7d89d5025c617e77b699087e01f6332fac5eb62a8b2af8f834647b945"},
+		"web_fetch":        {[]string{"sha256:0a1a2f055740be3b1c534ee3b2ede737cd3db8f8cb2e0b9ad893c44dce8b62bc"}, "sha256:84af40b1724751eadfa72c4b338953632d888312983426cf483a69df406a8244"},
+		"web_search":       {[]string{"sha256:75bf608ab56cc365f7171739d6643e838464963387f7a9e5cfc217c6399231f9"}, "sha256:57917cfda3cfc5c5c730bcc1205f3aea20c12064c7e23644528cc3a3b0b37ae0"},
 	}
 }
 
 // digestsOf returns what a tool of a plan says of itself as sayings have it.
 func digestsOf(t plan.ToolPlan) (description, schema string) {
 	text := t.Description
-	if before, rest, ok := strings.Cut(text, " It is Python "); ok && t.Name == "python" {
+	const runs = "Runs Python "
+	if rest, ok := strings.CutPrefix(text, runs); ok && t.Name == "python" {
 		if version, after, ok := strings.Cut(rest, " "); ok && len(version) < 12 && strings.Trim(version, "0123456789.abrc+") == "" {
-			text = before + " It is Python " + after
+			text = runs + after
 		}
 	}
 	return canonical.Digest([]byte(text)), t.SchemaSHA256

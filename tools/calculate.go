@@ -10,14 +10,13 @@ import (
 )
 
 type calculateArgs struct {
-	Expression string `json:"expression" jsonschema:"what to calculate, for example (1234.5 - 17) * 3 / 7 or round(sqrt(2), 3); numbers without thousands separators"`
+	Expression string `json:"expression"`
 }
 
 // NewCalculate makes calculate, which works with exact fractions.
 func NewCalculate() Tool {
 	return Define(Definition[calculateArgs]{Name: "calculate",
-		Description: "Calculates exactly: + - * / % (remainder with the divisor's sign) ^ (power), parentheses, and the functions sqrt(x), abs(x), floor(x), ceil(x), " +
-			"round(x) or round(x, decimals) (halves away from zero), min(…), max(…), sum(…), mean(…). Numbers only: convert units yourself.",
+		Description: "Calculates exactly: + - * / % ^ sqrt abs floor ceil round(x, decimals) min max sum mean.",
 		Run: func(_ context.Context, _ *Env, a calculateArgs) (Output, error) {
 			_, value, err := calc.Value(a.Expression)
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
+	"github.com/gaia-harness/gaia/tools/internal/tooltest"
 	"github.com/gaia-harness/gaia/tools/media"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/tools/web"
@@ -42,15 +43,29 @@ func TestSpecs(t *testing.T) {
 			Type       string
 			Properties map[string]struct{ Type, Description string }
 			Required   []string
-			Additional *bool `json:"additionalProperties"`
 		}
 		if err := json.Unmarshal(spec.Parameters, &schema, json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(true)); err != nil {
 			t.Fatalf("%s: %v in %s", spec.Name, err, spec.Parameters)
 		}
-		if schema.Type != "object" || schema.Properties == nil || schema.Additional == nil || *schema.Additional {
-			t.Errorf("%s is not a closed object with properties: %s", spec.Name, spec.Parameters)
+		if schema.Type != "object" || schema.Properties == nil {
+			t.Errorf("%s is not an object with properties: %s", spec.Name, spec.Parameters)
 		}
 		w, known := want[spec.Name]
+		// The schema does not say that there are no other arguments, and none are admitted.
+		args := tooltest.Object{}
+		for _, name := range w.required {
+			args[name] = "x"
+		}
+		for _, other := range []bool{false, true} {
+			if other {
+				args["other"] = "x"
+			}
+			text, err := json.Marshal(args)
+			tooltest.Must(t, err)
+			if _, err := tooltest.Admits(tool, text); (err != nil) != other {
+				t.Errorf("%s with %s: %v", spec.Name, text, err)
+			}
+		}
 		if !known || spec.Description == "" {
 			t.Errorf("unexpected or undescribed tool %q", spec.Name)
 		}
@@ -58,8 +73,8 @@ func TestSpecs(t *testing.T) {
 			t.Errorf("%s: parameters %s", spec.Name, spec.Parameters)
 		}
 		for _, name := range w.all {
-			if p := schema.Properties[name]; p.Type == "" || p.Description == "" {
-				t.Errorf("%s.%s has no type or no description", spec.Name, name)
+			if schema.Properties[name].Type == "" {
+				t.Errorf("%s.%s has no type", spec.Name, name)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ type listFilesArgs struct{}
 // NewListFiles makes list_files, which lists the workspace.
 func NewListFiles() Tool {
 	return Define(Definition[listFilesArgs]{Name: "list_files",
-		Description: "Lists the files of the workspace with their sizes.",
+		Description: "Lists the files of the workspace.",
 		Run:         listFiles})
 }
 

@@ -160,17 +160,20 @@ func Define[A any](d Definition[A]) Tool {
 	var resolved *jsonschema.Resolved
 	schema, err := jsonschema.For[A](nil)
 	if err == nil {
-		parameters, err = json.Marshal(schema)
+		resolved, err = schema.Resolve(nil)
 	}
 	if err == nil {
-		resolved, err = schema.Resolve(nil)
+		// That there are no other parameters goes without saying: it is checked, and costs a model's tokens.
+		shown := *schema
+		shown.AdditionalProperties = nil
+		parameters, err = json.Marshal(&shown)
 	}
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: %v", d.Name, err))
 	}
 	if len(schema.Properties) == 0 {
 		// The library leaves the key out where there are none, and model endpoints insist on it.
-		parameters = []byte(`{"type":"object","properties":{},"additionalProperties":false}`)
+		parameters = []byte(`{"type":"object","properties":{}}`)
 	}
 	decode := func(args []byte) (a A, err error) { // no unknown or repeated names
 		if err = json.Unmarshal(args, &a, json.RejectUnknownMembers(true)); err != nil {

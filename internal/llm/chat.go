@@ -13,16 +13,18 @@ import (
 
 // chatBody is a request for a chat completion as it is sent. Its parts are a library's types, except for
 // requests, messages and calls: those of the library drop a temperature of 0, an empty content
-// and empty arguments, and lack what providers add (decision 0072).
+// and empty arguments, and lack what providers add (decision 0072). What is the same in every request of a
+// run comes first, so that caches of prompts can use it.
 type chatBody struct {
+	Model               string                               `json:"model"`
 	MaxCompletionTokens int                                  `json:"max_completion_tokens,omitzero"`
 	MaxTokens           int                                  `json:"max_tokens,omitzero"`
-	Messages            []chatMessage                        `json:"messages"`
-	Model               string                               `json:"model"`
-	ResponseFormat      *openai.ChatCompletionResponseFormat `json:"response_format,omitzero"`
 	Stream              bool                                 `json:"stream"`
 	Temperature         *int                                 `json:"temperature,omitzero"`
 	Tools               []openai.Tool                        `json:"tools,omitempty"`
+	Messages            []chatMessage                        `json:"messages"`
+	ResponseFormat      *openai.ChatCompletionResponseFormat `json:"response_format,omitzero"`
+	ToolChoice          string                               `json:"tool_choice,omitzero"`
 }
 
 type chatMessage struct {
@@ -94,12 +96,18 @@ func chatRequest(r Request) chatBody {
 		body.Tools = append(body.Tools, openai.Tool{Type: openai.ToolTypeFunction,
 			Function: &openai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: jsontext.Value(t.Parameters)}})
 	}
+	if r.NoCalls && len(r.Tools) > 0 {
+		body.ToolChoice = noCalls
+	}
 	if len(r.Schema) > 0 {
 		body.ResponseFormat = &openai.ChatCompletionResponseFormat{Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
 			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{Name: r.SchemaName, Schema: jsontext.Value(r.Schema), Strict: true}}
 	}
 	return body
 }
+
+// noCalls is the choice of tools of a request without calls.
+const noCalls = "none"
 
 // restore reads what members kept. What the other interface gave is no object, and left out.
 func restore[E messageExtras | callExtras](opaque []byte, extras *E) {

@@ -61,11 +61,13 @@ type ToolSpec struct {
 
 // Request is what is asked. MaxTokens 0 leaves the limit to the endpoint. With Schema the answer is
 // asked for as JSON of that schema (strict), under SchemaName. Extra has further members of the
-// request as the endpoint's interface names them, such as stop.
+// request as the endpoint's interface names them, such as stop. With NoCalls the tools are offered, so that the
+// request begins as those before it, and none may be called.
 type Request struct {
 	Model      string
 	Messages   []Message
 	Tools      []ToolSpec
+	NoCalls    bool
 	MaxTokens  int
 	SchemaName string
 	Schema     []byte

@@ -15,15 +15,16 @@ import (
 // can say it. Nothing is stored at the server: each
 // request holds the whole conversation, the model's encrypted reasoning included.
 type responsesBody struct {
-	Include         []string                   `json:"include,omitempty"`
-	Input           []any                      `json:"input"`
-	MaxOutputTokens int                        `json:"max_output_tokens,omitzero"`
 	Model           string                     `json:"model"`
+	Include         []string                   `json:"include,omitempty"`
+	MaxOutputTokens int                        `json:"max_output_tokens,omitzero"`
 	Store           bool                       `json:"store"`
 	Stream          bool                       `json:"stream"`
 	Temperature     *int                       `json:"temperature,omitzero"`
 	Text            *openai.ResponseTextConfig `json:"text,omitzero"`
 	Tools           []responsesOffer           `json:"tools,omitempty"`
+	Input           []any                      `json:"input"`
+	ToolChoice      string                     `json:"tool_choice,omitzero"`
 }
 
 // responsesOffer states that it is not strict: the API takes a tool as strict by default, and refuses
@@ -57,6 +58,9 @@ func responsesRequest(r Request) responsesBody {
 	}
 	for _, t := range r.Tools {
 		body.Tools = append(body.Tools, responsesOffer{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	if r.NoCalls && len(r.Tools) > 0 {
+		body.ToolChoice = noCalls
 	}
 	if len(r.Schema) > 0 {
 		body.Text = &openai.ResponseTextConfig{Format: &openai.ResponseTextFormat{Type: "json_schema", Name: r.SchemaName,

@@ -20,30 +20,30 @@ func TestBothBodies(t *testing.T) {
 		chat, responses string
 	}{
 		{"picture", Request{Model: "gpt-4o", Messages: []Message{{Role: "user", Content: "see", Image: picture}, {Role: "user", Image: picture}}},
-			`{"messages":[{"content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAEC/w=="}}],"role":"user"},` +
-				`{"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAEC/w=="}}],"role":"user"}],"model":"gpt-4o","stream":false,"temperature":0}`,
-			`{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"see"},{"type":"input_image","image_url":"data:image/png;base64,AAEC/w=="}]},` +
-				`{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AAEC/w=="}]}],"model":"gpt-4o","store":false,"stream":false,"temperature":0}`},
+			`{"model":"gpt-4o","stream":false,"temperature":0,"messages":[{"content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAEC/w=="}}],"role":"user"},` +
+				`{"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAEC/w=="}}],"role":"user"}]}`,
+			`{"model":"gpt-4o","store":false,"stream":false,"temperature":0,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"see"},{"type":"input_image","image_url":"data:image/png;base64,AAEC/w=="}]},` +
+				`{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AAEC/w=="}]}]}`},
 		{"settings of a plain model", Request{Model: "m", MaxTokens: 7, SchemaName: "s", Schema: []byte(`{"type": "object", "anyOf": [{}]}`), Messages: []Message{{Role: "user"}}},
-			`{"max_tokens":7,"messages":[{"content":"","role":"user"}],"model":"m","response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object","anyOf":[{}]},"strict":true}},"stream":false,"temperature":0}`,
-			`{"input":[{"type":"message","role":"user","content":""}],"max_output_tokens":7,"model":"m","store":false,"stream":false,"temperature":0,"text":{"format":{"type":"json_schema","name":"s","schema":{"type":"object","anyOf":[{}]},"strict":true}}}`},
+			`{"model":"m","max_tokens":7,"stream":false,"temperature":0,"messages":[{"content":"","role":"user"}],"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object","anyOf":[{}]},"strict":true}}}`,
+			`{"model":"m","max_output_tokens":7,"store":false,"stream":false,"temperature":0,"text":{"format":{"type":"json_schema","name":"s","schema":{"type":"object","anyOf":[{}]},"strict":true}},"input":[{"type":"message","role":"user","content":""}]}`},
 		{"settings of a reasoning model", Request{Model: "o3", MaxTokens: 7, Messages: []Message{{Role: "user", Content: "<&> ü\u2028\xff"}}},
-			`{"max_completion_tokens":7,"messages":[{"content":"<&> ü` + "\u2028" + `�","role":"user"}],"model":"o3","stream":false}`,
-			`{"include":["reasoning.encrypted_content"],"input":[{"type":"message","role":"user","content":"<&> ü` + "\u2028" + `�"}],"max_output_tokens":7,"model":"o3","store":false,"stream":false}`},
+			`{"model":"o3","max_completion_tokens":7,"stream":false,"messages":[{"content":"<&> ü` + "\u2028" + `�","role":"user"}]}`,
+			`{"model":"o3","include":["reasoning.encrypted_content"],"max_output_tokens":7,"store":false,"stream":false,"input":[{"type":"message","role":"user","content":"<&> ü` + "\u2028" + `�"}]}`},
 		{"calls", Request{Model: "m", Messages: []Message{
 			{Role: "assistant", Content: "plan", ToolCalls: []ToolCall{{ID: "c", Name: "a"}, {ID: "c", Name: "b", Arguments: `{"broken`}}},
 			{Role: "tool", ToolCallID: "c"}, {Role: "assistant"}}},
-			`{"messages":[{"content":"plan","role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"a","arguments":""}},{"id":"c","type":"function","function":{"name":"b","arguments":"{\"broken"}}]},` +
-				`{"content":"","role":"tool","tool_call_id":"c"},{"content":"","role":"assistant"}],"model":"m","stream":false,"temperature":0}`,
-			`{"input":[{"type":"message","role":"assistant","content":"plan"},{"type":"function_call","call_id":"c","name":"a","arguments":""},{"type":"function_call","call_id":"c","name":"b","arguments":"{\"broken"},` +
-				`{"type":"function_call_output","call_id":"c","output":""},{"type":"message","role":"assistant","content":""}],"model":"m","store":false,"stream":false,"temperature":0}`},
+			`{"model":"m","stream":false,"temperature":0,"messages":[{"content":"plan","role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"a","arguments":""}},{"id":"c","type":"function","function":{"name":"b","arguments":"{\"broken"}}]},` +
+				`{"content":"","role":"tool","tool_call_id":"c"},{"content":"","role":"assistant"}]}`,
+			`{"model":"m","store":false,"stream":false,"temperature":0,"input":[{"type":"message","role":"assistant","content":"plan"},{"type":"function_call","call_id":"c","name":"a","arguments":""},{"type":"function_call","call_id":"c","name":"b","arguments":"{\"broken"},` +
+				`{"type":"function_call_output","call_id":"c","output":""},{"type":"message","role":"assistant","content":""}]}`},
 		{"opaque of chat", Request{Model: "m", Messages: []Message{{Role: "assistant", Content: "x", Opaque: []byte(`{"reasoning_details": [{"n": 1.0}], "thinking_blocks":["\u00e9"]}`)}}},
-			`{"messages":[{"content":"x","role":"assistant","reasoning_details":[{"n":1.0}],"thinking_blocks":["\u00e9"]}],"model":"m","stream":false,"temperature":0}`,
-			`{"input":[{"type":"message","role":"assistant","content":"x"}],"model":"m","store":false,"stream":false,"temperature":0}`},
+			`{"model":"m","stream":false,"temperature":0,"messages":[{"content":"x","role":"assistant","reasoning_details":[{"n":1.0}],"thinking_blocks":["\u00e9"]}]}`,
+			`{"model":"m","store":false,"stream":false,"temperature":0,"input":[{"type":"message","role":"assistant","content":"x"}]}`},
 		{"opaque of responses, for other calls than there are", Request{Model: "m", Messages: []Message{{Role: "assistant", ToolCalls: []ToolCall{{ID: "c", Name: "a", Opaque: []byte(`[]`)}, {ID: "d", Name: "b"}},
 			Opaque: []byte(`[{"type":"message","phase":"p"},{"type":"reasoning","id":"r"},{"type":"function_call"},{"type":"unknown"}]`)}}},
-			`{"messages":[{"content":"","role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"a","arguments":""}},{"id":"d","type":"function","function":{"name":"b","arguments":""}}]}],"model":"m","stream":false,"temperature":0}`,
-			`{"input":[{"type":"reasoning","id":"r"},{"type":"function_call","call_id":"c","name":"a","arguments":""},{"type":"function_call","call_id":"d","name":"b","arguments":""}],"model":"m","store":false,"stream":false,"temperature":0}`},
+			`{"model":"m","stream":false,"temperature":0,"messages":[{"content":"","role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"a","arguments":""}},{"id":"d","type":"function","function":{"name":"b","arguments":""}}]}]}`,
+			`{"model":"m","store":false,"stream":false,"temperature":0,"input":[{"type":"reasoning","id":"r"},{"type":"function_call","call_id":"c","name":"a","arguments":""},{"type":"function_call","call_id":"d","name":"b","arguments":""}]}`},
 	} {
 		for api, want := range map[string]string{APIChat: tc.chat, APIResponses: tc.responses} {
 			t.Run(tc.name+" by "+api, func(t *testing.T) {

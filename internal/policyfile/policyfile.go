@@ -185,6 +185,7 @@ func (c Call) unfit() (string, error) {
 	if err := json.Unmarshal(builtin[at].Spec().Parameters, &schema); err != nil {
 		return "", fmt.Errorf("reading the schema of %q: %v", c.Tool, err)
 	}
+	schema.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // none: the model is not told, and the Gate checks it
 	resolved, err := schema.Resolve(nil)
 	if err != nil {
 		return "", fmt.Errorf("reading the schema of %q: %v", c.Tool, err)

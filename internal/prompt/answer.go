@@ -25,7 +25,7 @@ const (
 // An Answer is what a final message gives: its text, the rule that found it, and the text before it.
 type Answer struct{ Text, Rule, Reasoning string }
 
-// FinalAnswer finds the answer in a final message, in the form that the template system.v1 asks for. The last marker
+// FinalAnswer finds the answer in a final message, in the form that the template system.v2 asks for. The last marker
 // counts, because models quote the format before they use it; prose after the answer's line is left out.
 func FinalAnswer(content string) (Answer, bool) {
 	marks := marker.FindAllStringIndex(content, -1)

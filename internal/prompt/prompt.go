@@ -30,7 +30,7 @@ import (
 
 // The ids of the templates, as the manifest and the sources of a message's text name them.
 const (
-	SystemID    = "system.v1"
+	SystemID    = "system.v2"
 	QuestionID  = "question.v1"
 	ReminderID  = "reminder.v1"
 	LastTurnID  = "last-turn.v1"

@@ -15,7 +15,7 @@ import (
 
 func TestDecodeManifest(t *testing.T) {
 	m := planOf(t, "a", "b")
-	m.Prompts = []plan.Prompt{{ID: "system.v1", SHA256: canonical.Digest([]byte("<answer>\n")), Text: "<answer>\n"}}
+	m.Prompts = []plan.Prompt{{ID: "system.v2", SHA256: canonical.Digest([]byte("<answer>\n")), Text: "<answer>\n"}}
 	m.Tools = []plan.ToolPlan{{Name: "calculate"}}
 	m.Tasks[0].FileName = "tides.xlsx"
 	data := encodePlan(t, m)
@@ -33,7 +33,7 @@ func TestDecodeManifest(t *testing.T) {
 
 func prompted(t *testing.T) plan.Plan {
 	m := planOf(t, "a", "b")
-	m.Prompts = []plan.Prompt{{ID: "system.v1", SHA256: canonical.Digest([]byte("Answer.")), Text: "Answer."}}
+	m.Prompts = []plan.Prompt{{ID: "system.v2", SHA256: canonical.Digest([]byte("Answer.")), Text: "Answer."}}
 	return m
 }
 
@@ -95,7 +95,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		{"a variable twice", good, served(plan.ToolPlan{Network: plan.NetworkNone, Env: []string{"A", "A"}}), `the variables of the tool "notes__find" are not sorted`},
 		{"a value of a variable", good, served(plan.ToolPlan{Network: plan.NetworkNone, Env: []string{"A=hush"}}), `the tool "notes__find" is given a variable that is no name`},
 		{"unknown evidence", `"evidence":"heads"`, `"evidence":"all"`, `evidence is "all"`},
-		{"another template", good, strings.Replace(string(encodePlan(t, prompted(t))), "Answer.", "Answer!", 1), `the digest of the template "system.v1" is not that of its text`},
+		{"another template", good, strings.Replace(string(encodePlan(t, prompted(t))), "Answer.", "Answer!", 1), `the digest of the template "system.v2" is not that of its text`},
 		{"hashes to be submitted", `"evidence":"heads"`, `"evidence":"hashes"`, "is of a run to be submitted that records hashes only"},
 		{"no vote", `"attempts":1,"rule":"first"`, `"attempts":0,"rule":"first"`, "votes with 0 attempts, not with 1 to 100"},
 		{"a vote of too many", `"attempts":1,"rule":"first"`, `"attempts":101,"rule":"majority.v1"`, "votes with 101 attempts, not with 1 to 100"},

@@ -11,19 +11,16 @@ import (
 )
 
 type readFileArgs struct {
-	Path   string `json:"path" jsonschema:"name of the file in the workspace, as list_files gives it"`
-	Inside string `json:"inside,omitzero" jsonschema:"in an archive or office file: the name of the member to read, such as folder/x.csv, or a.zip/x.csv for one in an archive inside; . lists the members of an office file"`
-	Page   int    `json:"page,omitzero" jsonschema:"which page of a long document to show, from 1; the first if left out"`
-	Find   string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
+	Path   string `json:"path"`
+	Inside string `json:"inside,omitzero" jsonschema:"member of an archive or office file; . lists them"`
+	Page   int    `json:"page,omitzero"`
+	Find   string `json:"find,omitzero"`
 }
 
 // NewReadFile makes read_file, which reads a file of the workspace.
 func NewReadFile(reader Reader) tools.Tool {
 	return tools.Define(tools.Definition[readFileArgs]{Name: "read_file",
-		Description: "Reads a file of the workspace as text: csv, tsv, xlsx and ods (every sheet, with formulas), " +
-			"pdf, docx and odt (with notes and comments), pptx and odp (with speaker notes), html, xml, json, " +
-			"program source and other text in any encoding. Lists zip, tar and gz archives, and reads what is inside them. " +
-			"Long ones come in pages; find looks inside.",
+		Description: "Reads a file as text: spreadsheets with formulas, documents, slides, pdf, any text; lists archives.",
 		Run: func(ctx context.Context, env *tools.Env, a readFileArgs) (tools.Output, error) {
 			data, err := env.ReadFile(a.Path)
 			if err != nil {

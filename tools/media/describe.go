@@ -18,10 +18,10 @@ type Viewer interface {
 }
 
 type describeArgs struct {
-	Path     string `json:"path" jsonschema:"name of the picture or pdf in the workspace, as list_files gives it"`
-	Inside   string `json:"inside,omitzero" jsonschema:"in an archive or office file: the name of the picture in it, as read_file with inside . lists it"`
-	Question string `json:"question" jsonschema:"what to look for in the picture, in full: the model that looks knows nothing else of the task"`
-	Page     int    `json:"page,omitzero" jsonschema:"which page of a pdf to look at, from 1; the first if left out"`
+	Path     string `json:"path"`
+	Inside   string `json:"inside,omitzero"`
+	Question string `json:"question" jsonschema:"the model knows nothing else"`
+	Page     int    `json:"page,omitzero"`
 }
 
 // Pictures finds pictures in files, as document.Reader does. Picture returns the bytes of
@@ -38,10 +38,8 @@ type Pictures interface {
 func NewDescribeImage(ask Viewer, model string, files Pictures) tools.Tool {
 	v := &viewing{ask: ask, model: model, files: files}
 	return tools.Define(tools.Definition[describeArgs]{Name: "describe_image", Need: v.need,
-		Description: "Has a model that sees look at a picture of the workspace (" + pictures + ", up to 32 MiB) or in an archive " +
-			"or office file of it, or at a page of a pdf, and answer a question about it. Ask for all that you need of it, " +
-			"such as the text that stands in it or the number of things of a kind.",
-		Run: v.run})
+		Description: "Asks a model about a picture, also inside a file, or a pdf page.",
+		Run:         v.run})
 }
 
 type viewing struct {

@@ -20,9 +20,9 @@ type Transcriber interface {
 }
 
 type transcribeArgs struct {
-	Path string `json:"path" jsonschema:"name of the recording in the workspace, as list_files gives it"`
-	Page int    `json:"page,omitzero" jsonschema:"which page of a long transcript to show, from 1; the first if left out"`
-	Find string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
+	Path string `json:"path"`
+	Page int    `json:"page,omitzero"`
+	Find string `json:"find,omitzero"`
 }
 
 // NewTranscribe makes transcribe_audio, which has a recording of the workspace
@@ -30,8 +30,7 @@ type transcribeArgs struct {
 // model that cannot be asked at all, or not after many tries, is an error.
 func NewTranscribe(ask Transcriber, model string) tools.Tool {
 	return tools.Define(tools.Definition[transcribeArgs]{Name: "transcribe_audio",
-		Description: "Writes down what is said in a recording of the workspace (mp3, m4a, wav, flac, ogg, webm, mp4 and other sound, " +
-			"up to 25 MiB). It hears words only, no music and no noises. Long transcripts come in pages; find looks inside.",
+		Description: "Writes down the speech in an audio or video file.",
 		Run: func(ctx context.Context, env *tools.Env, a transcribeArgs) (tools.Output, error) {
 			data, err := env.ReadFile(a.Path)
 			detected := mimetype.Detect(data)

@@ -25,25 +25,25 @@ const (
 )
 
 type pythonArgs struct {
-	Code     string `json:"code" jsonschema:"Python code; what is printed and the value of a last expression are shown"`
-	TimeoutS int    `json:"timeout_s,omitzero" jsonschema:"seconds after which it is stopped, from 1 to 60; 60 if left out"`
+	Code     string `json:"code"`
+	TimeoutS int    `json:"timeout_s,omitzero"`
 }
 
 // NewPython makes python, which runs code in the sandbox.
 func NewPython(s *Sandbox, i Interpreter) tools.Tool {
 	return newPython(&python{sandbox: s, interpreter: i},
-		"Runs Python code, with the workspace as current folder and without a network. Variables and imports stay from call to call.")
+		"in the workspace without a network")
 }
 
 // NewUnsafePython makes python without a sandbox: code has this machine and its
 // network.
 func NewUnsafePython(i Interpreter) tools.Tool {
 	return newPython(&python{interpreter: i},
-		"Runs Python code, with the workspace as current folder. Variables and imports stay from call to call.")
+		"in the workspace")
 }
 
-func newPython(p *python, description string) tools.Tool {
-	description += fmt.Sprintf(" It is Python %s with what is installed there; a call that is stopped loses the variables, not the files.", p.interpreter.Version)
+func newPython(p *python, where string) tools.Tool {
+	description := fmt.Sprintf("Runs Python %s %s; shows prints and a last expression, keeps variables.", p.interpreter.Version, where)
 	return tools.Define(tools.Definition[pythonArgs]{Name: "python", Description: description, Run: p.run, Writes: true})
 }
 

@@ -17,21 +17,19 @@ import (
 const errorBodyRunes = 1000 // characters of an error page that are shown
 
 type webFetchArgs struct {
-	URL      string `json:"url" jsonschema:"whole address of the page or file, beginning with http:// or https://"`
-	Mode     string `json:"mode,omitzero" jsonschema:"page: the whole page as markdown (if left out); article: its main text only; raw: the html or other text as the server sent it"`
-	Page     int    `json:"page,omitzero" jsonschema:"which page of a long document to show, from 1; the first if left out"`
-	Find     string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
-	Archived string `json:"archived,omitzero" jsonschema:"read the copy in the Internet Archive: latest, or the one nearest to a date (YYYY, YYYY-MM or YYYY-MM-DD)"`
+	URL      string `json:"url"`
+	Mode     string `json:"mode,omitzero" jsonschema:"page (default), article (main text) or raw"`
+	Page     int    `json:"page,omitzero"`
+	Find     string `json:"find,omitzero"`
+	Archived string `json:"archived,omitzero" jsonschema:"Internet Archive copy: latest, or nearest YYYY[-MM[-DD]]"`
 }
 
 // NewWebFetch makes web_fetch, which reads a page or file of the web, or the
 // copy of it that an archive has.
 func NewWebFetch(w *Web) tools.Tool {
 	return tools.Define(tools.Definition[webFetchArgs]{Name: "web_fetch",
-		Description: "Reads a page or file from the web as text: web pages as markdown with their tables and links, " +
-			"files of every kind that read_file reads as it does; of an archive it lists what is inside. " +
-			"Long ones come in pages; find looks inside. With archived it reads the page as it was at a date.",
-		Run: w.fetch,
+		Description: "Reads a web page as markdown, or a web file as read_file does.",
+		Run:         w.fetch,
 		URLs: func(a webFetchArgs) []string {
 			if copied, err := w.archived(a); err == nil && a.Archived != "" {
 				return []string{copied}

@@ -29,7 +29,7 @@ const (
 )
 
 type webSearchArgs struct {
-	Query string `json:"query" jsonschema:"what to look for, as one would type it into a search engine"`
+	Query string `json:"query"`
 }
 
 // NewWebSearch makes web_search, which asks e. The engine's host may be on this
@@ -51,7 +51,7 @@ func NewWebSearch(w *Web, e Engine) tools.Tool {
 		s.web = &Web{w.config, Transport(w.config.Exceptions, HostPort(u))}
 	}
 	return tools.Define(tools.Definition[webSearchArgs]{Name: "web_search",
-		Description: "Searches the web and lists the results found: title, address and an extract of each. Read a result with web_fetch.",
+		Description: "Searches the web.",
 		Run:         s.search,
 		URLs:        func(a webSearchArgs) []string { return []string{s.form.ask(s.engine, a.Query).url} }})
 }
