@@ -244,11 +244,16 @@ func (x *exam) dataset() doctor.Dataset {
 
 // programs tries the programs that gaia can do without, as a run would.
 func (x *exam) programs(ctx context.Context) []doctor.Finding {
-	var w world
-	if err := x.confine(ctx, &x.runSettings, &w); err != nil {
+	var f found
+	find, err := x.findPrograms(ctx, &x.runSettings, pythonNo)
+	if err == nil {
+		f, err = find(), ctx.Err()
+	}
+	if err != nil {
 		return []doctor.Finding{doctor.Fails("sandbox", "code, servers, poppler in it", err, "start gaia by its whole path")}
 	}
-	programs := doctor.Programs{Sandbox: w.sandbox, NoSandbox: w.noSandbox, Python: onPath("python3"), Text: onPath("pdftotext"),
+	w := world{sandbox: f.sandbox, noSandbox: f.noSandbox}
+	programs := doctor.Programs{Sandbox: f.sandbox, NoSandbox: f.noSandbox, Python: onPath("python3"), Text: onPath("pdftotext"),
 		Pages: onPath("pdftoppm"), Environ: x.forShims(), Unconfined: x.python == pythonUnconfined}
 	return append(programs.Check(ctx), doctor.CheckServers(ctx, x.mcpServers(&w), x.serversFrom))
 }

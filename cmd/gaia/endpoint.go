@@ -48,25 +48,41 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 			w.Close()
 		}
 	}()
-	if err = a.confine(ctx, s, &w); err != nil {
+	go build.Harness() // reads the whole program, for the plan
+	trying, cancel := context.WithCancel(ctx)
+	programs, err := a.findPrograms(trying, s, s.python)
+	if err != nil {
+		cancel()
 		return world{}, err
 	}
+	defer programs() // it leaves nothing behind
+	defer cancel()
+	var pages web.Config
+	engine := s.engine
 	if s.plan.Rehearsal {
-		err = w.rehearse(s)
+		pages, engine, err = w.rehearse(s)
 	} else {
 		err = w.connect(s, a.getenv("OPENAI_API_KEY"))
 	}
 	if err != nil {
 		return world{}, err
 	}
-	if err = a.addPython(ctx, s, &w); err != nil {
+	if w.Set, w.Gold, err = a.loadTasks(ctx, s.taskFlags); err != nil {
+		return world{}, err
+	}
+	tried := programs()
+	if ctx.Err() != nil {
+		return world{}, ctx.Err()
+	}
+	w.sandbox, w.noSandbox = tried.sandbox, tried.noSandbox
+	if err = w.equip(pages, engine); err != nil {
+		return world{}, err
+	}
+	if err = a.addPython(s, &w, tried); err != nil {
 		return world{}, err
 	}
 	headers, err := a.addServers(ctx, &w, s)
 	if err != nil {
-		return world{}, err
-	}
-	if w.Set, w.Gold, err = a.loadTasks(ctx, s.taskFlags); err != nil {
 		return world{}, err
 	}
 	if !s.dry { // which reads no attachments
@@ -112,18 +128,19 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	return w, err
 }
 
-// rehearse adds the built-in model, web and prices, served on loopback.
-func (w *world) rehearse(s *runSettings) error {
+// rehearse adds the built-in model, web and prices, served on loopback, and returns
+// where pages and searches are.
+func (w *world) rehearse(s *runSettings) (web.Config, web.Engine, error) {
 	server, err := fixtures.Serve()
 	if err != nil {
-		return fmt.Errorf("serving the built-in model and web: %w", err)
+		return web.Config{}, web.Engine{}, fmt.Errorf("serving the built-in model and web: %w", err)
 	}
 	w.close = server.Close
 	if w.Prices, err = llm.ParsePrices(fixtures.Prices()); err != nil {
-		return fmt.Errorf("reading the built-in prices: %w", err)
+		return web.Config{}, web.Engine{}, fmt.Errorf("reading the built-in prices: %w", err)
 	}
 	if err := w.ask(s, server.ModelURL, ""); err != nil {
-		return err
+		return web.Config{}, web.Engine{}, err
 	}
 	s.plan.Model.Origin = rehearsalHost + fixtures.Model
 	if s.plan.Vision != nil {
@@ -136,7 +153,7 @@ func (w *world) rehearse(s *runSettings) error {
 		s.plan.Transcription.Origin = rehearsalHost + fixtures.TranscriptionModel
 	}
 	s.plan.Search = nil
-	return w.equip(web.Config{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL}, web.Engine{Name: web.SearXNG, URL: fixtures.SearchURL})
+	return web.Config{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL}, web.Engine{Name: web.SearXNG, URL: fixtures.SearchURL}, nil
 }
 
 // connect adds the endpoint that the settings name.
@@ -161,7 +178,7 @@ func (w *world) connect(s *runSettings, apiKey string) error {
 	if s.engine.Name != "" {
 		s.plan.Search = &plan.SearchPlan{Engine: s.engine.Name, Origin: s.engine.Origin()}
 	}
-	return w.equip(web.Config{}, s.engine)
+	return nil
 }
 
 // keyed returns an error for an endpoint elsewhere without a key.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/servers"
@@ -51,18 +52,46 @@ func convertCommand() *cobra.Command {
 	}
 }
 
-// confine fills in the sandbox, or why there is none: programs that a run starts
-// see nothing of what it keeps to itself.
-func (a *app) confine(ctx context.Context, s *runSettings, w *world) error {
+// found are the programs that a run may start.
+type found struct {
+	sandbox   *sandboxtools.Sandbox // nil: there is none
+	noSandbox error                 // why
+	python    tools.Tool            // nil: it is not wanted or does not work
+	noPython  error                 // why it does not work
+}
+
+// findPrograms tries the sandbox and, as it is wanted, Python, beside other work. The
+// function that it returns waits for that.
+func (a *app) findPrograms(ctx context.Context, s *runSettings, wanted string) (func() found, error) {
 	hidden, err := a.hidden(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.sandbox, w.noSandbox = sandboxtools.New(ctx, sandboxtools.Config{Bwrap: onPath("bwrap"), Hidden: hidden})
-	if w.noSandbox != nil {
-		w.sandbox = nil
-	}
-	return ctx.Err()
+	done := make(chan found, 1)
+	bwrap, python, env := onPath("bwrap"), onPath("python3"), a.forShims()
+	go func() {
+		var f found
+		if f.sandbox, f.noSandbox = sandboxtools.New(ctx, sandboxtools.Config{Bwrap: bwrap, Hidden: hidden}); f.noSandbox != nil {
+			f.sandbox = nil
+		}
+		switch {
+		case wanted == pythonNo:
+		case wanted == pythonUnconfined:
+			var i sandboxtools.Interpreter
+			if i, f.noPython = sandboxtools.FindPython(ctx, nil, python, env); f.noPython == nil {
+				f.python = sandboxtools.NewUnsafePython(i)
+			}
+		case f.noSandbox != nil:
+			f.noPython = f.noSandbox
+		default:
+			var i sandboxtools.Interpreter
+			if i, f.noPython = sandboxtools.FindPython(ctx, f.sandbox, python, env); f.noPython == nil {
+				f.python = sandboxtools.NewPython(f.sandbox, i)
+			}
+		}
+		done <- f
+	}()
+	return sync.OnceValue(func() found { return <-done }), nil
 }
 
 // hidden lists what no program in the sandbox may see: where answers, keys and
@@ -109,43 +138,25 @@ func (a *app) forShims() []string {
 
 // addPython adds the tool python where it works and is wanted. A new run goes on
 // without it, and says so; a run that was planned with it does not.
-func (a *app) addPython(ctx context.Context, s *runSettings, w *world) error {
-	if s.python == pythonNo {
+func (a *app) addPython(s *runSettings, w *world, f found) error {
+	switch err := f.noPython; {
+	case s.python == pythonNo:
 		return nil
-	}
-	tool, err := a.pythonTool(ctx, s.python == pythonUnconfined, w)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil && s.python == pythonIfWorks:
+	case err == nil:
+	case s.python == pythonIfWorks:
 		fmt.Fprintf(a.stderr, "gaia: python is not offered: %s ('gaia doctor' says more)\n", view.Line(err.Error()))
 		return nil
-	case err != nil && s.resumed:
+	case s.resumed:
 		return fail(exit.Failure, fmt.Errorf("the run was planned with python %s, which does not work here: %w", s.python, err), unusableHint(err), "or start a new run")
-	case err != nil:
+	default:
 		return fail(exit.Failure, fmt.Errorf("--unsafe-local-python: %w", err), unusableHint(err))
 	}
-	w.Tools = append(w.Tools, tool)
+	w.Tools = append(w.Tools, f.python)
 	if s.python == pythonUnconfined {
 		s.plan.Unconfined = append(s.plan.Unconfined, pythonName)
 		a.warn("the model's Python code runs without a sandbox, as you, with your files and network; the run will not be submittable")
 	}
 	return nil
-}
-
-// pythonTool makes the tool once it has run a line of code.
-func (a *app) pythonTool(ctx context.Context, unconfined bool, w *world) (tools.Tool, error) {
-	if !unconfined && w.noSandbox != nil {
-		return nil, w.noSandbox
-	}
-	interpreter, err := sandboxtools.FindInterpreter(ctx, onPath("python3"), a.forShims())
-	if err != nil {
-		return nil, err
-	}
-	if unconfined {
-		return sandboxtools.NewUnsafePython(interpreter), sandboxtools.CheckPython(ctx, nil, interpreter)
-	}
-	return sandboxtools.NewPython(w.sandbox, interpreter), sandboxtools.CheckPython(ctx, w.sandbox, interpreter)
 }
 
 // unusableHint returns what would make a program usable; "" if that is not known.

@@ -37,7 +37,7 @@ func TestPlannedPython(t *testing.T) {
 		var stderr bytes.Buffer
 		a := &app{stdout: io.Discard, stderr: &stderr, getenv: func(string) string { return "" }}
 		w := &world{noSandbox: &sandbox.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
-		err := a.addPython(t.Context(), s, w)
+		err := a.addPython(s, w, found{noPython: w.noSandbox})
 		if s.python != tt.want || (err == nil) != (tt.fails == "") || err != nil && err.Error() != tt.fails || stderr.String() != tt.stderr || len(w.Tools) > 0 {
 			t.Errorf("%s: %q, %v, %q", name, s.python, err, stderr.String())
 		}

@@ -2,7 +2,7 @@
 // executable.
 //
 // A plan names the program by these, so that a verifier can compare them with a build of their own. [Harness] reads the
-// executable once, since it has many megabytes; [Open] does without its digest, for those who need the description only.
+// executable once, since it has many megabytes; [Describe] and [Open] do without its digest.
 package build
 
 import (
@@ -36,9 +36,8 @@ var Harness = sync.OnceValues(func() (trajectory.Harness, error) {
 	return h, nil
 })
 
-// Open says which program this is by what was built into it, and opens its
-// executable, which the caller must close.
-func Open() (trajectory.Harness, *os.File, error) {
+// Describe says which program this is by what was built into it, without the digest.
+func Describe() trajectory.Harness {
 	h := trajectory.Harness{Version: version}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -50,6 +49,12 @@ func Open() (trajectory.Harness, *os.File, error) {
 			}
 		}
 	}
+	return h
+}
+
+// Open is Describe, and opens the executable, which the caller must close.
+func Open() (trajectory.Harness, *os.File, error) {
+	h := Describe()
 	path, err := os.Executable()
 	if err != nil {
 		return h, nil, fmt.Errorf("finding the program's own file: %w", err)

@@ -58,13 +58,15 @@ func remedy(err error) string {
 // CheckPython runs a line of Python as a run would.
 func (p Programs) CheckPython(ctx context.Context) Finding {
 	const name, use = "python", "the model's code runs in it"
-	interpreter, err := sandbox.FindInterpreter(ctx, p.Python, p.Environ)
+	var interpreter sandbox.Interpreter
+	var err error
 	switch {
-	case err != nil:
 	case p.Unconfined:
-		err = sandbox.CheckPython(ctx, nil, interpreter)
+		interpreter, err = sandbox.FindPython(ctx, nil, p.Python, p.Environ)
 	case p.NoSandbox == nil:
-		err = sandbox.CheckPython(ctx, p.Sandbox, interpreter)
+		interpreter, err = sandbox.FindPython(ctx, p.Sandbox, p.Python, p.Environ)
+	default:
+		interpreter, err = sandbox.FindInterpreter(ctx, p.Python, p.Environ)
 	}
 	found := "Python " + interpreter.Version + " at " + interpreter.Path
 	switch {

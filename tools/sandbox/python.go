@@ -2,10 +2,12 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -47,24 +49,52 @@ func newPython(p *python, where string) tools.Tool {
 	return tools.Define(tools.Definition[pythonArgs]{Name: "python", Description: description, Run: p.run, Writes: true})
 }
 
-// CheckPython runs a line of code as the tool would, without a sandbox where s is
-// nil. An error that is [*Unusable] says why the tool would not work.
-func CheckPython(ctx context.Context, s *Sandbox, i Interpreter) error {
-	session := newPythonSession(&python{sandbox: s, interpreter: i}, nil)
-	defer session.Close()
-	got, err := session.call(ctx, "print(6 * 7)", pythonTime)
-	if ctx.Err() != nil {
-		return ctx.Err()
+// FindPython returns the Python at a path once it has run a line of code as the
+// tool would, without a sandbox where s is nil. It asks one outside of the system's
+// folder what it is before ([FindInterpreter]); the system's own is in every sandbox,
+// and says so itself. An error that is [*Unusable] says why the tool would not work.
+func FindPython(ctx context.Context, s *Sandbox, path string, env []string) (Interpreter, error) {
+	if s != nil && filepath.Dir(path) == systemPrograms {
+		i := Interpreter{Path: path}
+		if err := i.run(ctx, s); err == nil && i.recent() {
+			return i, nil
+		}
 	}
-	if err == nil && got.text() == "42\n" {
-		return nil
-	}
-	why := "it does not answer"
+	i, err := FindInterpreter(ctx, path, env)
 	if err != nil {
-		why = tools.Clipped(err.Error())
+		return i, err
 	}
-	return &Unusable{fmt.Sprintf("Python %s does not work in the sandbox: %s", i.Version, why),
-		"use a Python whose files lie below its own folders, such as the one of the system"}
+	tried := Interpreter{Path: i.Path, Required: i.Required}
+	if err = tried.run(ctx, s); ctx.Err() != nil {
+		return i, ctx.Err()
+	}
+	if err == nil && tried.Version != i.Version {
+		err = errors.New("it is another one there")
+	}
+	if err != nil {
+		return i, &Unusable{fmt.Sprintf("Python %s does not work in the sandbox: %s", i.Version, tools.Clipped(err.Error())),
+			"use a Python whose files lie below its own folders, such as the one of the system"}
+	}
+	return i, nil
+}
+
+// systemPrograms is the folder of the system's programs, which each sandbox has.
+const systemPrograms = "/usr/bin"
+
+// run asks an interpreter for its version by a line of code.
+func (i *Interpreter) run(ctx context.Context, s *Sandbox) error {
+	session := newPythonSession(&python{sandbox: s, interpreter: *i}, nil)
+	defer session.Close()
+	got, err := session.call(ctx, "import sys; print(*sys.version_info[:3], sep='.')", pythonTime)
+	if err != nil {
+		return err
+	}
+	version, whole := strings.CutSuffix(got.text(), "\n")
+	if got.status != "ok" || !whole {
+		return errors.New("it does not answer")
+	}
+	i.Version = version
+	return nil
 }
 
 // python is the tool without an attempt.

@@ -1,22 +1,26 @@
 # Runs the calls of one attempt, in one process, so that what a call defines is
-# there for the next. Requests come as lines of JSON on standard input. All that
-# is written to standard output and error goes to one pipe, and so does the mark
-# that ends a call: what was written before it is there before it.
-import ast
+# there for the next. A request comes on standard input: a line with the mark that
+# ends its answer and the bytes of code that follow, "-" for none. All that is
+# written to standard output and error goes to one pipe, and so does the mark:
+# what was written before it is there before it.
+#
+# Modules that are written in Python are imported when they are needed: together
+# they take longer than the interpreter does to start.
+import _ast
 import builtins
-import json
-import linecache
 import os
 import sys
-import traceback
-import types
+
+texts = {}  # the code of the calls so far, by name
 
 
 def limit(limits):
     """Sets limits of this process and its children, which nobody can lift."""
     import resource
 
-    for name, value in limits.items():
+    for entry in limits:
+        name, value = entry.split("=")
+        value = int(value)
         number = getattr(resource, "RLIMIT_" + name)
         hard = resource.getrlimit(number)[1]
         if hard != resource.RLIM_INFINITY:
@@ -38,16 +42,17 @@ def write(fd, data):
 
 def execute(code, name, namespace):
     """Runs the code as a prompt would: the value of a last expression is shown."""
-    lines = code.splitlines(True)
-    linecache.cache[name] = (len(code), None, lines, name)
+    texts[name] = code
+    if "linecache" in sys.modules or "traceback" in code or "inspect" in code:
+        show_lines()
     try:
-        tree = ast.parse(code, name)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        tree = compile(code, name, "exec", _ast.PyCF_ONLY_AST)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], _ast.Expr) else None
         parts = [compile(tree, name, "exec")]
         if last is not None:
-            parts.append(compile(ast.Interactive([last]), name, "single"))
+            parts.append(compile(_ast.Interactive([last]), name, "single"))
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as e:
-        traceback.print_exception(type(e), e, None)
+        print_exception(e, None)
         return "raised"
     try:
         for part in parts:
@@ -58,9 +63,27 @@ def execute(code, name, namespace):
         print("SystemExit:", e.code, file=sys.stderr)
         return "raised"
     except BaseException as e:
-        traceback.print_exception(type(e), e, e.__traceback__.tb_next)
+        print_exception(e, e.__traceback__.tb_next)
         return "raised"
     return "ok"
+
+
+def show_lines():
+    """Lets tracebacks show the lines of calls."""
+    import linecache
+
+    for name, code in texts.items():
+        linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+
+
+def print_exception(e, tb):
+    try:
+        show_lines()
+        import traceback
+    except BaseException:  # there may be no descriptor or memory left to import it
+        sys.__excepthook__(type(e), e, tb)
+    else:
+        traceback.print_exception(type(e), e, tb)
 
 
 def serve(limits):
@@ -69,14 +92,14 @@ def serve(limits):
     out = private(1)
     nothing = private(os.open(os.devnull, os.O_RDONLY))
     own = os.getpid()
-    main = types.ModuleType("__main__")
+    main = type(sys)("__main__")
     main.__builtins__ = builtins
     sys.modules["__main__"] = main
     sys.argv = [""]
     sys.path.append(os.getcwd())
     calls = 0
     for line in requests:
-        request = json.loads(line)
+        mark, size = line.split()
         status = "ready"
         # A call may have closed or replaced what it was given.
         for fd, source in ((0, nothing), (1, out), (2, out)):
@@ -85,10 +108,11 @@ def serve(limits):
         sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
         sys.displayhook = sys.__displayhook__
-        if "code" in request:
+        if size != b"-":
             calls += 1
+            code = str(requests.read(int(size)), "utf-8", "replace")
             try:
-                status = execute(request["code"], "<call %d>" % calls, main.__dict__)
+                status = execute(code, "<call %d>" % calls, main.__dict__)
             except BaseException as e:  # showing what went wrong went wrong
                 status = "raised"
                 write(out, ("%s\n" % type(e).__name__).encode("utf-8", "backslashreplace"))
@@ -99,7 +123,7 @@ def serve(limits):
                     pass
         if os.getpid() != own:  # the call forked, and its child came back here
             os._exit(0)
-        write(out, ("%s %s\n" % (request["mark"], status)).encode())
+        write(out, b"%s %s\n" % (mark, status.encode()))
 
 
-serve(json.loads(sys.argv[1]))
+serve(sys.argv[1:])

@@ -224,3 +224,20 @@ func TestPythonDocument(t *testing.T) {
 	late := benchPython(t, NewUnsafePython(interpreter(t))).Run(t, "print('so far')\nwhile True: pass", 1)
 	mustHold(t, "the document of a call that ran too long", late.Document, "[python: ", "so far\n")
 }
+
+// TestPythonShowsLines: a traceback shows the lines of this call and of earlier
+// ones, though the driver imports what shows them late, and there is one when no
+// file can be opened for that.
+func TestPythonShowsLines(t *testing.T) {
+	b := benchPython(t, NewPython(sandbox(t), interpreter(t)))
+	b.Run(t, "def grind():\n    raise ValueError('no sacks')", 0)
+	for _, code := range []string{"grind()", "import traceback\ntry: grind()\nexcept ValueError: traceback.print_exc()"} {
+		if got := b.Run(t, code, 0).Shown; !strings.Contains(got, "    raise ValueError('no sacks')") {
+			t.Errorf("%q shows %s", code, got)
+		}
+	}
+	b = benchPython(t, NewPython(sandbox(t), interpreter(t)))
+	if got := b.Run(t, "held = []\nwhile True: held.append(open('/dev/null'))", 0).Shown; !strings.Contains(got, "OSError: [Errno 24]") {
+		t.Errorf("without descriptors it shows %s", got)
+	}
+}

@@ -63,11 +63,18 @@ func FindInterpreter(ctx context.Context, path string, env []string) (Interprete
 	if err := json.Unmarshal(out, &id); err != nil || !filepath.IsAbs(id.Executable) || len(id.Version) != 3 {
 		return Interpreter{}, &Unusable{"python3 does not report its version and path", remedy}
 	}
-	version := strings.Trim(strings.ReplaceAll(fmt.Sprint(id.Version), " ", "."), "[]")
-	if slices.Compare(id.Version, []int{3, 8}) < 0 {
-		return Interpreter{}, &Unusable{"python3 is " + version + ", which is too old", "install Python 3.8 or later: apt install python3"}
+	i := Interpreter{id.Executable, strings.Trim(strings.ReplaceAll(fmt.Sprint(id.Version), " ", "."), "[]"), id.required()}
+	if !i.recent() {
+		return Interpreter{}, &Unusable{"python3 is " + i.Version + ", which is too old", "install Python 3.8 or later: apt install python3"}
 	}
-	return Interpreter{id.Executable, version, id.required()}, nil
+	return i, nil
+}
+
+// recent reports whether the version is 3.8 or later.
+func (i Interpreter) recent() bool {
+	var major, minor, patch int
+	n, err := fmt.Sscanf(i.Version, "%d.%d.%d", &major, &minor, &patch)
+	return err == nil && n == 3 && (major > 3 || major == 3 && minor >= 8)
 }
 
 // maxLinks bounds the links that are followed, as the system does.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/child"
 	"github.com/gaia-harness/gaia/tools"
-	"github.com/go-json-experiment/json"
 )
 
 //go:embed python.py
@@ -76,7 +75,7 @@ func (s *pythonSession) call(ctx context.Context, code string, timeout time.Dura
 		s.now = p
 	}
 	s.now.watch.Begin()
-	r := s.now.ask(ctx, map[string]string{"code": code}, timeout)
+	r := s.now.ask(ctx, fmt.Sprintf("%d\n%s", len(code), code), timeout)
 	if r.status != "lost" {
 		if why := s.now.watch.Look(); why != "" {
 			r.status, r.why = "lost", why
@@ -97,15 +96,12 @@ func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
 	confined, i := s.tool.sandbox != nil, s.tool.interpreter
 	// What the driver limits its process and all that come of it to, before any code of a call runs. NPROC does not
 	// hold where the user outside is root; the watch does.
-	limits := map[string]int64{"CORE": 0, "CPU": int64(LimitCPU / time.Second), "FSIZE": tools.MaxWorkspace, "NOFILE": pythonOpen}
+	args := []string{"-I", "-B", "-c", pythonDriver, "CORE=0", fmt.Sprint("CPU=", int64(LimitCPU/time.Second)),
+		fmt.Sprint("FSIZE=", tools.MaxWorkspace), fmt.Sprint("NOFILE=", pythonOpen)}
 	if confined { // elsewhere other programs of the user would count, and macOS knows no limit of memory
-		limits["AS"], limits["DATA"], limits["NPROC"] = 2*limitMemory, limitMemory, limitTasks
+		args = append(args, fmt.Sprint("AS=", 2*limitMemory), fmt.Sprint("DATA=", limitMemory), fmt.Sprint("NPROC=", limitTasks))
 	}
-	limitsJSON, err := json.Marshal(limits)
-	if err == nil {
-		err = s.root.Enterable()
-	}
-	if err != nil {
+	if err := s.root.Enterable(); err != nil {
 		return nil, fmt.Errorf("starting python: %w", err)
 	}
 	workspace := ""
@@ -113,7 +109,6 @@ func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
 		workspace = s.root.Name()
 	}
 	own, cancel := context.WithCancel(s.ctx)
-	args := []string{"-I", "-B", "-c", pythonDriver, string(limitsJSON)}
 	var cmd *Program
 	if confined {
 		cmd = s.tool.sandbox.Command(own, Jail{ReadOnly: i.Required, workspace: workspace}, i.Path, args...)
@@ -128,7 +123,7 @@ func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
 		cancel()
 		return nil, fmt.Errorf("starting python: %w", err)
 	}
-	ready := p.ask(ctx, map[string]string{}, startTime)
+	ready := p.ask(ctx, "-\n", startTime)
 	if ready.status != "ready" {
 		p.end()
 		if ctx.Err() != nil {
@@ -204,19 +199,16 @@ func (p *pythonProcess) end() {
 	p.output.Close()
 }
 
-// ask sends a request and gathers output until the mark that ends it, which is
-// made for it alone. Code may find it and write it: it then ends its own call,
-// and no one else's.
-func (p *pythonProcess) ask(ctx context.Context, request map[string]string, timeout time.Duration) pythonResult {
-	request["mark"] = "\x1e" + rand.Text()
-	line, err := json.Marshal(request)
-	if err == nil {
-		_ = p.requests.SetWriteDeadline(time.Now().Add(timeout))
-		_, err = p.requests.Write(append(line, '\n'))
-	}
+// ask sends a request, which is "-", or the bytes of the code and the code, and
+// gathers output until the mark that ends it, which is made for it alone. Code may
+// find it and write it: it then ends its own call, and no one else's.
+func (p *pythonProcess) ask(ctx context.Context, request string, timeout time.Duration) pythonResult {
+	mark := "\x1e" + rand.Text() + " "
+	_ = p.requests.SetWriteDeadline(time.Now().Add(timeout))
+	_, err := p.requests.WriteString(mark + request)
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	said := gathered{mark: []byte(request["mark"] + " ")}
+	said := gathered{mark: []byte(mark)}
 	for more := err == nil; more; {
 		var chunk []byte
 		select {

@@ -159,25 +159,34 @@ func TestSandboxUnusable(t *testing.T) {
 
 // Each thing that a sandbox could let through is a reason not to use it.
 func TestLeaks(t *testing.T) {
-	outside := map[string]bool{"namespace net net:[1]": true, "filter Seccomp_filters: 1": true}
-	good := "namespace pid pid:[2]\nnamespace net net:[2]\nnamespace ipc ipc:[2]\nnamespace uts uts:[2]\nnamespace mnt mnt:[2]\nnamespace user user:[2]\ninterface lo\nvariable HOME\n"
+	outside := map[string]bool{"net:[1]": true, "filter Seccomp_filters: 1": true}
+	const good, environ = "pid:[2]\nnet:[2]\nipc:[2]\nuts:[2]\nmnt:[2]\nuser:[2]\ninterface lo\n", "HOME=/tmp\x00PATH=/bin\x00"
 	const filter = "filter Seccomp: 2\n"
 	for add, want := range map[string]string{
 		"done\n":                    "it has no system-call filter",
 		"filter Seccomp: 0\ndone\n": "it has no system-call filter",
 		filter + "filter Seccomp_filters: 1\ndone\n": "it has no system-call filter",
 		filter + "filter Seccomp_filters: 2\ndone\n": "",
-		filter + "done\n":                 "",
-		"":                                "the probe did not come to its end",
-		"namespace net net:[1]\ndone\n":   "its net namespace is this machine's",
-		"namespace net \ndone\n":          "its net namespace is this machine's",
-		"interface eth0\ndone\n":          "it has a network",
-		"variable OPENAI_API_KEY\ndone\n": "it sees variables of the environment",
-		"writable /usr\ndone\n":           "it can write to /usr",
-		"visible /somewhere\ndone\n":      "it sees files that were not given to it",
+		filter + "done\n":            "",
+		"":                           "the probe did not come to its end",
+		"net:[1]\ndone\n":            "its net namespace is this machine's",
+		"interface eth0\ndone\n":     "it has a network",
+		"writable /usr\ndone\n":      "it can write to /usr",
+		"visible /somewhere\ndone\n": "it sees files that were not given to it",
 	} {
-		if got := leaks(good+add, outside); got != want {
+		if got := leaks(good+add+environ, outside); got != want {
 			t.Errorf("%q: %q, not %q", add, got, want)
+		}
+	}
+	for saw, want := range map[string]string{
+		good + filter + "done\n":                                      "the probe did not come to its end",
+		good + filter + "done\nA=x\ny\x00" + environ:                  "it sees variables of the environment",
+		good + filter + "done\n" + environ + "OPENAI_API_KEY=\x00":    "it sees variables of the environment",
+		good + filter + "done\n" + environ + "OPENAI_API_KEY":         "it sees variables of the environment",
+		strings.Replace(good, "net:[2]\n", "", 1) + filter + "done\n": "the probe did not come to its end",
+	} {
+		if got := leaks(saw, outside); got != want {
+			t.Errorf("%q: %q, not %q", saw, got, want)
 		}
 	}
 }
