@@ -1,4 +1,4 @@
-.PHONY: check test bench fuzz interop generate
+.PHONY: check test bench fuzz interop compare pair waits growth performance generate
 
 check:
 	bash .ci/run
@@ -18,32 +18,68 @@ fuzz:
 		done; \
 	done
 
-# Against other implementations: those of COSIGN, built once into INTEROP (two minutes each), PYTHON_PACKAGES,
-# installed once into it (half a minute), INSPECT, which reads exports, likewise, and python3 and node where they are there.
-# What is not there is skipped, and said.
+# Environments of Python and programs that are compared with are installed once, into INTEROP.
+INTEROP ?= $(shell go env GOPATH)/bin/gaia-interop
+# python_with MODULES PACKAGES prints the python of an environment that has the packages, and fails if they cannot be installed.
+PYTHON_WITH = python_with() { \
+		dir=$(INTEROP)/python-$$(echo "$$2" | tr ' =[]' '_-__'); \
+		"$$dir/bin/python" -c "import $$1" 2>/dev/null || \
+			{ rm -rf "$$dir" && python3 -m venv "$$dir" && "$$dir/bin/python" -m pip install -q --disable-pip-version-check $$2; } >&2 || return; \
+		echo "$$dir/bin/python"; \
+	}
+
+# Against other implementations: those of COSIGN, built once (two minutes each), PYTHON_PACKAGES (half a minute), INSPECT,
+# which reads exports, likewise, and python3 and node where they are there. What is not there is skipped, and said.
 COSIGN ?= v2.6.5 v3.1.3
 PYTHON_PACKAGES ?= huggingface_hub==2.4.0 pyarrow==26.0.1 pandas==3.1.1 securesystemslib==1.6.0 cryptography==50.0.2
 INSPECT ?= inspect_ai==0.3.285
-INTEROP ?= $(shell go env GOPATH)/bin/gaia-interop
 interop:
-	@programs=; for v in $(COSIGN); do \
+	@$(PYTHON_WITH); programs=; for v in $(COSIGN); do \
 		dir=$(INTEROP)/cosign-$$v; \
 		[ -x $$dir/cosign ] || CGO_ENABLED=0 GOBIN=$$dir go install github.com/sigstore/cosign/$${v%%.*}/cmd/cosign@$$v || \
 			{ echo "SKIPPED: cosign $$v cannot be built, so it verifies nothing"; continue; }; \
 		programs=$${programs:+$$programs:}$$dir/cosign; \
 	done; \
-	venv=$(INTEROP)/python-$$(echo $(PYTHON_PACKAGES) | tr ' =' '_-'); \
-	$$venv/bin/python -c 'import huggingface_hub, pyarrow, pandas, securesystemslib, cryptography' 2>/dev/null || \
-		{ rm -rf $$venv && python3 -m venv $$venv && $$venv/bin/python -m pip install -q --disable-pip-version-check $(PYTHON_PACKAGES); } || \
+	python=$$(python_with 'huggingface_hub, pyarrow, pandas, securesystemslib, cryptography' '$(PYTHON_PACKAGES)') || \
 		echo "SKIPPED: $(PYTHON_PACKAGES) cannot be installed, so datasets and envelopes are not compared with what Python reads and writes"; \
-	inspect=$(INTEROP)/python-$$(echo $(INSPECT) | tr ' =' '_-'); \
-	$$inspect/bin/python -c 'import inspect_ai' 2>/dev/null || \
-		{ rm -rf $$inspect && python3 -m venv $$inspect && $$inspect/bin/python -m pip install -q --disable-pip-version-check $(INSPECT); } || \
-		{ inspect=; echo "SKIPPED: $(INSPECT) cannot be installed, so no export is read with it"; }; \
-	GAIA_INTEROP=1 GAIA_COSIGN=$$programs GAIA_PYTHON=$$venv/bin/python GAIA_INSPECT=$${inspect:+$$inspect/bin/python} \
+	inspect=$$(python_with inspect_ai '$(INSPECT)') || echo "SKIPPED: $(INSPECT) cannot be installed, so no export is read with it"; \
+	GAIA_INTEROP=1 GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect \
 		go test -count=1 -run Interop -v ./judge ./submit ./submit/export ./trajectory ./trajectory/witness ./loader ./cmd/gaia
 	@command -v python3 >/dev/null || echo "SKIPPED: there is no python3 here, so what the fuzzer makes up is not put to Python"
 	GAIA_INTEROP=1 go test -run '^$$' -fuzz '^FuzzQuestionScorer$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./judge
+
+# Whole programs on TASKS tasks of one scripted server: gaia, Inspect and smolagents (compare); the commit BEFORE and this
+# one, each ROUNDS times in turn (pair); this one at an endpoint that takes 200 ms (waits), and with SIZES tasks (growth).
+# The tables are printed, and replaced in the Markdown file REPORT. 'make performance' measures all that docs/performance.md has.
+TASKS ?= 1000
+ROUNDS ?= 3
+SIZES ?= 100,1000,10000
+BEFORE ?= 6871efe9
+REPORT ?=
+OPENAI ?= openai==3.57.0
+SMOLAGENTS ?= smolagents==1.26.0
+MEASURE = set -e; go build -o $(INTEROP)/gaia ./cmd/gaia; go build -o $(INTEROP)/compare ./internal/testkit/compare; \
+	compare() { mode=$$1; shift; $(INTEROP)/compare $$mode -commit "$$(git describe --always --dirty)" -tasks $(TASKS) -rounds $(ROUNDS) -sizes $(SIZES) $(REPORT:%=-o %) "$$@"; }
+compare:
+	@$(PYTHON_WITH); $(MEASURE); \
+	inspect=$$(python_with 'inspect_ai, openai' '$(INSPECT) $(OPENAI)') || echo "SKIPPED: $(INSPECT) cannot be installed"; \
+	smolagents=$$(python_with 'smolagents, openai' '$(SMOLAGENTS) $(OPENAI)') || echo "SKIPPED: $(SMOLAGENTS) cannot be installed"; \
+	compare three -gaia $(INTEROP)/gaia -inspect "$$inspect" -smolagents "$$smolagents"
+
+pair: TASKS = 10000
+pair:
+	@$(MEASURE); before=$(INTEROP)/gaia-$(BEFORE); \
+	[ -x $$before ] || { tree=$$(mktemp -d) && git worktree add -q --detach $$tree $(BEFORE) && (cd $$tree && go build -o $$before ./cmd/gaia); git worktree remove --force $$tree; }; \
+	compare pair $$before $(INTEROP)/gaia
+
+waits:
+	@$(MEASURE); compare waits $(INTEROP)/gaia
+
+growth:
+	@$(MEASURE); compare growth $(INTEROP)/gaia
+
+performance:
+	@set -e; for target in pair waits compare growth; do $(MAKE) --no-print-directory $$target REPORT=docs/performance.md; done
 
 generate:
 	go generate ./...
