@@ -94,7 +94,7 @@ func (s *Sandbox) probe(ctx context.Context) error {
 	return nil
 }
 
-// namespaces are those that a program in the sandbox has of its own.
+// namespaces are those that a program in the sandbox does not share.
 func namespaces() []string { return []string{"pid", "net", "ipc", "uts", "mnt", "user"} }
 
 // leaks says what the probe saw that it should not, "" if nothing.

@@ -29,9 +29,6 @@ func (o options) three(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := writeTasks(o.work, o.tasks); err != nil {
-		return err
-	}
 	o.heading(w)
 	for _, c := range all {
 		fmt.Fprintf(w, "- %s %s\n", c.name, c.version)
@@ -39,17 +36,24 @@ func (o options) three(w io.Writer) error {
 	for _, name := range skipped {
 		fmt.Fprintf(w, "- SKIPPED: %s is not installed\n", name)
 	}
-	fmt.Fprintf(w, "\n%d tasks of three turns, %d at once.\n\n", o.tasks, o.concurrency)
+	fmt.Fprintf(w, "\nTasks of three turns, %d at once.\n\n", o.concurrency)
 	undisturbed := map[string]trial{}
-	rows := [][]string{{"latency", "program", "CPU", "CPU per task", "wall", "peak memory", "result", "other files", "requests", "received", "answers", "right"}}
-	for _, wait := range []time.Duration{0, latency} {
+	rows := [][]string{{"tasks", "latency", "program", "CPU", "CPU per task", "wall", "peak memory", "result", "other files", "requests", "received", "answers", "right"}}
+	for _, part := range []struct {
+		tasks int // one: what it takes to start
+		wait  time.Duration
+	}{{1, 0}, {o.tasks, 0}, {o.tasks, latency}} {
+		o.tasks = part.tasks
+		if err := writeTasks(o.work, o.tasks); err != nil {
+			return err
+		}
 		for _, c := range all {
-			t, err := o.try(c, wait, 0)
+			t, err := o.try(c, part.wait, 0)
 			if err != nil {
 				return err
 			}
 			undisturbed[c.name] = t
-			rows = append(rows, []string{wait.String(), c.name, seconds(t.cpu), milliseconds(t.cpu / time.Duration(o.tasks)), seconds(t.wall), mib(t.peak),
+			rows = append(rows, []string{fmt.Sprint(o.tasks), part.wait.String(), c.name, seconds(t.cpu), milliseconds(t.cpu / time.Duration(o.tasks)), seconds(t.wall), mib(t.peak),
 				megabytes(t.disk), megabytes(t.other), fmt.Sprint(t.counts.Requests), megabytes(t.counts.Bytes), fmt.Sprint(len(t.answers)), fmt.Sprint(right(t.answers))})
 		}
 	}
