@@ -50,21 +50,23 @@ interop:
 
 # Whole programs on TASKS tasks of one scripted server: gaia, Inspect and smolagents (compare); the commit BEFORE and this
 # one, each ROUNDS times in turn (pair); this one at an endpoint that takes 200 ms (waits), and with SIZES tasks (growth).
-# The tables are printed, and replaced in the Markdown file REPORT. 'make performance' measures all that docs/performance.md has.
+# The tables are printed, and replaced in the Markdown file REPORT, those of compare in short form in SHORT.
+# 'make performance' measures all that docs/performance.md has.
 TASKS ?= 1000
 ROUNDS ?= 3
 SIZES ?= 100,1000,10000
 BEFORE ?= 6871efe9
 REPORT ?=
+SHORT ?=
 OPENAI ?= openai==3.57.0
 SMOLAGENTS ?= smolagents==1.26.0
 MEASURE = set -e; go build -o $(INTEROP)/gaia ./cmd/gaia; go build -o $(INTEROP)/compare ./internal/testkit/compare; \
-	compare() { mode=$$1; shift; $(INTEROP)/compare $$mode -commit "$$(git describe --always --dirty)" -tasks $(TASKS) -rounds $(ROUNDS) -sizes $(SIZES) $(REPORT:%=-o %) "$$@"; }
+	compare() { mode=$$1; shift; $(INTEROP)/compare $$mode -commit "$$(git rev-parse --short=8 HEAD)$$(git diff --quiet HEAD -- '*.go' go.mod || echo ' and changes')" -tasks $(TASKS) -rounds $(ROUNDS) -sizes $(SIZES) $(REPORT:%=-o %) "$$@"; }
 compare:
 	@$(PYTHON_WITH); $(MEASURE); \
 	inspect=$$(python_with 'inspect_ai, openai' '$(INSPECT) $(OPENAI)') || echo "SKIPPED: $(INSPECT) cannot be installed"; \
 	smolagents=$$(python_with 'smolagents, openai' '$(SMOLAGENTS) $(OPENAI)') || echo "SKIPPED: $(SMOLAGENTS) cannot be installed"; \
-	compare three -gaia $(INTEROP)/gaia -inspect "$$inspect" -smolagents "$$smolagents"
+	compare three $(SHORT:%=-short %) -gaia $(INTEROP)/gaia -inspect "$$inspect" -smolagents "$$smolagents"
 
 pair: TASKS = 10000
 pair:
@@ -79,7 +81,7 @@ growth:
 	@$(MEASURE); compare growth $(INTEROP)/gaia
 
 performance:
-	@set -e; for target in pair waits compare growth; do $(MAKE) --no-print-directory $$target REPORT=docs/performance.md; done
+	@set -e; for target in pair waits compare growth; do $(MAKE) --no-print-directory $$target REPORT=docs/performance.md SHORT=README.md; done
 
 generate:
 	go generate ./...

@@ -34,6 +34,7 @@ type options struct {
 	gaia        string
 	inspect     string // python of an environment with inspect-ai; "" = skipped
 	smolagents  string // likewise
+	short       string // file that gets the short form of the comparison; "" = none
 	work        string // folder for everything; removed at the end
 }
 
@@ -57,6 +58,7 @@ func main() {
 	flags.StringVar(&o.gaia, "gaia", "", "program gaia")
 	flags.StringVar(&o.inspect, "inspect", "", "python with inspect-ai")
 	flags.StringVar(&o.smolagents, "smolagents", "", "python with smolagents")
+	flags.StringVar(&o.short, "short", "", "file in which mode three replaces the short form of its tables")
 	sizes := flags.String("sizes", "100,1000,10000", "numbers of tasks")
 	under := flags.String("work", "", "folder in which a temporary folder is made (default: the system's)")
 	out := flags.String("o", "", "file that gets the tables too, in the place of those of the same mode")

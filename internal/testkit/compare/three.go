@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +59,7 @@ func (o options) three(w io.Writer) error {
 		}
 	}
 	table(w, rows)
+	short := [][]string{{"program", "CPU per task", "wall time at 200 ms", "peak memory", "requests repeated after a kill"}}
 	rows = [][]string{{"killed at half of the requests, then resumed", "CPU of both", "requests repeated", "tasks lost", "same results"}}
 	for _, c := range all {
 		t, err := o.try(c, latency, o.tasks*3/2)
@@ -65,11 +67,17 @@ func (o options) three(w io.Writer) error {
 			return err
 		}
 		before := undisturbed[c.name]
-		rows = append(rows, []string{c.name, seconds(t.cpu), fmt.Sprint(t.counts.Requests - before.counts.Requests),
-			fmt.Sprint(len(before.answers) - len(t.answers)), fmt.Sprint(maps.Equal(t.answers, before.answers))})
+		repeated := fmt.Sprint(t.counts.Requests - before.counts.Requests)
+		rows = append(rows, []string{c.name, seconds(t.cpu), repeated, fmt.Sprint(len(before.answers) - len(t.answers)), fmt.Sprint(maps.Equal(t.answers, before.answers))})
+		short = append(short, []string{c.name, milliseconds(before.cpu / time.Duration(o.tasks)), seconds(before.wall), mib(before.peak), repeated})
 	}
 	table(w, rows)
-	return nil
+	if o.short == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	table(&text, short)
+	return insert(o.short, "short", text.Bytes())
 }
 
 // try lets a contender solve the tasks. With half, it is killed when there were so many requests, and resumed.
