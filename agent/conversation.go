@@ -2,6 +2,7 @@ package agent
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -30,7 +31,8 @@ type note struct {
 
 func newConversation(q Question) *conversation {
 	c := conversation{due: prompt.NewConversation(q.Text, q.FileName, nil)}
-	c.add(prompt.SystemID, llm.Message{Role: "system", Content: prompt.System()})
+	system := systemNote()
+	c.messages, c.notes, c.bytes = []llm.Message{{Role: "system", Content: prompt.System()}}, []note{system}, len(system.fresh)
 	c.add(prompt.QuestionSource, llm.Message{Role: "user", Content: prompt.Question(q.Text, q.FileName)})
 	if q.Picture != nil {
 		last, media, sent := len(c.messages)-1, q.Picture.MediaType, q.Picture.Data
@@ -43,6 +45,16 @@ func newConversation(q Question) *conversation {
 	return &c
 }
 
+// systemNote is the note of the system message, which is the same in every conversation.
+var systemNote = sync.OnceValue(func() note {
+	return noteOf(llm.Message{Role: "system", Content: prompt.System()}, prompt.SystemID)
+})
+
+func noteOf(m llm.Message, source string) note {
+	b := canonicalJSON(m)
+	return note{fresh: b, listed: trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: canonical.Digest(b), Source: source}}
+}
+
 func (c *conversation) add(source string, m llm.Message) {
 	c.messages, c.notes = append(c.messages, m), append(c.notes, note{})
 	c.set(len(c.messages)-1, source)
@@ -50,9 +62,9 @@ func (c *conversation) add(source string, m llm.Message) {
 
 // set notes what a message is now.
 func (c *conversation) set(i int, source string) {
-	m, b := c.messages[i], canonicalJSON(c.messages[i])
-	c.bytes += len(b) - int(c.notes[i].listed.Bytes)
-	c.notes[i] = note{fresh: b, listed: trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: canonical.Digest(b), Source: source}}
+	c.bytes -= int(c.notes[i].listed.Bytes)
+	c.notes[i] = noteOf(c.messages[i], source)
+	c.bytes += int(c.notes[i].listed.Bytes)
 }
 
 // result adds what a tool gave. The message should be the one that the tool's

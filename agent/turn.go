@@ -31,8 +31,12 @@ type attempt struct {
 // FirstTokens bounds from above what the first request about a question will
 // count, whatever comes with it.
 func FirstTokens(q Question, specs []tools.Spec) int64 {
-	a := Agent{Tools: specs, Now: func() time.Time { return time.Time{} }}.begin(q, nil, nil)
-	return a.talk.tokens(a.bytes, fewBytes) + tools.PictureTokens
+	question := llm.Message{Role: "user", Content: prompt.Question(q.Text, q.FileName)}
+	n := len(systemNote().fresh) + len(canonicalJSON(question))
+	for _, s := range specs {
+		n += len(s.Name) + len(s.Description) + len(s.Parameters)
+	}
+	return int64(n/fewBytes) + tools.PictureTokens
 }
 
 func (a Agent) begin(q Question, session *tools.Session, rec *trajectory.Attempt) *attempt {

@@ -213,6 +213,8 @@ type Watch struct {
 	gold  map[string]string
 	tasks map[string]*taskEvidence
 	asked map[string]*tokenCount // of the open attempt of a task
+
+	declared map[[2]string]bool // names in replies and in the plan that are of one model
 }
 
 // tokenCount is what an attempt's replies are said to have taken.
@@ -223,7 +225,8 @@ type tokenCount struct {
 
 // NewWatch begins to follow a run; gold is nil where there is none.
 func NewWatch(m Plan, gold map[string]string) *Watch {
-	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*taskEvidence, len(m.Tasks)), asked: map[string]*tokenCount{}}
+	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*taskEvidence, len(m.Tasks)), asked: map[string]*tokenCount{},
+		declared: map[[2]string]bool{}}
 	for _, p := range m.Tasks {
 		w.tasks[p.TaskID] = &taskEvidence{Plan: p}
 	}
@@ -270,7 +273,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 			look(noWorkPass, func(n *notes) { n.gap(noUsage) })
 		}
 	}
-	look(modelIdentity, func(n *notes) { servedOtherwise(w.plan, n, at, ev.Payload) })
+	look(modelIdentity, func(n *notes) { servedOtherwise(w.plan, w.declared, n, at, ev.Payload) })
 	for _, c := range checks {
 		why := ""
 		if i := slices.IndexFunc(c.Findings, func(f Finding) bool { return f.Severity == Critical || f.Severity == High }); i >= 0 {

@@ -216,8 +216,12 @@ func endsIn(all, end []string) bool {
 	return len(end) <= len(all) && slices.Equal(all[len(all)-len(end):], end)
 }
 
-// servedOtherwise is what an event by itself shows of a model that the plan does not declare.
-func servedOtherwise(m plan.Plan, n *notes, at place, p trajectory.Payload) {
+// mostDeclared bounds the names of models that a Watch remembers.
+const mostDeclared = 1024
+
+// servedOtherwise is what an event by itself shows of a model that the plan does not declare. declared remembers pairs of
+// a name in a reply and a planned one that were found to agree, since most replies have the same.
+func servedOtherwise(m plan.Plan, declared map[[2]string]bool, n *notes, at place, p trajectory.Payload) {
 	u := use{at: at, who: theAgent, planned: m.Model.Name}
 	switch p := p.(type) {
 	case trajectory.ModelCallCompleted:
@@ -233,7 +237,16 @@ func servedOtherwise(m plan.Plan, n *notes, at place, p trajectory.Payload) {
 			u.who, u.planned, u.model = theJudge, m.Judge.Model, p.ResponseModel
 		}
 	}
-	n.findIf(nameOf(u.model).base != "" && u.planned != "" && !Declares(m.Model, u.model, u.planned), "model-undeclared", at, fmt.Sprintf("%q answered %s, and the plan has %q; if that is another name of the same model, plan with --served-as", u.model, u.who, u.planned))
+	if u.model == "" || u.planned == "" || declared[[2]string{u.model, u.planned}] {
+		return
+	}
+	if nameOf(u.model).base == "" || Declares(m.Model, u.model, u.planned) {
+		if len(declared) < mostDeclared {
+			declared[[2]string{u.model, u.planned}] = true
+		}
+		return
+	}
+	n.find("model-undeclared", at, fmt.Sprintf("%q answered %s, and the plan has %q; if that is another name of the same model, plan with --served-as", u.model, u.who, u.planned))
 }
 
 // commercial matches the bases of names of models that only their makers serve: their weights are not published.

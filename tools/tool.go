@@ -132,6 +132,7 @@ type Tool interface {
 	// needs bounds one request of a call whose arguments it admits, of a tool that asks a
 	// model; where the call cannot get as far as a request, any bound will do.
 	needs(env *Env, args []byte) Need
+	// call runs the tool with arguments that it admits: the Gate has asked it before it decided.
 	call(ctx context.Context, env *Env, args []byte) (Output, error)
 }
 
@@ -140,6 +141,9 @@ func AdmitsDirectly(_ direct.Key, t Tool, args []byte) ([]string, error) { retur
 
 // CallDirectly calls a tool without the Gate, in a test: its key has no other holder.
 func CallDirectly(ctx context.Context, _ direct.Key, t Tool, env *Env, args []byte) (Output, error) {
+	if _, err := t.admits(args); err != nil {
+		return Failed("%v", err), nil
+	}
 	return t.call(ctx, env, args)
 }
 
@@ -263,9 +267,6 @@ func (t *tool) admits(args []byte) ([]string, error) {
 }
 
 func (t *tool) call(ctx context.Context, env *Env, args []byte) (Output, error) {
-	if _, err := t.admits(args); err != nil {
-		return Failed("%v", err), nil
-	}
 	out, err := t.run(ctx, env, orNone(args))
 	return out.valid(), err
 }

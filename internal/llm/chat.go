@@ -21,7 +21,7 @@ type chatBody struct {
 	MaxTokens           int                                  `json:"max_tokens,omitzero"`
 	Stream              bool                                 `json:"stream"`
 	Temperature         *int                                 `json:"temperature,omitzero"`
-	Tools               []openai.Tool                        `json:"tools,omitempty"`
+	Tools               jsontext.Value                       `json:"tools,omitzero"`
 	Messages            []chatMessage                        `json:"messages"`
 	ResponseFormat      *openai.ChatCompletionResponseFormat `json:"response_format,omitzero"`
 	ToolChoice          string                               `json:"tool_choice,omitzero"`
@@ -63,8 +63,8 @@ type chatFunction struct {
 }
 
 // chatRequest gives a request the form of chat completions.
-func chatRequest(r Request) chatBody {
-	body := chatBody{Model: r.Model, Messages: make([]chatMessage, 0, len(r.Messages))}
+func chatRequest(r Request, offers jsontext.Value) chatBody {
+	body := chatBody{Model: r.Model, Tools: offers, Messages: make([]chatMessage, 0, len(r.Messages))}
 	if TakesTemperature(r.Model) {
 		body.Temperature = new(int)
 	}
@@ -92,10 +92,6 @@ func chatRequest(r Request) chatBody {
 		}
 		body.Messages = append(body.Messages, message)
 	}
-	for _, t := range r.Tools {
-		body.Tools = append(body.Tools, openai.Tool{Type: openai.ToolTypeFunction,
-			Function: &openai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: jsontext.Value(t.Parameters)}})
-	}
 	if r.NoCalls && len(r.Tools) > 0 {
 		body.ToolChoice = noCalls
 	}
@@ -104,6 +100,15 @@ func chatRequest(r Request) chatBody {
 			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{Name: r.SchemaName, Schema: jsontext.Value(r.Schema), Strict: true}}
 	}
 	return body
+}
+
+// chatOffers gives tools the form of chat completions.
+func chatOffers(specs []ToolSpec) (all []openai.Tool) {
+	for _, t := range specs {
+		all = append(all, openai.Tool{Type: openai.ToolTypeFunction,
+			Function: &openai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: jsontext.Value(t.Parameters)}})
+	}
+	return all
 }
 
 // noCalls is the choice of tools of a request without calls.

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -53,6 +55,7 @@ type Client struct {
 	config Config
 	http   *http.Client
 	broken *Error // why nothing can ever be sent
+	offers offers
 }
 
 // New returns a client; nothing is sent.
@@ -230,23 +233,21 @@ type prepared struct {
 func (c *Client) compose(r Request) (prepared, *Error) {
 	p := prepared{model: r.Model, api: cmp.Or(c.config.API, APIOf(r.Model, c.config.BaseURL)), size: r.size(),
 		path: "/chat/completions", contentType: "application/json"}
-	for _, t := range r.Tools {
-		if !jsontext.Value(t.Parameters).IsValid() {
-			return p, unsendable("the parameters of tool %q are not JSON", t.Name)
-		}
+	offered, failed := c.offers.encode(p.api, r.Tools)
+	if failed != nil {
+		return p, failed
 	}
 	if len(r.Schema) > 0 && !jsontext.Value(r.Schema).IsValid() {
 		return p, unsendable("schema %q is not JSON", r.SchemaName)
 	}
 	var body any
 	if p.api == APIResponses {
-		p.path, body = "/responses", responsesRequest(r)
+		p.path, body = "/responses", responsesRequest(r, offered)
 	} else {
-		body = chatRequest(r)
+		body = chatRequest(r, offered)
 	}
 	var err error
-	// What a provider gave is sent back as it is, odd as it may be.
-	p.body, err = json.Marshal(body, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
+	p.body, err = json.Marshal(body, asGiven)
 	if err == nil && len(r.Extra) > 0 { // the beginning of a request is the same in every turn
 		for name := range r.Extra {
 			if gjson.GetBytes(p.body, gjson.Escape(name)).Exists() {
@@ -263,6 +264,52 @@ func (c *Client) compose(r Request) (prepared, *Error) {
 		return p, unsendable("the request cannot be encoded as JSON: %v", err)
 	}
 	return p, nil
+}
+
+// asGiven has what a provider gave sent back as it is, odd as it may be.
+var asGiven = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
+
+// offers holds the encoded tools of the last request. Most of a run's requests offer the same.
+type offers struct {
+	mu      sync.Mutex
+	api     string
+	tools   []ToolSpec
+	encoded jsontext.Value
+}
+
+// encode returns tools as a request offers them.
+func (o *offers) encode(api string, tools []ToolSpec) (jsontext.Value, *Error) {
+	if len(tools) == 0 {
+		return nil, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	same := func(a, b ToolSpec) bool {
+		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Parameters, b.Parameters)
+	}
+	if api == o.api && slices.EqualFunc(tools, o.tools, same) {
+		return o.encoded, nil
+	}
+	for _, t := range tools {
+		if !jsontext.Value(t.Parameters).IsValid() {
+			return nil, unsendable("the parameters of tool %q are not JSON", t.Name)
+		}
+	}
+	var list any
+	if api == APIResponses {
+		list = responsesOffers(tools)
+	} else {
+		list = chatOffers(tools)
+	}
+	encoded, err := json.Marshal(list, asGiven)
+	if err != nil {
+		return nil, unsendable("the tools cannot be encoded as JSON: %v", err)
+	}
+	o.api, o.encoded, o.tools = api, encoded, slices.Clone(tools)
+	for i, t := range o.tools { // the caller's may change
+		o.tools[i].Parameters = slices.Clone(t.Parameters)
+	}
+	return encoded, nil
 }
 
 func unsendable(format string, args ...any) *Error {

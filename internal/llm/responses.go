@@ -22,7 +22,7 @@ type responsesBody struct {
 	Stream          bool                       `json:"stream"`
 	Temperature     *int                       `json:"temperature,omitzero"`
 	Text            *openai.ResponseTextConfig `json:"text,omitzero"`
-	Tools           []responsesOffer           `json:"tools,omitempty"`
+	Tools           jsontext.Value             `json:"tools,omitzero"`
 	Input           []any                      `json:"input"`
 	ToolChoice      string                     `json:"tool_choice,omitzero"`
 }
@@ -45,8 +45,8 @@ type inputCall struct {
 }
 
 // responsesRequest gives a request the form of the Responses API.
-func responsesRequest(r Request) responsesBody {
-	body := responsesBody{Model: r.Model, MaxOutputTokens: r.MaxTokens, Input: make([]any, 0, len(r.Messages))}
+func responsesRequest(r Request, offers jsontext.Value) responsesBody {
+	body := responsesBody{Model: r.Model, Tools: offers, MaxOutputTokens: r.MaxTokens, Input: make([]any, 0, len(r.Messages))}
 	if TakesTemperature(r.Model) {
 		body.Temperature = new(int)
 	}
@@ -56,9 +56,6 @@ func responsesRequest(r Request) responsesBody {
 	for _, m := range r.Messages {
 		body.Input = append(body.Input, inputItems(m)...)
 	}
-	for _, t := range r.Tools {
-		body.Tools = append(body.Tools, responsesOffer{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters})
-	}
 	if r.NoCalls && len(r.Tools) > 0 {
 		body.ToolChoice = noCalls
 	}
@@ -67,6 +64,14 @@ func responsesRequest(r Request) responsesBody {
 			Schema: jsontext.Value(r.Schema), Strict: true}}
 	}
 	return body
+}
+
+// responsesOffers gives tools the form of the Responses API.
+func responsesOffers(specs []ToolSpec) (all []responsesOffer) {
+	for _, t := range specs {
+		all = append(all, responsesOffer{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	return all
 }
 
 // inputItems are the items of one message. Those of an assistant come in the order in which the model

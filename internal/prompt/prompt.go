@@ -20,6 +20,7 @@ import (
 	"embed"
 	"fmt"
 	"strings"
+	"sync"
 	"text/template"
 	"unicode/utf16"
 
@@ -140,15 +141,22 @@ func text(id string) string {
 	return string(b)
 }
 
-// render fills the template, or the part of it that is defined under a name. The file's own last line break is no part
-// of the message.
+// parsed are the templates. A file's own last line break is no part of the message.
+var parsed = sync.OnceValue(func() map[string]*template.Template {
+	all := map[string]*template.Template{}
+	for _, t := range Templates() {
+		all[t.ID] = template.Must(template.New(t.ID).Parse(strings.TrimSuffix(t.Text, "\n")))
+	}
+	return all
+})
+
+// render fills the template, or the part of it that is defined under a name.
 func render(id, part string, values any) string {
-	t := template.Must(template.New(id).Parse(strings.TrimSuffix(text(id), "\n")))
 	if part == "" {
 		part = id
 	}
 	var out strings.Builder
-	if err := t.ExecuteTemplate(&out, part, values); err != nil {
+	if err := parsed()[id].ExecuteTemplate(&out, part, values); err != nil {
 		panic(err) // a template that does not fit its values: TestRenderings has every one
 	}
 	return out.String()
