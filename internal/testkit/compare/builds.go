@@ -27,6 +27,9 @@ const (
 
 var stages = []string{version, start, run, hash, verify, audit, submit, verifyPackage, archive, verifyArchive}
 
+// repeats is how often the stages that take no time are measured in one life.
+const repeats = 5
+
 // A life is what one build took for all stages of one run.
 type life struct {
 	used           map[string]usage
@@ -54,13 +57,16 @@ func (o options) live(name, build string, tasks int) (l life, err error) {
 		l.used[name], _, first = p.run()
 	}
 	gaia := func(name string, args ...string) { stage(name, program{args: append([]string{build}, args...)}) }
-	gaia(version, "version")
-	if first != nil {
-		return l, first
+	var versions, starts []usage
+	for range repeats {
+		gaia(version, "version")
+		u, err := o.begin(filepath.Join(o.work, "one"))
+		if err := cmp.Or(first, err); err != nil {
+			return l, err
+		}
+		versions, starts = append(versions, l.used[version]), append(starts, u)
 	}
-	if l.used[start], err = o.begin(filepath.Join(o.work, "start")); err != nil {
-		return l, err
-	}
+	l.used[version], l.used[start] = median(versions), median(starts)
 	s, err := startServer(tasks, 0)
 	if err != nil {
 		return l, err
@@ -97,12 +103,13 @@ func (o options) live(name, build string, tasks int) (l life, err error) {
 	return l, errors.Join(first, errors.Join(sizes[:]...))
 }
 
-// begin measures a run until its first request has arrived, where it is killed.
-func (o options) begin(dir string) (u usage, err error) {
-	if err := fresh(dir); err != nil {
+// begin measures a run of one task until its first request has arrived, where it is killed.
+func (o options) begin(folder string) (u usage, err error) {
+	dir := filepath.Join(folder, "start")
+	if err := cmp.Or(fresh(dir), writeTasks(folder, 1)); err != nil {
 		return u, err
 	}
-	s, err := startServer(o.tasks, latency)
+	s, err := startServer(1, latency)
 	if err != nil {
 		return u, err
 	}
