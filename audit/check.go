@@ -2,8 +2,10 @@ package audit
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 )
@@ -214,4 +216,10 @@ func attest(checks []CheckReport, only []string) Attestation {
 	}
 	a.StrictClean = a.StrictClean && a.Clean
 	return a
+}
+
+// lazily compiles an expression when it is first used: most commands use few of them, and all together take
+// milliseconds.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

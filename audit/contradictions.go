@@ -2,7 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -179,11 +178,11 @@ func (c *clocks) request(seq int64, id string, wall int64) {
 }
 
 // timedID are ids that tell when they were made: a UUID of version 7, a ULID, or the seconds of a generation.
-var timedID = regexp.MustCompile(`(?i)(?:^|[-_])(?:([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|([0-7][0-9a-hjkmnp-tv-z]{25})|gen-(1[0-9]{9})-[0-9a-z]+)$`)
+var timedID = lazily(`(?i)(?:^|[-_])(?:([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|([0-7][0-9a-hjkmnp-tv-z]{25})|gen-(1[0-9]{9})-[0-9a-z]+)$`)
 
 // timeOf returns when an id was made, in milliseconds; false if it does not tell.
 func timeOf(id string) (ms int64, ok bool) {
-	m := timedID.FindStringSubmatch(id)
+	m := timedID().FindStringSubmatch(id)
 	switch {
 	case m == nil:
 		return 0, false

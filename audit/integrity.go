@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -398,7 +397,7 @@ func isBuiltinVersion(t plan.ToolPlan) bool {
 }
 
 // shownValue is a number as calculate writes it.
-var shownValue = regexp.MustCompile(`^([-−]?[0-9][0-9,]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,4}))?`)
+var shownValue = lazily(`^([-−]?[0-9][0-9,]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,4}))?`)
 
 // miscalculated reports whether a result of calculate is not the value of its expression. Fewer digits of the value
 // are the same; what is no number says nothing. Of an expression without a value nothing but an error can come: a
@@ -407,7 +406,7 @@ func miscalculated(expression, shown string) bool {
 	if at := strings.LastIndex(shown, " = "); at >= 0 {
 		shown = shown[at+len(" = "):]
 	}
-	m := shownValue.FindStringSubmatch(strings.TrimSpace(shown))
+	m := shownValue().FindStringSubmatch(strings.TrimSpace(shown))
 	if m == nil {
 		return false
 	}

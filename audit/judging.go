@@ -71,12 +71,12 @@ func withoutAffirmation(answer, gold string) string {
 		return slices.Contains([]string{"false", "incorrect", "no", "not", "wrong"}, word)
 	})
 	if slices.Contains(words, "correct") || len(words) == 1 && !denied && slices.Contains([]string{"accurate", "right", "true", "valid", "yes"}, words[0]) {
-		return affirmation.ReplaceAllString(answer, "")
+		return affirmation().ReplaceAllString(answer, "")
 	}
 	return answer
 }
 
-var affirmation = regexp.MustCompile(`(?i)\bcorrect\b`)
+var affirmation = lazily(`(?i)\bcorrect\b`)
 
 var judgeHealth = Check{
 	ID: "AUD-20", Name: "judge-health", Severity: High,
@@ -383,7 +383,7 @@ var numberWords = func() map[string]float64 {
 func spelled(text string) (value float64, end int) {
 	below := 0.0
 	for rest := 0; ; {
-		m := wordBehind.FindStringSubmatchIndex(text[rest:])
+		m := wordBehind().FindStringSubmatchIndex(text[rest:])
 		if m == nil {
 			break
 		}
@@ -397,7 +397,7 @@ func spelled(text string) (value float64, end int) {
 			below = max(below, 1) * scale
 		case scale > 0 && (end == 0 || below > 0):
 			value, below = value+max(below, 1)*scale, 0
-		case word == "and" && end > 0 && afterScale.MatchString(text[:end]):
+		case word == "and" && end > 0 && afterScale().MatchString(text[:end]):
 			rest += m[1]
 			continue
 		default:
@@ -416,17 +416,17 @@ var scales = map[string]float64{
 }
 
 var (
-	numberIn   = regexp.MustCompile(`[0-9](?:[0-9.,'’_  ]{0,40}[0-9])?|[a-z]+`)
-	powerOfTen = regexp.MustCompile(`^\s*(?:[×x*·]\s*10\s*(?:\^|\*\*)\s*\{?|e)([+-−]?[0-9]{1,2})\}?`)
-	slashed    = regexp.MustCompile(`^\s*[/⁄:]\s*([0-9]+)\b`)
-	afterScale = regexp.MustCompile(`(?:hundred|thousand|million)$`) // behind which English numbers go on with and
-	wordBehind = regexp.MustCompile(`^[\s-]*([\p{L}%‰°µ]+)`)
+	numberIn   = lazily(`[0-9](?:[0-9.,'’_  ]{0,40}[0-9])?|[a-z]+`)
+	powerOfTen = lazily(`^\s*(?:[×x*·]\s*10\s*(?:\^|\*\*)\s*\{?|e)([+-−]?[0-9]{1,2})\}?`)
+	slashed    = lazily(`^\s*[/⁄:]\s*([0-9]+)\b`)
+	afterScale = lazily(`(?:hundred|thousand|million)$`) // behind which English numbers go on with and
+	wordBehind = lazily(`^[\s-]*([\p{L}%‰°µ]+)`)
 )
 
 // saidNumbers returns the numbers of a text in lower case: numerals, and English words.
 func saidNumbers(text string) (all []saidNumber) {
 	for from := 0; ; {
-		at := numberIn.FindStringIndex(text[from:])
+		at := numberIn().FindStringIndex(text[from:])
 		if at == nil {
 			return all
 		}
@@ -447,16 +447,16 @@ func saidNumbers(text string) (all []saidNumber) {
 			continue
 		}
 		n := saidNumber{values: values, start: start, end: end}
-		if m := powerOfTen.FindStringSubmatchIndex(text[end:]); m != nil {
+		if m := powerOfTen().FindStringSubmatchIndex(text[end:]); m != nil {
 			if power, err := strconv.Atoi(strings.ReplaceAll(text[end+m[2]:end+m[3]], "−", "-")); err == nil {
 				n.values, n.end = []float64{values[0] * math.Pow10(power)}, end+m[1]
 			}
-		} else if m := slashed.FindStringSubmatchIndex(text[end:]); m != nil {
+		} else if m := slashed().FindStringSubmatchIndex(text[end:]); m != nil {
 			if by, err := strconv.ParseFloat(text[end+m[2]:end+m[3]], 64); err == nil && by != 0 { // a fraction, or a time
 				n.values, n.end = append(n.values, values[0]/by, values[0]*60+by, values[0]+by/60), end+m[1]
 			}
 		}
-		for m := wordBehind.FindStringSubmatchIndex(text[n.end:]); m != nil; m = wordBehind.FindStringSubmatchIndex(text[n.end:]) {
+		for m := wordBehind().FindStringSubmatchIndex(text[n.end:]); m != nil; m = wordBehind().FindStringSubmatchIndex(text[n.end:]) {
 			n.unit = text[n.end+m[2] : n.end+m[3]]
 			by, known := scales[n.unit]
 			if !known {
@@ -538,7 +538,7 @@ func datedAs(text string, want float64) bool {
 	month := func(part string) bool { // a name of a month, or its beginning
 		return len(part) >= 3 && slices.ContainsFunc(months, func(name string) bool { return strings.HasPrefix(name, part) })
 	}
-	dated := calendarDate.MatchString(text) || slices.ContainsFunc(parts, month)
+	dated := calendarDate().MatchString(text) || slices.ContainsFunc(parts, month)
 	return dated && slices.ContainsFunc(parts, func(part string) bool {
 		v, err := strconv.ParseFloat(strings.TrimRight(part, "dhnrst"), 64)
 		return err == nil && v == want
@@ -547,7 +547,7 @@ func datedAs(text string, want float64) bool {
 
 var months = strings.Fields("january february march april may june july august september october november december")
 
-var calendarDate = regexp.MustCompile(`\b(?:[0-9]{4}([-/.])[0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})\b`)
+var calendarDate = lazily(`\b(?:[0-9]{4}([-/.])[0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})\b`)
 
 // joiningWords stand between numbers of which either may be meant.
 var joiningWords = strings.Fields("or to and maybe perhaps possibly probably likely either alternatively otherwise even also else if not then at most least more about around " +

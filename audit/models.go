@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -74,7 +73,7 @@ var modelIdentity = Check{
 		if v := e.Manifest.Vision; v != nil {
 			models = append(models, asked{"the model of describe_image", v.Model, v.Origin})
 		}
-		named := func(a asked) bool { return commercial.MatchString(nameOf(a.model).base) }
+		named := func(a asked) bool { return commercial().MatchString(nameOf(a.model).base) }
 		any := slices.ContainsFunc(models, named)
 		for _, a := range models {
 			n.findIf(named(a) && local(a.origin), "local-origin", place{given: true}, fmt.Sprintf("%s, %q, is asked at %s", a.what, a.model, a.origin))
@@ -140,22 +139,22 @@ func (n modelName) ownerJoined(base string) modelName {
 func nameOf(s string) modelName {
 	s = strings.ToLower(strings.TrimSpace(strings.ReplaceAll(s, `\`, "/")))
 	parts := strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
-	n := modelName{file: modelFile.MatchString(s)}
-	rooted := strings.HasPrefix(s, "/") || strings.HasPrefix(s, ".") || strings.HasPrefix(s, "~") || driveLetter.MatchString(s)
+	n := modelName{file: modelFile().MatchString(s)}
+	rooted := strings.HasPrefix(s, "/") || strings.HasPrefix(s, ".") || strings.HasPrefix(s, "~") || driveLetter().MatchString(s)
 	base := ""
 	for i := len(parts) - 1; i >= 0; i-- {
 		if repository, found := strings.CutPrefix(parts[i], "models--"); found { // a folder of the hub's cache
 			parts = append([]string{""}, strings.Split(repository, "--")...)
 			i, rooted = len(parts)-1, false
 		}
-		base = fileParts.ReplaceAllString(modelFile.ReplaceAllString(parts[i], ""), "")
-		if form := quantized.FindStringSubmatch(base); form != nil {
-			base, n.form = matrix.ReplaceAllString(form[1], ""), form[2]
+		base = fileParts().ReplaceAllString(modelFile().ReplaceAllString(parts[i], ""), "")
+		if form := quantized().FindStringSubmatch(base); form != nil {
+			base, n.form = matrix().ReplaceAllString(form[1], ""), form[2]
 		}
 		var repository bool
 		base, repository = strings.CutSuffix(base, "-gguf")
 		n.file = n.file || repository
-		if parts = parts[:i]; !saysNothing.MatchString(base) {
+		if parts = parts[:i]; !saysNothing().MatchString(base) {
 			break
 		}
 		if base = ""; !n.file && !rooted {
@@ -165,18 +164,18 @@ func nameOf(s string) modelName {
 	if base == "" {
 		return modelName{}
 	}
-	for owner := ownerBefore.FindStringSubmatch(base); owner != nil && !n.file; owner = ownerBefore.FindStringSubmatch(base) {
+	for owner := ownerBefore().FindStringSubmatch(base); owner != nil && !n.file; owner = ownerBefore().FindStringSubmatch(base) {
 		n.owners, base = append(n.owners, owner[1]), base[len(owner[1])+1:]
 	}
 	if !rooted && !n.file { // the folders of a file say nothing of who made the model
 		folders := slices.DeleteFunc(parts, func(part string) bool { return part == "models" || part == "" })
 		n.owners = append(slices.Clone(folders), n.owners...)
 	}
-	base = routes.ReplaceAllString(base, "")
+	base = routes().ReplaceAllString(base, "")
 	base = strings.ReplaceAll(base, "@", "-")
-	base = pointBetween.ReplaceAllString(base, "$1-$2")
-	base = latest.ReplaceAllString(base, "")
-	if m := released.FindStringSubmatch(base); m != nil {
+	base = pointBetween().ReplaceAllString(base, "$1-$2")
+	base = latest().ReplaceAllString(base, "")
+	if m := released().FindStringSubmatch(base); m != nil {
 		base, n.release = m[1], strings.ReplaceAll(m[2], "-", "")
 	}
 	n.tagged = strings.Contains(base, ":")
@@ -186,28 +185,28 @@ func nameOf(s string) modelName {
 
 var (
 	// modelFile is the ending of a file of weights.
-	modelFile = regexp.MustCompile(`\.(?:gguf|ggml|safetensors|llamafile|bin|pth?|onnx|index\.json)$`)
+	modelFile = lazily(`\.(?:gguf|ggml|safetensors|llamafile|bin|pth?|onnx|index\.json)$`)
 	// fileParts is the number of a part of a file.
-	fileParts = regexp.MustCompile(`-[0-9]{5}-of-[0-9]{5}$`)
+	fileParts = lazily(`-[0-9]{5}-of-[0-9]{5}$`)
 	// quantized is a name and its quantization, as q4_k_m, iq2_xs, f16.
-	quantized = regexp.MustCompile(`^(.*[^-._:@])[-._:@](i?q[1-8](?:_[0-9a-z]+)*|b?f16|fp16|f32|fp32|mxfp4(?:_moe)?)$`)
+	quantized = lazily(`^(.*[^-._:@])[-._:@](i?q[1-8](?:_[0-9a-z]+)*|b?f16|fp16|f32|fp32|mxfp4(?:_moe)?)$`)
 	// matrix is what a name says of how its quantization was made.
-	matrix = regexp.MustCompile(`[-._](?:i1|imat|imatrix|ud)$`)
+	matrix = lazily(`[-._](?:i1|imat|imatrix|ud)$`)
 	// saysNothing is the name of a file or folder that names no model.
-	saysNothing = regexp.MustCompile(`^(?:|\.{1,2}|~|[a-z]:|ggml-model|model|models|weights|checkpoint|checkpoints|consolidated(?:\.[0-9]+)?|pytorch_model|gguf|snapshots|blobs|[0-9a-f]{40}|sha256-[0-9a-f]{64})$`)
-	driveLetter = regexp.MustCompile(`^[a-z]:/`)
+	saysNothing = lazily(`^(?:|\.{1,2}|~|[a-z]:|ggml-model|model|models|weights|checkpoint|checkpoints|consolidated(?:\.[0-9]+)?|pytorch_model|gguf|snapshots|blobs|[0-9a-f]{40}|sha256-[0-9a-f]{64})$`)
+	driveLetter = lazily(`^[a-z]:/`)
 	// ownerBefore is an owner or a region before a name, as in us.anthropic.name.
-	ownerBefore = regexp.MustCompile(`^([a-z][a-z-]*)\.[a-z]`)
+	ownerBefore = lazily(`^([a-z][a-z-]*)\.[a-z]`)
 	// routes are what gateways and clouds put after a model's name to say where they send a request, or in which
 	// form they take it.
-	routes = regexp.MustCompile(`(?::(?:exacto|extended|floor|free|latest|nitro)|-v[0-9]+:[0-9]+)$`)
+	routes = lazily(`(?::(?:exacto|extended|floor|free|latest|nitro)|-v[0-9]+:[0-9]+)$`)
 	// pointBetween is the point of a version, which some write as a hyphen.
-	pointBetween = regexp.MustCompile(`([0-9])\.([0-9])`)
+	pointBetween = lazily(`([0-9])\.([0-9])`)
 	// latest is what stands for the newest release of a name.
-	latest = regexp.MustCompile(`-(?:latest|0)$`)
+	latest = lazily(`-(?:latest|0)$`)
 	// released is a release of a model: its name and a day with the year or without, a month of a year, or a number
 	// from 001 on.
-	released = regexp.MustCompile(`^(.+)-(20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])|20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])|` +
+	released = lazily(`^(.+)-(20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])|20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])|` +
 		`(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])|2[3-9](?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])-20[0-9]{2}|00[1-9])$`)
 )
 
@@ -250,7 +249,7 @@ func servedOtherwise(m plan.Plan, declared map[[2]string]bool, n *notes, at plac
 }
 
 // commercial matches the bases of names of models that only their makers serve: their weights are not published.
-var commercial = regexp.MustCompile(`^(?:chatgpt-|gpt-(?:3-5|[4-9])|o[1-9](?:-|$)|claude-|gemini-|grok-[3-9]|sonar(?:-|$)|nova-(?:lite|micro|premier|pro)|qwen[0-9-]*-?(?:max|plus|turbo)(?:-|$))`)
+var commercial = lazily(`^(?:chatgpt-|gpt-(?:3-5|[4-9])|o[1-9](?:-|$)|claude-|gemini-|grok-[3-9]|sonar(?:-|$)|nova-(?:lite|micro|premier|pro)|qwen[0-9-]*-?(?:max|plus|turbo)(?:-|$))`)
 
 // local reports whether an origin is of this computer or of a private network.
 func local(origin string) bool {

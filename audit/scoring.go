@@ -2,7 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -531,7 +530,7 @@ func (t stripped) ends(i int) string {
 }
 
 // chessMove is a move as chess players write it, without what they say of it.
-var chessMove = regexp.MustCompile(`^(?:[KQRBN][a-h]?[1-8]?x?[a-h][1-8]|(?:[a-h]x)?[a-h][1-8](?:=?[QRBN])?|O-O(?:-O)?)$`)
+var chessMove = lazily(`^(?:[KQRBN][a-h]?[1-8]?x?[a-h][1-8]|(?:[a-h]x)?[a-h][1-8](?:=?[QRBN])?|O-O(?:-O)?)$`)
 
 // checks reports whether nothing but what is said of a chess move stands in a gap: that it gives check or mate, and
 // how good it is.
@@ -547,7 +546,7 @@ func (t stripped) checks(i int) bool {
 		}
 		move.WriteRune(t.kept[at])
 	}
-	return chessMove.MatchString(move.String()) && only(t.marks(i), "+#!?") == t.marks(i)
+	return chessMove().MatchString(move.String()) && only(t.marks(i), "+#!?") == t.marks(i)
 }
 
 // named reports whether a word of three letters or more stands before a gap, as in the names of things that end in

@@ -58,7 +58,7 @@ func TestLocal(t *testing.T) {
 		"gpt-oss-120b": false, "gpt-j-6b": false, "gpt2": false, "gemma-3-27b-it": false, "qwen3-32b": false, "llama-3.3-70b": false, "deepseek-r1": false, "mistral-7b": false, "scripted-model": false,
 		"grok-1": false, "openchat": false, "olmo-2": false,
 	} {
-		if got := commercial.MatchString(nameOf(name).base); got != want {
+		if got := commercial().MatchString(nameOf(name).base); got != want {
 			t.Errorf("%q: %v, base %q", name, got, nameOf(name).base)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -286,13 +287,13 @@ func called(b []byte, start int) bool {
 		switch {
 		case len(word) == 0 || i == from && from > 0:
 			return false
-		case bytes.HasSuffix(word, []byte("answer")), bytes.HasSuffix(word, []byte("answers")), slices.Contains(labelNames, string(word)):
+		case bytes.HasSuffix(word, []byte("answer")), bytes.HasSuffix(word, []byte("answers")), slices.Contains(labelNames(), string(word)):
 			return signed
 		case string(word) == "a" && colon:
 			return true
 		case slices.Contains(linkWords, string(word)):
 			signed = true
-		case !digits(word) && !slices.Contains(articles, string(word)):
+		case !digits(word) && !slices.Contains(articles(), string(word)):
 			return false
 		}
 	}
@@ -300,11 +301,15 @@ func called(b []byte, start int) bool {
 }
 
 var (
-	labelNames = foldedWords("ans", "solution", "solutions", "truth", "ground_truth", "groundtruth", "gold", "expected", "correct",
-		"antwort", "antworten", "losung", "losungen", "reponse", "reponses", "respuesta", "respuestas", "resposta", "risposta", "soluzione",
-		"solucion", "solucao", "antwoord", "svar", "odpowiedz", "ответ", "ответы", "cevap", "答案", "回答", "正解", "答え", "정답", "답")
-	articles = foldedWords("the", "a", "an", "to", "for", "no", "nr", "question", "task", "item", "final", "q",
-		"finale", "correcte", "exacte", "attendue", "correcta", "esperada", "correta", "corretta", "esatta", "attesa", "правильный", "верный")
+	labelNames = sync.OnceValue(func() []string {
+		return foldedWords("ans", "solution", "solutions", "truth", "ground_truth", "groundtruth", "gold", "expected", "correct",
+			"antwort", "antworten", "losung", "losungen", "reponse", "reponses", "respuesta", "respuestas", "resposta", "risposta", "soluzione",
+			"solucion", "solucao", "antwoord", "svar", "odpowiedz", "ответ", "ответы", "cevap", "答案", "回答", "正解", "答え", "정답", "답")
+	})
+	articles = sync.OnceValue(func() []string {
+		return foldedWords("the", "a", "an", "to", "for", "no", "nr", "question", "task", "item", "final", "q",
+			"finale", "correcte", "exacte", "attendue", "correcta", "esperada", "correta", "corretta", "esatta", "attesa", "правильный", "верный")
+	})
 	linkWords = []string{"is", "was", "are", "be", "being", "ist", "lautet", "est", "es", "e", "er", "ar", "jest"}
 )
 
