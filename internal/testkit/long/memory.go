@@ -2,6 +2,7 @@ package long
 
 import (
 	"os"
+	"runtime/debug"
 	"testing"
 )
 
@@ -16,6 +17,7 @@ func Main(m *testing.M) int {
 
 // Prepare does for this process what Main does before it runs the tests.
 func Prepare() {
+	debug.SetGCPercent(400) // a quarter of the time of cmd/gaia's tests went into collecting garbage
 	plainPython()
 	const dir = "/dev/shm"
 	if !Thorough() && os.Getenv("TMPDIR") == "" && usable(dir) {
