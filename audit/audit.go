@@ -83,14 +83,15 @@ var ErrIncomplete = errors.New("the run is not complete")
 // Run verifies a run and audits it. The run is returned with ErrIncomplete, too. evidence that does not verify is a
 // *trajectory.Fault.
 func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
-	m, digest, _, err := rundir.ReadPlan(dir)
-	if err != nil {
-		return Report{}, nil, err
+	var g *gatherer
+	var wrong error // with the gold answers
+	begun := func(f *rundir.Fold) {
+		var answers map[string]string
+		answers, wrong = o.Gold.Of(f.Manifest)
+		g = newGatherer(f.Manifest, answers)
+		g.bodies = bodies{o.Bodies, map[string]bool{}, map[string]bool{}}
 	}
-	answers, wrong := o.Gold.Of(m)
-	g := newGatherer(m, answers)
-	g.bodies = bodies{o.Bodies, map[string]bool{}, map[string]bool{}}
-	run, err := rundir.Verify(dir, rundir.Options{Summary: o.Summary, Event: g.add})
+	run, err := rundir.Verify(dir, rundir.Options{Summary: o.Summary, Begun: begun, Event: func(e trajectory.Event) error { return g.add(e) }})
 	switch {
 	case err != nil:
 		return Report{}, nil, err
@@ -98,9 +99,6 @@ func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 		return Report{}, run, ErrIncomplete
 	case wrong != nil:
 		return Report{}, nil, wrong
-	}
-	if run.ManifestSHA256 != digest {
-		return Report{}, nil, trajectory.Faultf(plan.ManifestFile, "changed while it was read")
 	}
 	for _, digest := range slices.Sorted(maps.Keys(o.Bodies)) {
 		if o.Bodies[digest] == nil && !g.bodies.named[digest] {
@@ -122,9 +120,10 @@ func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 	e.Odd, e.OddUnread = g.odd.all, g.odd.unread
 	e.Summary, e.Marked, e.Events = run.Summary(), run.Marked, run.End.Events
 	for i, t := range run.Tasks {
-		e.Results = append(e.Results, run.Result(t))
-		e.Tasks[i].Result = e.Results[i]
+		r := run.Result(t)
+		e.Tasks[i].Result = verdicts{r.Attempt, r.OfficialCorrect, r.JudgedCorrect}
 	}
+	e.Results = run.Rows()
 	r := runChecks(e, o)
 	r.AuditedAt = o.AuditedAt
 	if r.AuditedAt == "" {
@@ -176,18 +175,23 @@ func (g *Gold) Of(m Plan) (map[string]string, error) {
 func runChecks(e *evidence, o Options) Report {
 	r := Report{RunID: e.Manifest.RunID, Rehearsal: e.Manifest.Rehearsal, Schema: Schema, ThreatModel: ThreatModel}
 	solved := slices.ContainsFunc(e.Tasks, (*taskEvidence).correct)
+	if e.Results == nil {
+		e.Results = func(func(rundir.Result) bool) {}
+	}
 	e.Usage = o.Usage
 	if o.Usage != nil {
 		r.Inputs.UsageExportSHA256 = o.Usage.SHA256
 	}
-	for _, c := range Checks() {
-		if len(o.Only) > 0 && !slices.Contains(o.Only, c.ID) {
-			continue
-		}
+	checks := slices.DeleteFunc(Checks(), func(c Check) bool { return len(o.Only) > 0 && !slices.Contains(o.Only, c.ID) })
+	var noted []*notes
+	for _, c := range checks {
 		n := newNotes(c)
 		n.solved, n.off = solved, o.off
-		c.run(e, n)
-		r.Checks = append(r.Checks, n.report())
+		noted = append(noted, n)
+	}
+	e.runAll(checks, noted)
+	for i, c := range checks {
+		r.Checks = append(r.Checks, noted[i].report())
 		if len(o.Only) > 0 {
 			r.Only = append(r.Only, c.ID)
 		}
@@ -195,7 +199,9 @@ func runChecks(e *evidence, o Options) Report {
 	r.adjudicate(o.Adjudications)
 	r.Attestation = r.attest()
 	r.Totals = Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks)}
-	e.each(func(*taskEvidence, *attemptEvidence) { r.Totals.Attempts++ })
+	for _, t := range e.Tasks {
+		r.Totals.Attempts += t.ended + len(t.Attempts)
+	}
 	if j := e.Summary.Judge; j != nil {
 		r.Totals.Judge = &JudgeTotals{Asked: j.Asked, Cached: j.Cached, Errors: j.Errors, Judged: j.Judged, Unreadable: j.Unreadable, TooLong: j.TooLong, Withheld: j.Withheld}
 	}
@@ -227,8 +233,8 @@ type tokenCount struct {
 func NewWatch(m Plan, gold map[string]string) *Watch {
 	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*taskEvidence, len(m.Tasks)), asked: map[string]*tokenCount{},
 		declared: map[[2]string]bool{}}
-	for _, p := range m.Tasks {
-		w.tasks[p.TaskID] = &taskEvidence{Plan: p}
+	for i := range m.Tasks {
+		w.tasks[m.Tasks[i].TaskID] = &taskEvidence{Plan: &m.Tasks[i]}
 	}
 	return w
 }

@@ -114,9 +114,10 @@ func encoded(t *testing.T, r audit.Report) []byte {
 // way, and must find what a mistake in that derivation would do.
 func TestCoverageDenominator(t *testing.T) {
 	yes, no := true, false
+	honestly := []rundir.Result{{TaskID: "a", OfficialCorrect: &yes}, {TaskID: "b", OfficialCorrect: &no}, {TaskID: "c", OfficialCorrect: &no}}
 	honest := func() *audit.Evidence {
 		e := &audit.Evidence{
-			Results: []rundir.Result{{TaskID: "a", OfficialCorrect: &yes}, {TaskID: "b", OfficialCorrect: &no}, {TaskID: "c", OfficialCorrect: &no}},
+			Results: slices.Values(honestly),
 			Summary: rundir.Summary{Outcomes: rundir.Outcomes{Solved: 1, Failed: 1, Error: 1},
 				Scores: &rundir.Scores{Official: stats.NewRate(1, 3), Judged: new(stats.NewRate(1, 3))}},
 		}
@@ -134,9 +135,13 @@ func TestCoverageDenominator(t *testing.T) {
 	}{
 		{"honest", func(*audit.Evidence) {}, audit.Pass, ""},
 		{"unscored", func(e *audit.Evidence) { e.Summary.Scores = nil }, audit.Pass, ""},
-		{"a result left out", func(e *audit.Evidence) { e.Results = e.Results[:2] }, audit.Fail, "coverage-differs"},
-		{"a result twice", func(e *audit.Evidence) { e.Results[2] = e.Results[0] }, audit.Fail, "coverage-differs"},
-		{"a result too many", func(e *audit.Evidence) { e.Results = append(e.Results, rundir.Result{TaskID: "d"}) }, audit.Fail, "coverage-differs"},
+		{"a result left out", func(e *audit.Evidence) { e.Results = slices.Values(honestly[:2]) }, audit.Fail, "coverage-differs"},
+		{"a result twice", func(e *audit.Evidence) {
+			e.Results = slices.Values([]rundir.Result{honestly[0], honestly[1], honestly[0]})
+		}, audit.Fail, "coverage-differs"},
+		{"a result too many", func(e *audit.Evidence) {
+			e.Results = slices.Values(append(slices.Clone(honestly), rundir.Result{TaskID: "d"}))
+		}, audit.Fail, "coverage-differs"},
 		{"errors left out", func(e *audit.Evidence) { e.Summary.Outcomes.Error = 0 }, audit.Fail, "coverage-differs"},
 		{"over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Official = stats.NewRate(1, 2) }, audit.Fail, "headline-differs"},
 		{"judged over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Judged = new(stats.NewRate(1, 2)) }, audit.Fail, "headline-differs"},
@@ -168,7 +173,7 @@ func TestAnswerAfterGrading(t *testing.T) {
 		e.Manifest.SubmitIntent, e.Manifest.Voting = tt.intent, plan.VotingPlan{Attempts: 1, Rule: "first"}
 		e.Manifest.Retry.FreeReattempts = plan.FreeReattempts
 		for _, a := range []*audit.AttemptEvidence{{Number: 1, Begun: 1, Committed: 10, Judged: 30}, {Number: 1, Begun: 5, Committed: tt.committed, Judged: 50}} {
-			e.Tasks = append(e.Tasks, &audit.TaskEvidence{Attempts: []*audit.AttemptEvidence{a}})
+			e.Tasks = append(e.Tasks, &audit.TaskEvidence{Plan: &plan.PlannedTask{}, Attempts: []*audit.AttemptEvidence{a}})
 		}
 		got := check(t, audit.Judge(e, audit.Options{}), "AUD-6")
 		if got.Status != tt.status || tt.status == audit.Fail && (got.Severity != audit.Critical || got.Findings[0].RuleID != "AUD-6.answer-after-grading" || got.Findings[0].Seq != 40) {

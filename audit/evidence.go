@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit/probe"
@@ -15,7 +16,7 @@ import (
 // evidence is what the checks look at: facts gathered from a verified run.
 type evidence struct {
 	Manifest plan.Plan
-	Results  []rundir.Result // as results.jsonl has them
+	Results  iter.Seq[rundir.Result] // as results.jsonl has them
 	Summary  rundir.Summary
 	Marked   string // why recording failed; "" if it did not
 	Events   int64
@@ -34,14 +35,39 @@ type evidence struct {
 
 	RunSpent int64 // the line with which the known costs passed the budget of the run; 0: they did not
 	spent    int64 // known costs up to the line that was read last, in micro-USD
+
+	packer *packer
+	walk   func(visit func(*taskEvidence)) // instead of eachTask, of one of several checks; nil: there is one
 }
 
-// taskEvidence is what the journal says of one planned task.
+// taskEvidence is what the journal says of one planned task. Attempts are those that have not ended, and the others
+// while a check looks at the task.
 type taskEvidence struct {
-	Plan     plan.PlannedTask
-	Result   rundir.Result
+	Plan     *plan.PlannedTask
+	Result   verdicts
 	Attempts []*attemptEvidence
+
+	packed []byte    // the attempts that have ended
+	judged []byte    // each a judgedFact: their judgments
+	ended  int       // how many these are
+	failed *spending // what the last of them took, as they failed; nil: they did not
+	told   *told     // nil: no attempt was begun
 }
+
+// verdicts are the members of a rundir.Result that checks need.
+type verdicts struct {
+	Attempt                        int
+	OfficialCorrect, JudgedCorrect *bool
+}
+
+// told is what texts that all tasks share tell of a task.
+type told struct {
+	templates []int           // of the plan, that hold the task
+	stated    probe.Statement // of its answer, by the question
+}
+
+// begun reports whether there was an attempt at the task.
+func (t *taskEvidence) begun() bool { return t.ended+len(t.Attempts) > 0 }
 
 // attemptEvidence is what the journal says of one attempt. Places are lines of the journal, from 0; -1 where there
 // is none.
@@ -117,6 +143,13 @@ type oddText struct {
 	SHA256   string // of the message
 	Text     string
 	Recorded bool // it holds the id of another task of the split, and fields for an answer
+}
+
+// judgedFact is the judgment of an attempt that has ended.
+type judgedFact struct {
+	Attempt  int
+	Seq      int64
+	Judgment *trajectory.Judgment
 }
 
 // modelFact is one try of a model call that gave a reply.
@@ -288,11 +321,106 @@ const noGold = "the gold answers are not at hand"
 
 // each calls visit with every attempt, task by task.
 func (e *evidence) each(visit func(*taskEvidence, *attemptEvidence)) {
-	for _, t := range e.Tasks {
+	e.eachTask(func(t *taskEvidence) {
 		for _, a := range t.Attempts {
 			visit(t, a)
 		}
+	})
+}
+
+// eachTask calls visit with every task, in the order of the plan. Its attempts are there during the call.
+func (e *evidence) eachTask(visit func(*taskEvidence)) {
+	if e.walk != nil {
+		e.walk(visit)
+		return
 	}
+	e.visitTasks([]func(*taskEvidence){visit})
+}
+
+// visitTasks is eachTask for several.
+func (e *evidence) visitTasks(visits []func(*taskEvidence)) {
+	for _, t := range e.Tasks {
+		open := t.Attempts
+		t.Attempts = append(e.unpack(t), open...)
+		for _, visit := range visits {
+			visit(t)
+		}
+		t.Attempts = open
+	}
+}
+
+// pack appends an attempt that has ended.
+func (e *evidence) pack(t *taskEvidence, a *attemptEvidence) {
+	t.packed, t.ended = slices.Concat(t.packed, e.packer.pack(a)), t.ended+1
+}
+
+// unpack returns the attempts that have ended.
+func (e *evidence) unpack(t *taskEvidence) []*attemptEvidence {
+	var all []*attemptEvidence
+	for b := t.packed; len(all) < t.ended; {
+		a := &attemptEvidence{}
+		b = e.packer.unpack(b, a)
+		all = append(all, a)
+	}
+	for b := t.judged; len(b) > 0; {
+		var j judgedFact
+		b = e.packer.unpack(b, &j)
+		all[j.Attempt-1].Judged, all[j.Attempt-1].Judgment = j.Seq, j.Judgment
+	}
+	return all
+}
+
+// runAll runs checks, each with its notes. They wait for each other where they look at all tasks, so that each task is
+// unpacked once for all of them.
+func (e *evidence) runAll(checks []Check, noted []*notes) {
+	var waiting []func() (func(*taskEvidence), bool)
+	for i, c := range checks {
+		next, stop := iter.Pull(func(yield func(func(*taskEvidence)) bool) {
+			own := *e
+			own.walk = func(visit func(*taskEvidence)) { yield(visit) }
+			c.run(&own, noted[i])
+		})
+		defer stop()
+		waiting = append(waiting, next)
+	}
+	for {
+		var visits []func(*taskEvidence)
+		waiting = slices.DeleteFunc(waiting, func(next func() (func(*taskEvidence), bool)) bool {
+			visit, waits := next()
+			if waits {
+				visits = append(visits, visit)
+			}
+			return !waits
+		})
+		if len(waiting) == 0 {
+			return
+		}
+		e.visitTasks(visits)
+	}
+}
+
+// newTold looks for the task of a prober, whose question is this one, in the plan's templates, and for its answer in
+// the question.
+func newTold(m plan.Plan, p *probe.Prober, question string) told {
+	t := told{stated: p.States(question, "")}
+	for i, template := range m.Prompts {
+		if p.Names(template.Text) {
+			t.templates = append(t.templates, i)
+		}
+	}
+	return t
+}
+
+// tells returns what texts that all tasks share tell of a task.
+func (e *evidence) tells(t *taskEvidence) told {
+	if t.told != nil {
+		return *t.told
+	}
+	question := ""
+	if len(t.Attempts) > 0 {
+		question = t.Attempts[0].Question
+	}
+	return newTold(e.Manifest, e.prober(t), question)
 }
 
 // prober looks for a task in what all tasks share.

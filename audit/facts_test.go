@@ -34,7 +34,7 @@ func TestAttachmentDelivery(t *testing.T) {
 	}
 	for _, tt := range tests {
 		planned := plan.PlannedTask{FileName: tt.planned, TaskID: "fab1e121"}
-		task := &taskEvidence{Plan: planned}
+		task := &taskEvidence{Plan: &planned}
 		for i, files := range tt.workspaces {
 			task.Attempts = append(task.Attempts, &attemptEvidence{Number: i + 1, Committed: -1, Judged: -1, FileName: tt.planned, Workspace: files})
 		}
@@ -112,7 +112,7 @@ func TestAttemptsLost(t *testing.T) {
 		{[]string{trajectory.Errored, trajectory.Errored}, "2 of 2 attempts ended as an error without an answer", 1},
 	}
 	for _, tt := range tests {
-		task := &taskEvidence{}
+		task := &taskEvidence{Plan: &plan.PlannedTask{}}
 		for i, outcome := range tt.ended {
 			task.Attempts = append(task.Attempts, &attemptEvidence{Number: i + 1, EndedAt: int64(10 * i), Ended: &trajectory.AttemptEnded{Outcome: outcome}})
 		}
@@ -134,7 +134,7 @@ func TestDenialsOfOneID(t *testing.T) {
 	for _, denied := range [][]denialFact{nil, {told}, {told, told}} {
 		n := &notes{check: trajectoryIntegrity}
 		a := &attemptEvidence{Calls: []*callFact{call, call}, Denied: denied, Ended: &trajectory.AttemptEnded{Outcome: trajectory.NoAnswer}}
-		checkViolations(n, &taskEvidence{}, a)
+		checkViolations(n, &taskEvidence{Plan: &plan.PlannedTask{}}, a)
 		if want := 2 - len(denied); len(n.findings) != want {
 			t.Errorf("%d violations of two denials: %d findings, want %d", len(denied), len(n.findings), want)
 		}

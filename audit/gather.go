@@ -22,7 +22,10 @@ import (
 // It takes time linear in the journal.
 type gatherer struct {
 	e       *evidence
-	tasks   map[string]*taskReader
+	of      map[string]*taskEvidence
+	tasks   map[string]*taskReader // that have an open attempt
+	plan    planned
+	untold  told       // of most tasks
 	ids     *probe.IDs // of the split
 	answers *probe.Answers
 	swept   bool // the judge cache was checked since the process began
@@ -35,13 +38,14 @@ type gatherer struct {
 // preapproved are the tools that the process under way approves without asking.
 type preapproved struct{ tools []string }
 
-// taskReader is a task whose lines are being read.
+// taskReader is a task while an attempt at it is open.
 type taskReader struct {
 	*taskEvidence
 	prober   *probe.Prober
 	question string
-	plan     planned
-	ownTexts []string             // what a message may hold besides an answer: the question and the templates
+	fileName string
+	plan     *planned
+	own      []string             // see ownTexts
 	talk     *prompt.Conversation // of the open attempt
 	unlisted bool                 // a request of it does not list its messages
 	turn     turn                 // the open one
@@ -90,7 +94,8 @@ type asked struct{ id, name, argsSHA256 string }
 type pending struct{ undecided, allowed, refused []*callFact }
 
 func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
-	g := &gatherer{e: &evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*taskReader, len(m.Tasks)), ids: probe.NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &preapproved{m.Approved}}
+	g := &gatherer{e: &evidence{Manifest: m, Gold: gold, packer: newPacker()}, of: make(map[string]*taskEvidence, len(m.Tasks)), tasks: map[string]*taskReader{},
+		ids: probe.NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &preapproved{m.Approved}}
 	targets := make([]probe.Target, len(m.Tasks))
 	for i, t := range m.Tasks {
 		targets[i] = probe.Target{TaskID: t.TaskID, Gold: gold[t.TaskID]}
@@ -113,10 +118,12 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 		plan.words += t.Name + "\n"
 		plan.calculates = plan.calculates || t.Name == "calculate" && isBuiltinVersion(t)
 	}
-	for _, p := range m.Tasks {
-		t := &taskReader{taskEvidence: &taskEvidence{Plan: p}, plan: plan, odds: g.odd}
-		g.e.Tasks = append(g.e.Tasks, t.taskEvidence)
-		g.tasks[p.TaskID] = t
+	g.plan = plan
+	all := make([]taskEvidence, len(m.Tasks))
+	for i := range m.Tasks {
+		all[i].Plan = &m.Tasks[i]
+		g.e.Tasks = append(g.e.Tasks, &all[i])
+		g.of[m.Tasks[i].TaskID] = &all[i]
 	}
 	return g
 }
@@ -138,33 +145,65 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		g.approved.tools = p.Approved
 		g.swept = false
 	case trajectory.TaskStarted:
-		t := g.tasks[ev.TaskID]
-		if t.prober == nil {
-			t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
-			t.bodies = g.bodies
-			t.question = p.Question
-			t.ownTexts = []string{prompt.Question(p.Question, p.FileName), prompt.System(), prompt.Reminder()}
-			for _, reason := range prompt.LastTurnReasons() {
-				t.ownTexts = append(t.ownTexts, prompt.LastTurn(reason))
-			}
-			if p.Question != "" {
-				t.ownTexts = append(t.ownTexts, p.Question)
+		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, bodies: g.bodies, question: p.Question, fileName: p.FileName,
+			images: g.e.Manifest.Model.Images, turn: newTurn(), begunUs: ev.MonoUs}
+		g.tasks[ev.TaskID] = t
+		t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
+		t.talk = prompt.NewConversation(p.Question, p.FileName, t.plan.unknown)
+		if t.failed != nil {
+			t.spent = *t.failed
+		}
+		if t.told == nil {
+			if all := newTold(g.e.Manifest, t.prober, p.Question); all.templates == nil && all.stated == (probe.Statement{}) {
+				t.told = &g.untold
+			} else {
+				t.told = &all
 			}
 		}
-		t.images = g.e.Manifest.Model.Images
-		t.talk, t.unlisted, t.turn, t.begunUs = prompt.NewConversation(p.Question, p.FileName, t.plan.unknown), false, newTurn(), ev.MonoUs
 		t.Attempts = append(t.Attempts, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
 			Question: p.Question, FileName: p.FileName, Workspace: t.files(p.Workspace)})
 	default:
 		if _, graded := ev.Payload.(trajectory.Judgment); graded && !g.swept {
 			g.e.Unswept = true
 		}
-		if ev.Attempt > 0 {
-			t := g.tasks[ev.TaskID]
-			t.addTo(t.Attempts[ev.Attempt-1], ev)
+		if ev.Attempt == 0 {
+			break
+		}
+		if t := g.of[ev.TaskID]; ev.Attempt <= t.ended {
+			g.judge(t, ev)
+			break
+		}
+		t := g.tasks[ev.TaskID]
+		a := t.Attempts[ev.Attempt-t.ended-1]
+		t.addTo(a, ev)
+		if a.Ended != nil && ev.Attempt == t.ended+1 {
+			g.e.pack(t.taskEvidence, a)
+			t.Attempts = slices.Delete(t.Attempts, 0, 1)
+			delete(g.tasks, ev.TaskID)
 		}
 	}
 	return nil
+}
+
+// judge takes an event of an attempt that has ended, which is its judgment.
+func (g *gatherer) judge(t *taskEvidence, ev trajectory.Event) {
+	if p, graded := ev.Payload.(trajectory.Judgment); graded {
+		t.judged = slices.Concat(t.judged, g.e.packer.pack(&judgedFact{ev.Attempt, ev.Seq, &p}))
+	}
+}
+
+// ownTexts returns what a message may hold besides an answer: the question and the templates.
+func (t *taskReader) ownTexts() []string {
+	if t.own == nil {
+		t.own = []string{prompt.Question(t.question, t.fileName), prompt.System(), prompt.Reminder()}
+		for _, reason := range prompt.LastTurnReasons() {
+			t.own = append(t.own, prompt.LastTurn(reason))
+		}
+		if t.question != "" {
+			t.own = append(t.own, t.question)
+		}
+	}
+	return t.own
 }
 
 func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
@@ -237,11 +276,16 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 	case trajectory.AnswerCommitted:
 		a.Committed, a.Answer = ev.Seq, &p
 	case trajectory.AttemptEnded:
-		a.EndedAt, a.Ended = ev.Seq, &p
-		if p.Outcome != trajectory.Errored {
-			t.spent = spending{}
+		if p.Workspace != nil {
+			changed := *p.Workspace
+			changed.Diff = "" // which no check reads
+			p.Workspace = &changed
 		}
-		t.prober, t.ownTexts, t.talk, t.turn = nil, nil, nil, turn{} // the next attempt makes them again, and most tasks have none
+		a.EndedAt, a.Ended = ev.Seq, &p
+		t.failed = nil
+		if p.Outcome == trajectory.Errored {
+			t.failed = &t.spent
+		}
 	case trajectory.Judgment:
 		a.Judged, a.Judgment = ev.Seq, &p
 	}

@@ -435,7 +435,7 @@ func (t *taskReader) odd(a *attemptEvidence, seq int64, source, sha256 string, l
 	if ok {
 		text = sent.Content
 	}
-	for _, own := range t.ownTexts {
+	for _, own := range t.ownTexts() {
 		text = strings.ReplaceAll(text, own, " ")
 	}
 	for _, c := range sent.ToolCalls {

@@ -119,10 +119,10 @@ func checkPlan(e *evidence, n *notes) {
 		}
 		checkJudgment(e, n, t, a)
 	})
-	for _, t := range e.Tasks {
+	e.eachTask(func(t *taskEvidence) {
 		checkRetries(e, n, t)
 		checkBudgets(e, n, t)
-	}
+	})
 }
 
 // checkAnswer compares the committed answer with the last reply before it: there must be one. What the journal does

@@ -110,7 +110,7 @@ func TestWithoutGoldAtHand(t *testing.T) {
 		m := plan.New()
 		m.GoldCommitment, m.Tasks = canonical.Digest(nil), []plan.PlannedTask{{TaskID: ownID}}
 		m.Judge = &plan.JudgePlan{Battery: judge.BatteryDigest()}
-		e := &evidence{Manifest: m, Batteries: []fact[trajectory.JudgeBattery]{{1, trajectory.JudgeBattery{Passed: true}}}, Tasks: []*taskEvidence{{Plan: m.Tasks[0], Attempts: []*attemptEvidence{{
+		e := &evidence{Manifest: m, Batteries: []fact[trajectory.JudgeBattery]{{1, trajectory.JudgeBattery{Passed: true}}}, Tasks: []*taskEvidence{{Plan: &m.Tasks[0], Attempts: []*attemptEvidence{{
 			Number: 1, Committed: 2, Judged: 3, Question: lighthouse.Question, Answer: &trajectory.AnswerCommitted{Answer: answer},
 			Judgment: &trajectory.Judgment{Judged: new(true), Path: judge.PathJudge, Tries: 1}}}}}}
 		for _, c := range []Check{judgeInjection, scorerParity, judgeHealth} {

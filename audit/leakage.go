@@ -76,9 +76,7 @@ var answerLeakage = Check{
 				n.gap("the model %q searches by itself: what it read is not recorded", name)
 			}
 		}
-		for _, t := range e.Tasks {
-			checkLeaks(n, t, e.Gold[t.Plan.TaskID])
-		}
+		e.eachTask(func(t *taskEvidence) { checkLeaks(n, t, e.Gold[t.Plan.TaskID]) })
 	},
 }
 

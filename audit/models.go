@@ -31,11 +31,25 @@ var modelIdentity = Check{
 		type served struct{ who, planned, model string }
 		var found []served
 		first, replies := map[served]place{}, map[served]int{}
+		declared, named := map[served]bool{}, map[string]bool{} // which are looked at once
+		names := func(model string) bool {
+			is, known := named[model]
+			if !known {
+				is = nameOf(model).base != ""
+				named[model] = is
+			}
+			return is
+		}
 		e.uses(func(u use) {
-			if nameOf(u.model).base == "" || u.planned == "" || Declares(e.Manifest.Model, u.model, u.planned) {
+			s := served{u.who, u.planned, u.model}
+			as, known := declared[s]
+			if !known {
+				as = !names(u.model) || u.planned == "" || Declares(e.Manifest.Model, u.model, u.planned)
+				declared[s] = as
+			}
+			if as {
 				return
 			}
-			s := served{u.who, u.planned, u.model}
 			if replies[s]++; replies[s] == 1 {
 				found, first[s] = append(found, s), u.at
 			}
@@ -53,7 +67,7 @@ var modelIdentity = Check{
 				if u.who != who || !u.answered {
 					return
 				}
-				if replies++; nameOf(u.model).base == "" {
+				if replies++; !names(u.model) {
 					unnamed++
 				}
 			})
@@ -73,10 +87,10 @@ var modelIdentity = Check{
 		if v := e.Manifest.Vision; v != nil {
 			models = append(models, asked{"the model of describe_image", v.Model, v.Origin})
 		}
-		named := func(a asked) bool { return commercial().MatchString(nameOf(a.model).base) }
-		any := slices.ContainsFunc(models, named)
+		sold := func(a asked) bool { return commercial().MatchString(nameOf(a.model).base) }
+		any := slices.ContainsFunc(models, sold)
 		for _, a := range models {
-			n.findIf(named(a) && local(a.origin), "local-origin", place{given: true}, fmt.Sprintf("%s, %q, is asked at %s", a.what, a.model, a.origin))
+			n.findIf(sold(a) && local(a.origin), "local-origin", place{given: true}, fmt.Sprintf("%s, %q, is asked at %s", a.what, a.model, a.origin))
 		}
 		if s := e.Manifest.Search; s != nil && any && local(s.Origin) {
 			n.find("local-origin", place{given: true}, "the search engine is asked at "+s.Origin, "a public search engine")

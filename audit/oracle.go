@@ -74,19 +74,19 @@ var oracleLeakage = Check{
 				}
 			}
 		})
-		for _, t := range e.Tasks {
+		e.eachTask(func(t *taskEvidence) {
 			if len(t.Attempts) == 0 || e.Gold[t.Plan.TaskID] == "" {
-				continue
+				return
 			}
 			a := t.Attempts[0]
 			at := place{task: t, attempt: a.Number, seq: a.Begun, unasked: true}
-			switch s := e.prober(t).States(a.Question, ""); {
+			switch s := e.tells(t).stated; {
 			case s.Plain:
 				n.find("question-with-answer", at, "the planned question states its answer")
 			case s.Hedged:
 				n.find("question-with-answer-word", at, "the planned question has the answer behind a word for answers")
 			}
-		}
+		})
 		for _, p := range e.Manifest.Prompts {
 			templateStates(e, n, p)
 		}
@@ -203,10 +203,10 @@ func templateStates(e *evidence, n *notes, template plan.Prompt) {
 	bounded(&text, &none) // that the template is unknown is a gap already
 	at := place{sha256: template.SHA256, unasked: true}
 	stated, long := map[string]bool{}, map[string]bool{}
-	for _, t := range e.Tasks {
+	e.eachTask(func(t *taskEvidence) {
 		gold := strings.ToLower(strings.TrimSpace(e.Gold[t.Plan.TaskID]))
 		if gold == "" || len(t.Attempts) == 0 {
-			continue
+			return
 		}
 		prober := e.prober(t)
 		p := prober.Probe(text, "", nil)
@@ -222,7 +222,7 @@ func templateStates(e *evidence, n *notes, template plan.Prompt) {
 		if p.GoldHits > 0 && utf8.RuneCountInString(gold) >= rareGold {
 			long[gold] = true
 		}
-	}
+	})
 	switch {
 	case len(stated) >= fewestLong:
 		n.find("template-with-answer", at, "the template "+template.ID+" states the answers of several tasks")
@@ -249,12 +249,14 @@ func otherPairs(e *evidence, n *notes) {
 	if len(e.Odd) == 0 {
 		return
 	}
-	questions := make([]string, len(e.Tasks))
-	for i, t := range e.Tasks {
+	var questions []string
+	e.eachTask(func(t *taskEvidence) {
+		question := ""
 		if len(t.Attempts) > 0 {
-			questions[i] = t.Attempts[0].Question
+			question = t.Attempts[0].Question
 		}
-	}
+		questions = append(questions, question)
+	})
 	asked := probe.NewQuestions(questions)
 	in := make([][]*oddText, len(e.Tasks)) // messages with the question of a task
 	for i := range e.Odd {
@@ -264,10 +266,10 @@ func otherPairs(e *evidence, n *notes) {
 			}
 		}
 	}
-	left := mostPaired
-	for i, t := range e.Tasks {
-		if len(in[i]) == 0 {
-			continue
+	left, i := mostPaired, -1
+	e.eachTask(func(t *taskEvidence) {
+		if i++; len(in[i]) == 0 {
+			return
 		}
 		prober := e.prober(t)
 		for _, o := range in[i] {
@@ -280,7 +282,7 @@ func otherPairs(e *evidence, n *notes) {
 				break
 			}
 		}
-	}
+	})
 	n.gapIf(left < 0 || asked.Exhausted(), "the messages that are not their templates' have the questions of more tasks than are looked through")
 }
 
@@ -288,7 +290,7 @@ func otherPairs(e *evidence, n *notes) {
 func (e *evidence) unplanned() *probe.IDs {
 	asked := map[string]bool{}
 	for _, t := range e.Tasks {
-		asked[t.Plan.TaskID] = len(t.Attempts) > 0
+		asked[t.Plan.TaskID] = t.begun()
 	}
 	return probe.NewIDs(slices.DeleteFunc(slices.Clone(e.Manifest.SplitIDs), func(id string) bool { return asked[id] }))
 }
@@ -331,9 +333,9 @@ func toolDescriptions(e *evidence, n *notes) {
 	says, takes := descriptions.String(), schemas.String()
 	n.gapIf(bounded(&says, &takes), "the tools say more of themselves than is looked through for each task")
 	n.findIf(e.unplanned().Records(says+takes), "other-task-record", place{unasked: true}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
-	for _, t := range e.Tasks {
+	e.eachTask(func(t *taskEvidence) {
 		if len(t.Attempts) == 0 {
-			continue
+			return
 		}
 		prober := e.prober(t)
 		if p := prober.Probe(says, "", nil); p.OwnUUID || p.GoldHits > 0 || p.QCov >= probe.WholeQuestion {
@@ -345,7 +347,7 @@ func toolDescriptions(e *evidence, n *notes) {
 		case s.GoldHits > 0: // the name of a parameter can be any word
 			n.find("tool-schema-word", place{task: t, unasked: true}, "the parameters of a server's tool hold a word of the answer")
 		}
-	}
+	})
 }
 
 // promising are the patterns of what a tool says that knows the answers. Many honest servers give correct answers,

@@ -16,14 +16,14 @@ func TestVerdictOf(t *testing.T) {
 			v := verdictOf(text)
 			got := "none"
 			switch {
-			case v.weak:
+			case v.Weak:
 				got = "weak"
-			case v.right:
+			case v.Right:
 				got = "right"
-			case v.wrong:
+			case v.Wrong:
 				got = "wrong"
 			}
-			if got != want || v.right && v.wrong {
+			if got != want || v.Right && v.Wrong {
 				t.Errorf("%q: %s, want %s", text, got, want)
 			}
 		}
@@ -38,7 +38,7 @@ func TestVerdictGives(t *testing.T) {
 		"http://check.example/?answer=Brellin&task=3": true, `{"answer":"Brellin"}`: true,
 		"one two three four five six seven eight nine ten eleven twelve thirteen fourteen Brellin": false,
 	} {
-		if got := (verdict{given: candidates(args)}).gives("Brellin"); got != want {
+		if got := (verdict{Given: candidates(args)}).gives("Brellin"); got != want {
 			t.Errorf("%q: %v", args, got)
 		}
 	}

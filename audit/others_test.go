@@ -12,8 +12,8 @@ import (
 // TestOtherPairs: what an odd message has of the same task is another rule's.
 func TestOtherPairs(t *testing.T) {
 	const question, gold = "In which town did the clockmaker Odile Varn build the tower clock of the harbour museum?", "Brellin"
-	own := &taskEvidence{Plan: plan.PlannedTask{TaskID: "a"}, Attempts: []*attemptEvidence{{Number: 1, Question: question}}}
-	other := &taskEvidence{Plan: plan.PlannedTask{TaskID: "b"}, Attempts: []*attemptEvidence{{Number: 1, Question: "How many ferries crossed the bay of Tolm on the second day of March?"}}}
+	own := &taskEvidence{Plan: &plan.PlannedTask{TaskID: "a"}, Attempts: []*attemptEvidence{{Number: 1, Question: question}}}
+	other := &taskEvidence{Plan: &plan.PlannedTask{TaskID: "b"}, Attempts: []*attemptEvidence{{Number: 1, Question: "How many ferries crossed the bay of Tolm on the second day of March?"}}}
 	for _, of := range []*taskEvidence{own, other} {
 		e := &evidence{Tasks: []*taskEvidence{own, other}, Gold: map[string]string{"a": gold, "b": "431"},
 			Odd: []oddText{{Task: of, Attempt: 1, Seq: 7, Text: question + " " + gold}}}
@@ -30,7 +30,7 @@ func TestOtherPairs(t *testing.T) {
 func TestUnplanned(t *testing.T) {
 	ids := []string{"fab1e103-0001", "fab1e103-0002", "fab1e103-0003"}
 	e := &evidence{Tasks: []*taskEvidence{
-		{Plan: plan.PlannedTask{TaskID: ids[0]}, Attempts: []*attemptEvidence{{}}}, {Plan: plan.PlannedTask{TaskID: ids[1]}}}}
+		{Plan: &plan.PlannedTask{TaskID: ids[0]}, Attempts: []*attemptEvidence{{}}}, {Plan: &plan.PlannedTask{TaskID: ids[1]}}}}
 	e.Manifest.SplitIDs = ids
 	for i, id := range ids {
 		if got := e.unplanned().Records(fmt.Sprintf("{\"task_id\":%q,\"Final answer\":\"Ostrel\"}", id)); got != (i > 0) {
@@ -88,7 +88,7 @@ func TestOtherPairsOnce(t *testing.T) {
 		for i := range tt.tasks {
 			id := fmt.Sprint("task", i)
 			e.Gold[id] = "431"
-			e.Tasks = append(e.Tasks, &taskEvidence{Plan: plan.PlannedTask{TaskID: id}, Attempts: []*attemptEvidence{{Number: 1, Question: question}}})
+			e.Tasks = append(e.Tasks, &taskEvidence{Plan: &plan.PlannedTask{TaskID: id}, Attempts: []*attemptEvidence{{Number: 1, Question: question}}})
 		}
 		for i := range tt.messages {
 			e.Odd = append(e.Odd, oddText{Task: e.Tasks[i], Attempt: 1, Text: fmt.Sprint(question, " ", tt.told, " #", i, strings.Repeat(" ferry", tt.size/6))})
@@ -105,7 +105,7 @@ func TestOtherPairsOnce(t *testing.T) {
 // looked at, which is told.
 func TestToolTextBounded(t *testing.T) {
 	for size, gap := range map[int]bool{mostToolText / 2: false, mostToolText + 1: true} {
-		e := &evidence{Gold: map[string]string{"a": "Brellin"}, Tasks: []*taskEvidence{{Plan: plan.PlannedTask{TaskID: "a"}, Attempts: []*attemptEvidence{{Question: "Which town has the clock?"}}}}}
+		e := &evidence{Gold: map[string]string{"a": "Brellin"}, Tasks: []*taskEvidence{{Plan: &plan.PlannedTask{TaskID: "a"}, Attempts: []*attemptEvidence{{Question: "Which town has the clock?"}}}}}
 		e.Manifest.Tools = []plan.ToolPlan{{Name: "notes__find", Server: "mcp:notes", Description: "Finds Brellin.", Schema: strings.Repeat("lamp ", size/5)}}
 		n := newNotes(oracleLeakage)
 		toolDescriptions(e, n)
@@ -124,7 +124,7 @@ func BenchmarkOtherPairs(b *testing.B) {
 			for i := range tasks {
 				id := fmt.Sprint("task", i)
 				e.Gold[id] = "431"
-				e.Tasks = append(e.Tasks, &taskEvidence{Plan: plan.PlannedTask{TaskID: id}, Attempts: []*attemptEvidence{{Question: question}}})
+				e.Tasks = append(e.Tasks, &taskEvidence{Plan: &plan.PlannedTask{TaskID: id}, Attempts: []*attemptEvidence{{Question: question}}})
 			}
 			for i, t := range e.Tasks {
 				e.Odd = append(e.Odd, oddText{Task: t, Text: fmt.Sprint(question, i)})

@@ -52,7 +52,7 @@ func TestFewerAnswers(t *testing.T) {
 		{3, []*trajectory.AttemptEnded{answered, lost, answered}, true},
 	}
 	for _, tt := range tests {
-		task := &taskEvidence{}
+		task := &taskEvidence{Plan: &plan.PlannedTask{}}
 		for i, ended := range tt.ended {
 			task.Attempts = append(task.Attempts, &attemptEvidence{Number: i + 1, Committed: -1, Judged: -1, Ended: ended})
 		}

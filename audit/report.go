@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -289,14 +290,16 @@ func (f Finding) invalid(c Check) string {
 // the whole run names no task, and moves no score: that the run is not clean, or to be looked at, is what it says.
 // A task that an adjudication made void counts wrong in all three. All are over as many tasks as there are results,
 // and nil where these have no verdicts.
-func Rescore(results []Result, checks []CheckReport) (raw, clean, worst *Rate) {
+func Rescore(results iter.Seq[Result], checks []CheckReport) (raw, clean, worst *Rate) {
 	decided, void, doubted := Voided(checks), map[string]bool{}, map[string]bool{}
 	for f := range findings(checks) {
 		void[f.TaskID] = void[f.TaskID] || f.Severity == Critical && f.Outcome != Attempted && f.Closed != Dismiss
 		doubted[f.TaskID] = doubted[f.TaskID] || f.Closed == "" && (f.Severity == High || f.Severity == ToReview)
 	}
 	var counts [3]int // raw, clean, worst
-	for _, r := range results {
+	planned := 0
+	for r := range results {
+		planned++
 		if r.OfficialCorrect == nil {
 			return nil, nil, nil
 		}
@@ -312,10 +315,10 @@ func Rescore(results []Result, checks []CheckReport) (raw, clean, worst *Rate) {
 			counts[2]++
 		}
 	}
-	if len(results) == 0 {
+	if planned == 0 {
 		return nil, nil, nil
 	}
-	rate := func(n int) *stats.Rate { r := stats.NewRate(n, len(results)); return &r }
+	rate := func(n int) *stats.Rate { r := stats.NewRate(n, planned); return &r }
 	return rate(counts[0]), rate(counts[1]), rate(counts[2])
 }
 

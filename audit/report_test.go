@@ -177,7 +177,7 @@ func TestRescore(t *testing.T) {
 		{"the whole run in doubt", []audit.Finding{of(audit.High, ""), of(audit.ToReview, ""), of(audit.Info, "")}, 3, 3, 3},
 	}
 	for _, tt := range tests {
-		raw, clean, worst := audit.Rescore(results, []audit.CheckReport{{}, {Findings: tt.findings}})
+		raw, clean, worst := audit.Rescore(slices.Values(results), []audit.CheckReport{{}, {Findings: tt.findings}})
 		for _, rate := range []struct {
 			name string
 			got  *stats.Rate
@@ -189,7 +189,7 @@ func TestRescore(t *testing.T) {
 		}
 	}
 	for name, unscored := range map[string][]rundir.Result{"no verdict": {{TaskID: "a"}, {TaskID: "b"}}, "no results": nil} {
-		if raw, clean, worst := audit.Rescore(unscored, nil); raw != nil || clean != nil || worst != nil {
+		if raw, clean, worst := audit.Rescore(slices.Values(unscored), nil); raw != nil || clean != nil || worst != nil {
 			t.Errorf("%s: %v, %v, %v", name, raw, clean, worst)
 		}
 	}

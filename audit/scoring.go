@@ -119,7 +119,7 @@ var coverageDenominator = Check{
 		for _, t := range e.Manifest.Tasks {
 			of[t.TaskID] = true
 		}
-		for _, r := range e.Results {
+		for r := range e.Results {
 			n.findIf(seen[r.TaskID] || !of[r.TaskID], "coverage-differs", place{}, fmt.Sprintf("a result for %q, which is not planned or stands there twice", r.TaskID))
 			seen[r.TaskID] = true
 			if r.OfficialCorrect != nil && *r.OfficialCorrect {
@@ -183,17 +183,17 @@ var scorerParity = Check{
 			n.findIf(a.Judgment.Official && (!credits || worthless(given, gold) != "") && (isPunctuation(given) || isNonAnswer(given)), "non-answer-credited", t.at(a, a.Judged), "credit for an answer that says nothing")
 		})
 		n.findIf(differ > 0, "verdicts-differ", place{seq: first}, fmt.Sprintf("official verdicts that the official rules do not give: %d", differ))
-		for _, t := range e.Tasks { // a gold answer that credits anything is the data set's doing and no run's: it is noted
+		e.eachTask(func(t *taskEvidence) { // a gold answer that credits anything is the data set's doing and no run's: it is noted
 			gold := e.Gold[t.Plan.TaskID]
 			if !slices.ContainsFunc(nonAnswers, func(s string) bool { return judge.QuestionScorer(&s, gold) && worthless(s, gold) != "" }) {
-				continue
+				return
 			}
 			at := place{task: t, given: true}
 			if len(t.Attempts) > 0 {
 				at.seq = t.Attempts[0].Begun
 			}
 			n.find("gold-accepts-non-answers", at, "a task for which the official rules credit an answer that says nothing")
-		}
+		})
 	},
 }
 

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/plan"
 )
 
@@ -24,9 +23,9 @@ var noWorkPass = Check{
 		{"attachment-unopened", ToReview, 2, "a correct answer to a question about a file that no call opened and no picture showed, where no code and no server's tool ran that could have", "a call that reads it, or a picture that shows it"},
 	},
 	run: func(e *evidence, n *notes) {
-		for _, t := range e.Tasks {
+		e.eachTask(func(t *taskEvidence) {
 			if !t.credited() {
-				continue
+				return
 			}
 			for _, a := range t.Attempts { // of a vote every attempt with an answer counts
 				if a.Number == t.Result.Attempt || e.Manifest.Voting.Attempts > 1 && a.Answer != nil {
@@ -67,7 +66,7 @@ var noWorkPass = Check{
 					}
 				}
 			}
-		}
+		})
 	},
 }
 
@@ -91,7 +90,7 @@ var attachmentDelivery = Check{
 			n.absent("no planned task has an attachment")
 			return
 		}
-		for _, t := range e.Tasks {
+		e.eachTask(func(t *taskEvidence) {
 			if t.Plan.FileName != "" {
 				// The digest of the attachment is no gold: the file is part of the question.
 				first := ""
@@ -116,7 +115,7 @@ var attachmentDelivery = Check{
 					}
 				}
 			}
-		}
+		})
 	},
 }
 
@@ -170,15 +169,13 @@ var splitIntegrity = Check{
 		for _, id := range e.Manifest.SplitIDs {
 			of[id] = true
 		}
-		for _, t := range e.Tasks {
+		e.eachTask(func(t *taskEvidence) {
 			n.findIf(!of[t.Plan.TaskID], "ids-not-of-split", place{task: t, given: true}, "a planned task that the split does not have", "a task of the split")
-			prober := e.prober(t)
-			for _, p := range e.Manifest.Prompts {
-				if named := prober.Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= probe.WholeQuestion {
-					n.find("task-in-prompt", place{task: t, sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds a planned task")
-				}
+			for _, i := range e.tells(t).templates {
+				p := e.Manifest.Prompts[i]
+				n.find("task-in-prompt", place{task: t, sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds a planned task")
 			}
-		}
+		})
 		// Solved tasks of the split in what the agent reads: in templates those that the run does not ask, in messages all others.
 		unasked := e.unplanned()
 		for _, p := range e.Manifest.Prompts {

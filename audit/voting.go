@@ -58,12 +58,12 @@ var votingDisclosure = Check{
 			}
 		}
 		firstJudged := int64(-1)
-		for _, t := range e.Tasks {
+		e.eachTask(func(t *taskEvidence) {
 			if a := t.firstGraded(); a != nil && (firstJudged < 0 || a.Judged < firstJudged) {
 				firstJudged = a.Judged
 			}
-		}
-		for _, t := range e.Tasks {
+		})
+		e.eachTask(func(t *taskEvidence) {
 			checkDeclared(e, n, t)
 			graded := t.firstGraded()
 			for _, a := range t.Attempts {
@@ -78,11 +78,11 @@ var votingDisclosure = Check{
 					n.find("answer-after-grading", at, "an answer was committed after grading had begun")
 				}
 			}
-		}
+		})
 		failedTries(e, n)
 		// Whoever stops a run at every wrong answer is scored by patience. An attempt that was lost before a reply that calls no tool gives nothing.
 		lost, first := 0, place{}
-		for _, t := range e.Tasks {
+		e.eachTask(func(t *taskEvidence) {
 			attempts, at := 0, place{task: t}
 			for _, a := range t.Attempts {
 				if !a.lost() {
@@ -93,13 +93,13 @@ var votingDisclosure = Check{
 				}
 			}
 			if attempts == 0 {
-				continue
+				return
 			}
 			if lost++; lost == 1 {
 				first.seq = at.seq
 			}
 			n.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that calls no tool", attempts, len(t.Attempts)))
-		}
+		})
 		n.findIf(lost >= 5 && 20*lost >= len(e.Tasks), "answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that calls no tool", lost, len(e.Tasks)))
 	},
 }
@@ -168,10 +168,11 @@ type reply struct {
 	kind   replyKind
 	failed bool // a try before it
 	slow   bool // a try before it, at least as a time limit
-	at     place
+	task   *taskEvidence
+	seq    int64
 }
 
-type replyKind int
+type replyKind uint8
 
 const (
 	callsTool replyKind = iota
@@ -193,7 +194,7 @@ func failedTries(e *evidence, n *notes) {
 			if m.Empty {
 				continue
 			}
-			r := reply{failed: m.Failed > 0, slow: m.Failed+m.TimedOut > 0, at: t.at(a, m.Seq)}
+			r := reply{failed: m.Failed > 0, slow: m.Failed+m.TimedOut > 0, task: t, seq: m.Seq}
 			if m.silent() && t.credited() {
 				r.kind = answersSolved
 			} else if m.silent() {
@@ -202,7 +203,7 @@ func failedTries(e *evidence, n *notes) {
 			all = append(all, r)
 		}
 	})
-	slices.SortFunc(all, func(a, b reply) int { return cmp.Compare(a.at.seq, b.at.seq) })
+	slices.SortFunc(all, func(a, b reply) int { return cmp.Compare(a.seq, b.seq) })
 	var counts [3]tally
 	tasks, solved := map[*taskEvidence]bool{}, map[*taskEvidence]bool{}
 	var first place
@@ -214,12 +215,12 @@ func failedTries(e *evidence, n *notes) {
 		if r.kind != answersSolved {
 			continue
 		}
-		solved[r.at.task] = true
+		solved[r.task] = true
 		if r.slow {
 			if len(tasks) == 0 {
-				first = place{seq: r.at.seq}
+				first = place{seq: r.seq}
 			}
-			tasks[r.at.task] = true
+			tasks[r.task] = true
 		}
 	}
 	won, lost := counts[answersSolved], counts[answersUnsolved]

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -75,9 +76,19 @@ func openArchive(f io.Reader, size int64, dir string) (*Source, error) {
 		return nil, &ScratchError{Dir: dir, Err: err}
 	}
 	defer root.Close()
-	a := &Source{Files: os.DirFS(dir)}
+	a, err := readArchive(f, size, func(name string, r io.Reader) error { return extractFile(root, name, r) })
+	if err != nil {
+		return nil, err
+	}
+	a.Files = os.DirFS(dir)
+	return a, nil
+}
+
+// readArchive is openArchive that gives each file to put, which reads all of it. Files is not set.
+func readArchive(f io.Reader, size int64, put func(name string, r io.Reader) error) (*Source, error) {
+	a := &Source{}
 	from := &source{r: f}
-	err = a.extract(from, grownAlways+grownPerOne*min(max(size, 0), math.MaxInt64/(2*grownPerOne)), root)
+	err := a.extract(from, grownAlways+grownPerOne*min(max(size, 0), math.MaxInt64/(2*grownPerOne)), put)
 	var fault *trajectory.Fault
 	var scratch *ScratchError
 	switch {
@@ -105,8 +116,8 @@ func (s *Source) checkName(name string) error {
 	return trajectory.Faultf(cmp.Or(s.path, wholeArchive), "holds the folder %s, but its statement is that of %s", quote(s.folder), quote(name))
 }
 
-// extract writes the files of a tar.gz, which may expand to limit bytes, to root.
-func (s *Source) extract(from io.Reader, limit int64, root *os.Root) error {
+// extract gives the files of a tar.gz, which may expand to limit bytes, to put.
+func (s *Source) extract(from io.Reader, limit int64, put func(name string, r io.Reader) error) error {
 	in := bufio.NewReaderSize(from, 1<<16)
 	if head, _ := in.Peek(len(gzipMagic)); len(head) == len(gzipMagic) && !isArchive(head) {
 		return trajectory.Faultf(wholeArchive, "is not compressed by gzip")
@@ -138,7 +149,7 @@ func (s *Source) extract(from io.Reader, limit int64, root *os.Root) error {
 		if h.Size > stream.left {
 			return errGrows
 		}
-		if err := extractFile(root, name, entries); err != nil {
+		if err := put(name, entries); err != nil {
 			return err
 		}
 	}
@@ -393,31 +404,30 @@ func writeWhole(ctx context.Context, f *os.File, stage, name string, digests map
 	if err := errors.Join(f.Chmod(0o644), f.Sync()); err != nil {
 		return fmt.Errorf("writing the archive: %w", err)
 	}
-	// It is extracted beside, and has to hold files of these digests and no others.
+	// It has to hold files of these digests and no others.
 	differs := func(err error) error { return fmt.Errorf("the archive does not hold the package: %w", err) }
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return differs(err)
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(f.Name()), ".new-"+name+"-*")
-	if err != nil {
-		return differs(err)
-	}
-	defer os.RemoveAll(dir)
-	a, err := openArchive(io.NewSectionReader(f, 0, size), size, dir)
+	got := map[string]string{}
+	a, err := readArchive(io.NewSectionReader(f, 0, size), size, func(name string, r io.Reader) error {
+		h := sha256.New()
+		_, err := io.Copy(h, r)
+		got[name] = canonical.DigestOf(h)
+		return err
+	})
 	if err == nil {
 		err = a.checkName(name)
 	}
-	if err == nil && len(a.names) != len(digests) {
-		err = fmt.Errorf("it has %d files, not %d", len(a.names), len(digests))
+	if err == nil && len(got) != len(digests) {
+		err = fmt.Errorf("it has %d files, not %d", len(got), len(digests))
 	}
 	if err != nil {
 		return differs(err)
 	}
-	for _, name := range a.names {
-		if got, err := digestFile(a.Files, name); err != nil {
-			return differs(err)
-		} else if got != digests[name] {
+	for name := range got {
+		if got[name] != digests[name] {
 			return differs(fmt.Errorf("its %s is another one", name))
 		}
 	}

@@ -121,17 +121,21 @@ type StrayBody struct{ SHA256 string }
 func (e *StrayBody) Error() string { return "nothing in the run has the digest " + e.SHA256 }
 
 // fill makes the package in the folder stage. From the copies on, the run
-// directory is not looked at again.
+// directory is not looked at again. Each copy is digested as it is written. The journal and the trajectories are then
+// read once, from the copies: the verifier, the audit and the package are fed from that, and it must give the same
+// digests.
 func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed string) (Package, error) {
+	digests := map[string]string{}
 	for to, from := range copied() {
 		if err := ctx.Err(); err != nil {
 			return Package{}, err
 		}
-		if err := copyFile(run, from, filepath.Join(stage, to)); err != nil {
+		var err error
+		if digests[to], err = copyFile(run, from, filepath.Join(stage, to)); err != nil {
 			return Package{}, diagnose(run, err)
 		}
 	}
-	additions, err := copyAdditions(run, stage)
+	additions, err := copyAdditions(run, stage, digests)
 	if err != nil {
 		return Package{}, err
 	}
@@ -139,6 +143,11 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	report, verified, err := audit.Run(pkg, audit.Options{Bodies: c.Bodies, Gold: c.Gold, Marked: recordingFailed, Summary: MetadataFile})
 	if err != nil {
 		return Package{}, inRun(err, additions)
+	}
+	for name, digest := range verified.Files {
+		if digests[name] != digest {
+			return Package{}, inRun(changed(name), additions)
+		}
 	}
 	for digest := range c.Bodies {
 		if !slices.Contains(report.Inputs.Bodies, digest) {
@@ -164,7 +173,7 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	if err := ctx.Err(); err != nil {
 		return Package{}, err
 	}
-	statement, err := write(c, stage, verified, report, later)
+	statement, err := write(c, stage, verified, report, later, digests)
 	if err != nil {
 		return Package{}, err
 	}
@@ -172,8 +181,10 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	o := Options{Bodies: c.Bodies, Gold: c.Gold, Harness: func() (trajectory.Harness, error) { return c.Harness, nil }}
 	if c.Public {
 		_, err = VerifyPublic(pkg, o)
+	} else if s, openErr := openSigned(pkg, false); openErr != nil {
+		err = openErr
 	} else {
-		found, err = Verify(pkg, o)
+		found, err = s.verify(pkg, o, func(audit.Report) (audit.Report, *rundir.Run, error) { return report, verified, nil })
 	}
 	if err != nil {
 		return Package{}, fmt.Errorf("the package does not verify: %w", err)
@@ -240,9 +251,10 @@ func refusal(c Config, run *rundir.Run, report audit.Report) error {
 }
 
 // write writes the files that are not copied, the attestation last. In the place of
-// what a public package withholds it writes what that one has.
-func write(c Config, stage string, run *rundir.Run, report audit.Report, later []audit.SealedRejudgment) (Statement, error) {
+// what a public package withholds it writes what that one has. digests are those of the files that are there.
+func write(c Config, stage string, run *rundir.Run, report audit.Report, later []audit.SealedRejudgment, digests map[string]string) (Statement, error) {
 	put := func(name string, data []byte) error {
+		digests[name] = canonical.Digest(data)
 		return writeFile(filepath.Join(stage, name), func(w io.Writer) error {
 			_, err := w.Write(data)
 			return err
@@ -278,13 +290,9 @@ func write(c Config, stage string, run *rundir.Run, report audit.Report, later [
 		}
 	}
 	e.digests = map[string]string{}
-	pkg := os.DirFS(stage)
 	for _, name := range signedFiles(names) {
-		if name == SumsFile {
-			continue
-		}
-		if e.digests[name], err = digestFile(pkg, name); err != nil {
-			return Statement{}, err
+		if name != SumsFile {
+			e.digests[name] = digests[name]
 		}
 	}
 	list := sums(newSubjects(e.digests))

@@ -104,7 +104,7 @@ func TestCountersigned(t *testing.T) {
 		for _, task := range p.Run.Tasks {
 			results = append(results, p.Run.Result(task))
 		}
-		if _, clean, _ := audit.Rescore(results, trusting.Checks); clean.Correct != 3-tt.critical {
+		if _, clean, _ := audit.Rescore(slices.Values(results), trusting.Checks); clean.Correct != 3-tt.critical {
 			t.Errorf("%s: %d correct", name, clean.Correct)
 		}
 	}

@@ -283,16 +283,17 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return f.Close()
 }
 
-// copyFile copies a file of the run to path.
-func copyFile(run fs.FS, from, path string) error {
+// copyFile copies a file of the run to path and returns the digest of the copy.
+func copyFile(run fs.FS, from, path string) (digest string, err error) {
 	limit := limitOf(from)
 	in, _, err := rundir.OpenFile(run, from, limit)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer in.Close()
-	return writeFile(path, func(w io.Writer) error {
-		n, err := io.Copy(w, io.LimitReader(in, limit+1))
+	h := sha256.New()
+	err = writeFile(path, func(w io.Writer) error {
+		n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(in, limit+1))
 		if err != nil {
 			return fmt.Errorf("copying %s: %w", from, err)
 		}
@@ -301,6 +302,7 @@ func copyFile(run fs.FS, from, path string) error {
 		}
 		return nil
 	})
+	return canonical.DigestOf(h), err
 }
 
 // added are the names of a run's signed additions, in the order of their lines in a
@@ -308,8 +310,8 @@ func copyFile(run fs.FS, from, path string) error {
 type added map[string][]string
 
 // copyAdditions writes a run's adjudications, with their countersignatures, and later judgments into the one file
-// that either have in a package, if there are any, and returns their names.
-func copyAdditions(run fs.FS, stage string) (added, error) {
+// that either have in a package, if there are any, adds their digests, and returns their names.
+func copyAdditions(run fs.FS, stage string, digests map[string]string) (added, error) {
 	all := added{}
 	for name, collect := range map[string]func(fs.FS) ([]string, [][]byte, error){
 		audit.AdjudicationsFile: audit.CollectAdjudications, audit.RejudgmentsFile: audit.CollectRejudgments,
@@ -322,9 +324,10 @@ func copyAdditions(run fs.FS, stage string) (added, error) {
 			continue
 		}
 		all[name] = files
+		h := sha256.New()
 		err = writeFile(filepath.Join(stage, name), func(w io.Writer) error {
 			for _, envelope := range envelopes {
-				if _, err := w.Write(append(envelope, '\n')); err != nil {
+				if _, err := io.MultiWriter(w, h).Write(append(envelope, '\n')); err != nil {
 					return err
 				}
 			}
@@ -333,6 +336,7 @@ func copyAdditions(run fs.FS, stage string) (added, error) {
 		if err != nil {
 			return nil, err
 		}
+		digests[name] = canonical.DigestOf(h)
 	}
 	return all, nil
 }

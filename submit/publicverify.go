@@ -149,7 +149,7 @@ func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 strin
 	if why := implausibleSummary(told, p.Manifest, p.Results, p.Head.Journal.Events); why != "" {
 		return trajectory.Faultf(MetadataFile, "%s", why)
 	}
-	again, err := rundir.Summarise(p.Manifest, planSHA256, rows, told).Encode()
+	again, err := rundir.Summarise(p.Manifest, planSHA256, slices.Values(rows), told).Encode()
 	if err != nil {
 		return trajectory.Faultf(MetadataFile, "cannot be rebuilt: %v", err)
 	}
@@ -228,8 +228,12 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	e.ManifestSHA256, e.Journal, e.Root = planSHA256, Journal{p.Head.Journal.Events, p.Head.Journal.Head}, p.Head.Root.String()
 	e.Audit, e.Withheld = newAuditResult(said.Audit.Checks), newWithheld(journal, with)
 	e.reasons = publicReasons(e.plan, e.Audit.Checks, e.RecordingFailed)
-	for _, r := range p.Results {
-		e.results = append(e.results, r.result())
+	e.results = func(yield func(rundir.Result) bool) {
+		for _, r := range p.Results {
+			if !yield(r.result()) {
+				return
+			}
+		}
 	}
 	return e, nil
 }

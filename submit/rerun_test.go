@@ -278,7 +278,7 @@ func TestReportLeavesOut(t *testing.T) {
 		results = append(results, v.Run.Result(task))
 	}
 	r.Totals.Critical, r.Totals.High = 0, 0
-	r.Totals.Raw, r.Totals.Clean, r.Totals.Worst = audit.Rescore(results, r.Checks)
+	r.Totals.Raw, r.Totals.Clean, r.Totals.Worst = audit.Rescore(slices.Values(results), r.Checks)
 	r.Attestation.Clean, r.Attestation.CriticalFailures, r.Attestation.WarnFailures = true, []string{}, []string{}
 	r.Attestation.StrictClean = !slices.ContainsFunc(r.Checks, func(c audit.CheckReport) bool { return c.Status == audit.Review })
 	data, err := r.Encode()

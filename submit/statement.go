@@ -3,6 +3,7 @@ package submit
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -164,11 +165,11 @@ type evidence struct {
 	Predicate // of it, what does not follow from the rest
 	plan      plan.Plan
 	summary   rundir.Summary
-	results   []rundir.Result   // in plan order
-	reasons   []string          // against the run
-	void      map[string]bool   // tasks, by adjudications
-	later     int               // judgments of other judges after the run
-	digests   map[string]string // of the subjects, "sha256:…"
+	results   iter.Seq[rundir.Result] // in plan order
+	reasons   []string                // against the run
+	void      map[string]bool         // tasks, by adjudications
+	later     int                     // judgments of other judges after the run
+	digests   map[string]string       // of the subjects, "sha256:…"
 }
 
 // says returns the members of a predicate that follow from nothing else: the signer's word.
@@ -197,9 +198,7 @@ func newEvidence(run *rundir.Run, report audit.Report, later int, said Predicate
 	e.ManifestSHA256, e.Journal, e.Root = run.ManifestSHA256, Journal{run.End.Events, run.End.Head}, run.RootHash
 	e.AnsweredBy, e.Exceptions = run.AnsweredBy(), run.Exceptions()
 	e.Exceptions.Dismissals, e.Exceptions.VoidTasks = len(e.Dismissals), len(voidTasks(e.plan, e.void))
-	for _, t := range run.Tasks {
-		e.results = append(e.results, run.Result(t))
-	}
+	e.results = run.Rows()
 	return e, nil
 }
 
@@ -254,7 +253,7 @@ func (e evidence) scores() *Scores {
 	if recorded.Judged != nil {
 		judged = recorded.Judged.Correct
 	}
-	for _, r := range e.results {
+	for r := range e.results {
 		if !e.void[r.TaskID] {
 			continue
 		}

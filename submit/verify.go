@@ -36,13 +36,33 @@ type Options struct {
 // signed by the key of the run's plan, each what the others give. Anything else
 // is a *trajectory.Fault. What costs little is looked at first; then the official
 // verdicts are computed from the gold answers, and last the report is compared with that
-// of another audit, which is made while the run's files are read. The error matches audit.ErrGold for gold
-// answers that are not the plan's.
+// of another audit, which is made while the run's files are read: once, and their digests
+// with them. The error matches audit.ErrGold for gold answers that are not the plan's.
 func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	s, err := openSigned(pkg, false)
 	if err != nil {
 		return nil, err
 	}
+	return s.verify(pkg, o, func(report audit.Report) (again audit.Report, run *rundir.Run, err error) {
+		if o.Once {
+			run, err = rundir.Verify(pkg, rundir.Options{Summary: MetadataFile})
+		} else {
+			again, run, err = audit.Run(pkg, o.again(s.plan, s.statement.Predicate, report))
+		}
+		if err != nil && !errors.Is(err, audit.ErrIncomplete) {
+			return again, nil, err
+		}
+		if !run.Complete {
+			err = trajectory.Faultf(trajectory.JournalFile, "is not of a finished run: %s", run.Missing)
+		}
+		return again, run, err
+	})
+}
+
+// verify checks a package of which what openSigned checks is known. read verifies its run, and audits it again unless
+// that is to be made once; it is given the package's report. A file that is not the signed one is reported as that,
+// whatever else reading it shows.
+func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Report, *rundir.Run, error)) (*Verified, error) {
 	m, statement, digests := s.plan, s.statement, s.digests
 	p := statement.Predicate
 	data, err := readSigned(pkg, audit.ReportFile, digests)
@@ -53,18 +73,19 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	var again audit.Report // unless it is to be made once, the audit of what is verified
-	var run *rundir.Run
-	if o.Once {
-		run, err = rundir.Verify(pkg, rundir.Options{Summary: MetadataFile})
-	} else {
-		again, run, err = audit.Run(pkg, o.again(m, p, report))
-	}
-	if err != nil && !errors.Is(err, audit.ErrIncomplete) {
+	again, run, err := read(report)
+	if err != nil {
+		for _, name := range streamed() {
+			if err := s.checkDigest(pkg, name); err != nil {
+				return nil, err
+			}
+		}
 		return nil, err
 	}
-	if !run.Complete {
-		return nil, trajectory.Faultf(trajectory.JournalFile, "is not of a finished run: %s", run.Missing)
+	for _, name := range streamed() {
+		if digests[name] != run.Files[name] {
+			return nil, unsigned(name)
+		}
 	}
 	for name, digest := range run.Files {
 		if digests[name] != digest {
@@ -128,7 +149,11 @@ type signed struct {
 	digests    map[string]string // of the files, by name
 }
 
-// openSigned checks the files of a package, their signature and their digests, and that README.md
+// streamed are the files that are as long as the run was. Their digests are computed when the run is verified, which
+// reads them from end to end.
+func streamed() []string { return []string{trajectory.JournalFile, rundir.TrajectoriesFile} }
+
+// openSigned checks the files of a package, their signature and their digests, but those of streamed, and that README.md
 // can be shown. What the files say is not looked at.
 func openSigned(pkg fs.FS, public bool) (s signed, err error) {
 	names, may := Files(), additions() // which additions belong to it, the statement says
@@ -161,7 +186,7 @@ func openSigned(pkg fs.FS, public bool) (s signed, err error) {
 			names = append(names, name)
 		}
 	}
-	if err := checkSubjects(pkg, s.statement, signedFiles(names)); err != nil {
+	if err := s.checkSubjects(pkg, signedFiles(names)); err != nil {
 		return s, err
 	}
 	return s, checkReadme(pkg, s.digests)
@@ -213,30 +238,42 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	return s, payload, nil
 }
 
-// checkSubjects checks that the statement is about the files of names, and that these are
+// checkSubjects checks that the statement is about the files of names, and that these, but for those of streamed, are
 // what it and SHA256SUMS say.
-func checkSubjects(pkg fs.FS, s Statement, names []string) error {
-	digests := s.digests()
-	if len(digests) != len(names) || !slices.Equal(s.Subject, newSubjects(digests)) {
+func (s signed) checkSubjects(pkg fs.FS, names []string) error {
+	if len(s.digests) != len(names) || !slices.Equal(s.statement.Subject, newSubjects(s.digests)) {
 		return trajectory.Faultf(AttestationFile, "is not about exactly the package's files, in order")
 	}
 	for _, name := range names {
-		got, err := digestFile(pkg, name)
-		if err != nil {
-			return err
+		if slices.Contains(streamed(), name) {
+			continue
 		}
-		if got != digests[name] {
-			return trajectory.Faultf(name, "is not what %s signs", AttestationFile)
+		if err := s.checkDigest(pkg, name); err != nil {
+			return err
 		}
 	}
 	data, err := rundir.ReadFile(pkg, SumsFile, limitOf(SumsFile))
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(data, sums(s.Subject)) {
+	if !bytes.Equal(data, sums(s.statement.Subject)) {
 		return trajectory.Faultf(SumsFile, "does not list the files of the package with their digests")
 	}
 	return nil
+}
+
+// checkDigest checks that a file has the digest that the statement gives.
+func (s signed) checkDigest(pkg fs.FS, name string) error {
+	got, err := digestFile(pkg, name)
+	if err == nil && got != s.digests[name] {
+		err = unsigned(name)
+	}
+	return err
+}
+
+// unsigned is the fault of a file that is not the signed one.
+func unsigned(name string) error {
+	return trajectory.Faultf(name, "is not what %s signs", AttestationFile)
 }
 
 // checkStatement checks that the statement is the one that evidence gives.
@@ -294,11 +331,7 @@ func checkReport(pkg fs.FS, r audit.Report, run *rundir.Run, later []audit.Seale
 	if r.Totals.Planned != len(m.Tasks) || r.Totals.Events != run.End.Events {
 		return refuse("counts %d tasks and %d events, the run has %d and %d", r.Totals.Planned, r.Totals.Events, len(m.Tasks), run.End.Events)
 	}
-	var results []rundir.Result
-	for _, t := range run.Tasks {
-		results = append(results, run.Result(t))
-	}
-	raw, clean, worst := audit.Rescore(results, r.Checks)
+	raw, clean, worst := audit.Rescore(run.Rows(), r.Checks)
 	for _, score := range [][2]*stats.Rate{{r.Totals.Raw, raw}, {r.Totals.Clean, clean}, {r.Totals.Worst, worst}} {
 		if (score[0] == nil) != (score[1] == nil) || score[0] != nil && *score[0] != *score[1] {
 			return refuse("gives other scores than the run and the findings")

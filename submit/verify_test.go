@@ -416,7 +416,7 @@ func (s swapped) Lstat(name string) (fs.FileInfo, error) {
 func TestChanging(t *testing.T) {
 	first := load(t, mustBuild(t, config(t, two)).Path)
 	second := load(t, buildUnclean(t).Path)
-	wantFault(t, "a package that changes", swapped{memory(first), memory(second), new(int)}, "changed while it was read",
+	wantFault(t, "a package that changes", swapped{memory(first), memory(second), new(int)}, "is not what attestation.dsse.json signs",
 		trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile, MetadataFile)
 }
 

@@ -186,6 +186,15 @@ func (p *Prober) Quoted(document, args string) (q Quotation) {
 	return q
 }
 
+// Names reports whether a text holds the task's id, or [WholeQuestion] of its question: what Probe has as OwnUUID and
+// QCov, without a look for the answer.
+func (p *Prober) Names(text string) bool {
+	blind := *p
+	blind.gold, blind.answers = goldForm{}, nil
+	found := blind.Probe(text, "", nil)
+	return found.OwnUUID || found.QCov >= WholeQuestion
+}
+
 // Few reports whether the question has so few runs that all of them can be in a document by chance.
 func (p *Prober) Few() bool { return p.counted < fewestRuns }
 

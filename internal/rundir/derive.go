@@ -1,7 +1,9 @@
 package rundir
 
 import (
+	"encoding/hex"
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -71,12 +73,23 @@ func (f *Fold) Result(t *Task) Result {
 	return r
 }
 
+// Rows yields the records of all tasks, in plan order; every task must be sealed.
+func (f *Fold) Rows() iter.Seq[Result] {
+	return func(yield func(Result) bool) {
+		for _, t := range f.Tasks {
+			if !yield(f.Result(t)) {
+				return
+			}
+		}
+	}
+}
+
 // Results returns results.jsonl; every task must be sealed.
 func (f *Fold) Results() ([]byte, error) {
 	var all []byte
-	for _, t := range f.Tasks {
+	for row := range f.Rows() {
 		var err error
-		if all, err = appendLine(all, f.Result(t)); err != nil {
+		if all, err = appendLine(all, row); err != nil {
 			return nil, err
 		}
 	}
@@ -90,9 +103,7 @@ func (f *Fold) CompletedAt() string { return f.completed }
 func (f *Fold) Summary() Summary {
 	told := Told{Started: f.Started, Completed: f.completed, Interruptions: f.Interruptions, Judge: f.judge,
 		IntegrityEvents: f.IntegrityEvents(), Preflight: f.Preflight(), Unrecorded: f.Unrecorded}
-	rows := make([]Result, len(f.Tasks))
-	for i, t := range f.Tasks {
-		rows[i] = f.Result(t)
+	for _, t := range f.Tasks {
 		for _, a := range t.Attempts {
 			told.RetriedCalls += a.Retried
 		}
@@ -101,7 +112,7 @@ func (f *Fold) Summary() Summary {
 			told.PassedFirst++
 		}
 	}
-	return Summarise(f.Manifest, f.ManifestSHA256, rows, told)
+	return Summarise(f.Manifest, f.ManifestSHA256, f.Rows(), told)
 }
 
 // IntegrityEvents returns how many entries of the judge cache did not verify so far.
@@ -121,7 +132,7 @@ func (f *Fold) Leaves() []trajectory.Leaf {
 
 // leaf returns a sealed task's leaf.
 func (f *Fold) leaf(t *Task) trajectory.Leaf {
-	return trajectory.Leaf{Attempts: len(t.Attempts), Digest: canonical.DigestOf(t.digest), Lines: t.lines,
+	return trajectory.Leaf{Attempts: len(t.Attempts), Digest: "sha256:" + hex.EncodeToString(t.sum[:]), Lines: t.lines,
 		RunID: f.Manifest.RunID, Salt: t.Sealed.Salt, TaskID: t.Plan.TaskID}
 }
 

@@ -105,15 +105,16 @@ func tooLarge(name string, limit int64) error {
 
 // ReadFile is OpenFile for a whole file of at most limit bytes; a larger one is a Fault, and nothing of it is read.
 func ReadFile(dir fs.FS, name string, limit int64) ([]byte, error) {
-	f, _, err := OpenFile(dir, name, limit)
+	f, size, err := OpenFile(dir, name, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
+	room := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // it is read without being copied
+	if _, err := room.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
+	data := room.Bytes()
 	if int64(len(data)) > limit { // it has grown
 		return nil, tooLarge(name, limit)
 	}
@@ -137,16 +138,8 @@ func ReadBody(dir fs.FS, digest string) ([]byte, error) {
 	return data, err
 }
 
-// differs names the first line in which two files differ.
-func differs(name string, got, want []byte) error {
-	line := int64(1)
-	for i := 0; i < min(len(got), len(want)) && got[i] == want[i]; i++ {
-		if got[i] == '\n' {
-			line++
-		}
-	}
-	return &trajectory.Fault{File: name, Line: line, Reason: "is not what the journal gives"}
-}
+// notGiven is the reason of a Fault about a derived file.
+const notGiven = "is not what the journal gives"
 
 // comparison reads a file line by line against what it should hold.
 type comparison struct {
@@ -185,7 +178,7 @@ func (c *comparison) line(want []byte) error {
 		return fmt.Errorf("reading %s: %w", c.name, err)
 	}
 	if !bytes.Equal(got[:n], want) {
-		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: "is not what the journal gives"}
+		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: notGiven}
 	}
 	c.digest.Write(got[:n])
 	if !c.short {

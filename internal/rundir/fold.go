@@ -17,8 +17,7 @@ import (
 type Fold struct {
 	Manifest       plan.Plan
 	ManifestSHA256 string
-	Known          *trajectory.KnownTexts // of the manifest
-	Tasks          []*Task                // plan order
+	Tasks          []*Task // plan order
 	Started        string
 	Completed      *trajectory.RunCompleted
 	Stopped        *trajectory.RunCompleted // how the run was closed before its end; nil: it was not, or it has been resumed since
@@ -54,17 +53,21 @@ type Task struct {
 	asked  [sha256.Size]byte // digest of the question of all attempts
 	rule   string            // how the counted attempt is chosen
 	lines  int64
-	digest hash.Hash
+	digest hash.Hash         // of the lines; nil when it is sealed
+	sum    [sha256.Size]byte // of all lines, when it is sealed
 }
 
 // NewFold begins to read the run of a manifest. ended, if not nil, is given each attempt's record when the attempt has
 // ended.
 func NewFold(m plan.Plan, manifestSHA256 string, ended func(Trajectory) error) *Fold {
 	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended,
-		Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}, Known: m.KnownTexts()}
+		Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}}
+	f.Tasks = make([]*Task, len(m.Tasks))
+	all := make([]Task, len(m.Tasks))
 	for i, p := range m.Tasks {
-		t := &Task{Plan: p, Index: i, rule: m.Voting.Rule, digest: sha256.New()}
-		f.Tasks = append(f.Tasks, t)
+		t := &all[i]
+		t.Plan, t.Index, t.rule = p, i, m.Voting.Rule
+		f.Tasks[i] = t
 		f.byID[p.TaskID] = t
 	}
 	return f
@@ -76,12 +79,8 @@ func (f *Fold) Follow(ended func(Trajectory) error) { f.ended = ended }
 // Task returns a planned task, nil if there is none of that id.
 func (f *Fold) Task(id string) *Task { return f.byID[id] }
 
-// Add is Take for a caller that needs no more of an event than its line has.
-func (f *Fold) Add(e trajectory.Event, line []byte) error { return f.Take(&e, line) }
-
-// Take takes the next event with its line, newline included, and completes its payload: a request is then whole, as
-// [trajectory.Requests] rebuilds it. An event at a wrong place is a *trajectory.Fault.
-func (f *Fold) Take(e *trajectory.Event, line []byte) error {
+// Add takes the next event with its line, newline included. An event at a wrong place is a *trajectory.Fault.
+func (f *Fold) Add(e trajectory.Event, line []byte) error {
 	refuse := func(format string, args ...any) error {
 		return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -97,7 +96,7 @@ func (f *Fold) Take(e *trajectory.Event, line []byte) error {
 	case f.Stopped != nil && e.Payload.Type() != trajectory.TypeRunResumed:
 		return refuse("comes after run_completed, which only run_resumed may follow here")
 	case e.TaskID == "":
-		if reason := f.addRun(*e); reason != "" {
+		if reason := f.addRun(e); reason != "" {
 			return refuse("%s", reason)
 		}
 		return nil
@@ -126,7 +125,7 @@ func keeps(p trajectory.Payload) bool {
 }
 
 // addLine takes the next event of a task with its line, newline included.
-func (f *Fold) addLine(task *Task, e *trajectory.Event, line []byte) (reason string, err error) {
+func (f *Fold) addLine(task *Task, e trajectory.Event, line []byte) (reason string, err error) {
 	if task.Sealed != nil {
 		return fmt.Sprintf("comes after the seal of task %q", e.TaskID), nil
 	}
@@ -134,6 +133,9 @@ func (f *Fold) addLine(task *Task, e *trajectory.Event, line []byte) (reason str
 		return "its tokens or costs cannot be added up", nil
 	}
 	task.lines++
+	if task.digest == nil {
+		task.digest = sha256.New()
+	}
 	task.digest.Write(line)
 	reason, err = f.addTask(task, e)
 	if a := task.Open(); a != nil {
@@ -150,7 +152,7 @@ func listed(p trajectory.Payload) int64 {
 	const text, member, record = 16, 64, 128
 	switch p := p.(type) {
 	case trajectory.ContextCompiled:
-		return int64(record*len(p.Messages) + len(p.Head))
+		return int64(record * len(p.Messages))
 	case trajectory.ModelCallCompleted:
 		return int64(text * len(p.UnrecordedChannels))
 	case trajectory.PolicyDecision:
@@ -245,7 +247,7 @@ func (f *Fold) count(p trajectory.Payload) bool {
 	return true
 }
 
-func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) {
+func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	switch p := e.Payload.(type) {
 	case trajectory.TaskSealed:
 		return f.seal(t, p), nil
@@ -264,8 +266,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 		}
 		f.preflights.begun = true
 		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64),
-			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions), requests: trajectory.Requests{Known: f.Known}})
-		t.Open().requests.Add(p)
+			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions)})
 		return "", nil
 	}
 	if e.Attempt > len(t.Attempts) {
@@ -299,7 +300,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 	if a.Answer != nil {
 		record.FinalAnswer = &a.Answer.Answer
 	}
-	a.steps, a.names, a.undecided, a.requests = nil, nil, nil, trajectory.Requests{}
+	a.steps, a.names, a.undecided = nil, nil, nil
 	f.open -= a.bytes
 	if f.ended == nil {
 		return "", nil
@@ -348,6 +349,8 @@ func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 		return "was asked another question than planned"
 	}
 	t.Sealed = &s
+	t.digest.Sum(t.sum[:0])
+	t.digest = nil
 	return ""
 }
 

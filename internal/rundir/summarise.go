@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -49,7 +50,7 @@ func (s Summary) Told() Told {
 
 // Summarise returns the summary that a plan, the records of its tasks, in plan order, and told give. The texts of a
 // record do not matter to it.
-func Summarise(m plan.Plan, manifestSHA256 string, rows []Result, told Told) Summary {
+func Summarise(m plan.Plan, manifestSHA256 string, rows iter.Seq[Result], told Told) Summary {
 	s := Summary{Cassette: m.Cassette, Completed: told.Completed, CostMicroUSD: new(int64), Dataset: m.Dataset, DurationMs: between(told.Started, told.Completed),
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: told.Interruptions,
 		JudgeCacheIntegrityEvents: told.IntegrityEvents,
@@ -63,8 +64,11 @@ func Summarise(m plan.Plan, manifestSHA256 string, rows []Result, told Told) Sum
 	for _, tool := range m.Offered() {
 		s.Tools = append(s.Tools, OfferedTool{Name: tool.Name, SchemaSHA256: tool.SchemaSHA256, Server: tool.Server})
 	}
-	total, levels := tally{}, map[int]*tally{}
-	for _, r := range rows {
+	total, levels, passed := tally{}, map[int]*tally{}, 0
+	for r := range rows {
+		if v := r.Voting; v != nil && v.Passed != nil && *v.Passed > 0 {
+			passed++
+		}
 		s.CostMicroUSD = stats.AddCost(s.CostMicroUSD, r.CostMicroUSD)
 		s.Tokens = s.Tokens.Add(r.Tokens)
 		s.ToolCalls += r.ToolCalls
@@ -78,7 +82,7 @@ func Summarise(m plan.Plan, manifestSHA256 string, rows []Result, told Told) Sum
 		levels[r.Level].add(r)
 	}
 	s.Scores = total.scores(m)
-	s.Voting = votingSummary(m, rows, told.PassedFirst)
+	s.Voting = votingSummary(m, total.planned, told.PassedFirst, passed)
 	for level, t := range levels {
 		s.Levels = append(s.Levels, LevelSummary{Level: level, Planned: t.planned, Scores: t.scores(m)})
 	}

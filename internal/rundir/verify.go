@@ -24,6 +24,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -53,6 +54,7 @@ type Run struct {
 // it to no one.
 type Options struct {
 	Summary string                         // name of the summary; SummaryFile if ""
+	Begun   func(*Fold)                    // given what is known of the run before its first event
 	Event   func(trajectory.Event) error   // given each event, in order, when it has found its place
 	Ended   func(Trajectory, []byte) error // given the record of each attempt with its line (valid during the call), when it has ended
 	Sealed  func(*Fold, *Task) error       // given each task when it is sealed, after its last event
@@ -103,9 +105,12 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		}
 		return o.Ended(t, line)
 	})
+	if o.Begun != nil {
+		o.Begun(run.Fold)
+	}
 	whole := sha256.New()
 	run.End, run.Torn, err = trajectory.ReadJournal(io.TeeReader(journal, whole), manifest.RunID, digest, func(e trajectory.Event, line []byte) error {
-		if err := run.Take(&e, line); err != nil {
+		if err := run.Add(e, line); err != nil {
 			return err
 		}
 		if reason := run.exceeds(o); reason != "" {
@@ -260,26 +265,20 @@ func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compar
 		r.Missing = TrajectoriesFile + " is not complete"
 	}
 	r.Files[TrajectoriesFile] = canonical.DigestOf(compare.digest)
-	results, err := r.Results()
-	if err != nil {
+	if err := r.compareResults(dir, closing); err != nil {
 		return err
 	}
 	summary, err := r.Summary().Encode()
 	if err != nil {
 		return err
 	}
-	for _, want := range []struct {
-		name string
-		data []byte
-	}{{ResultsFile, results}, {summaryFile, summary}} {
-		r.Files[want.name] = canonical.Digest(want.data)
-		data, there, err := r.read(dir, want.name, int64(len(want.data)), closing)
-		if err != nil {
-			return err
-		}
-		if there && !bytes.Equal(data, want.data) {
-			return differs(want.name, data, want.data)
-		}
+	r.Files[summaryFile] = canonical.Digest(summary)
+	data, there, err := r.read(dir, summaryFile, int64(len(summary)), closing)
+	if err != nil {
+		return err
+	}
+	if there && !bytes.Equal(data, summary) {
+		return &trajectory.Fault{File: summaryFile, Line: 1, Reason: notGiven}
 	}
 	head, err := r.Checkpoint(r.End)
 	if err != nil {
@@ -299,6 +298,42 @@ func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compar
 		r.Missing = MarkerFile + " still says " + MarkerOpen
 	}
 	r.Complete = r.Missing == ""
+	return nil
+}
+
+// compareResults compares the results, line by line, with what the journal gives.
+func (r *Run) compareResults(dir fs.FS, closing bool) error {
+	c, err := newComparison(dir, ResultsFile)
+	switch {
+	case err == nil:
+		defer c.file.Close()
+	case !closing || !isMissing(err):
+		return err
+	default:
+		r.Missing = ResultsFile + " is not written yet"
+	}
+	digest, line := sha256.New(), []byte(nil)
+	for row := range r.Rows() {
+		if line, err = appendLine(line[:0], row); err != nil {
+			return err
+		}
+		digest.Write(line)
+		if c == nil {
+			continue
+		}
+		if err := c.line(line); err != nil {
+			return err
+		}
+	}
+	r.Files[ResultsFile] = canonical.DigestOf(digest)
+	if c == nil {
+		return nil
+	}
+	if _, err := c.in.ReadByte(); err == nil || c.short {
+		return &trajectory.Fault{File: ResultsFile, Line: c.lines + 1, Reason: notGiven}
+	} else if !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading %s: %w", ResultsFile, err)
+	}
 	return nil
 }
 

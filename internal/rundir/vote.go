@@ -186,9 +186,9 @@ func (f *Fold) Settled(t *Task) bool {
 	return made >= max(m.Voting.Attempts, 1) || failed >= max(m.Retry.AttemptsPerTask, 1)
 }
 
-// votingSummary describes the scores of a completed run; nil if
-// its plan has no vote.
-func votingSummary(m plan.Plan, rows []Result, passedFirst int) *VotingSummary {
+// votingSummary describes the scores of a completed run of so many tasks, of which the first attempt of passedFirst
+// and any attempt of passed gave a correct answer; nil if its plan has no vote.
+func votingSummary(m plan.Plan, planned, passedFirst, passed int) *VotingSummary {
 	if m.Voting.Rule != plan.VoteMajority {
 		return nil
 	}
@@ -196,13 +196,7 @@ func votingSummary(m plan.Plan, rows []Result, passedFirst int) *VotingSummary {
 	if !m.Scored() {
 		return s
 	}
-	passed := 0
-	for _, r := range rows {
-		if v := r.Voting; v != nil && v.Passed != nil && *v.Passed > 0 {
-			passed++
-		}
-	}
-	s.PassAt1, s.PassAtK = new(stats.NewRate(passedFirst, len(rows))), new(stats.NewRate(passed, len(rows)))
+	s.PassAt1, s.PassAtK = new(stats.NewRate(passedFirst, planned)), new(stats.NewRate(passed, planned))
 	return s
 }
 

@@ -98,12 +98,8 @@ func (e Env) Audit(r AuditRequest) (a Audited, err error) {
 	}
 	a.Counted = a.Report.Trusting(trusted.Trusts)
 	if a.Run != nil { // else the scores stay
-		var results []rundir.Result
-		for _, t := range a.Run.Tasks {
-			results = append(results, a.Run.Result(t))
-		}
 		totals := &a.Counted.Totals
-		totals.Raw, totals.Clean, totals.Worst = audit.Rescore(results, a.Counted.Checks)
+		totals.Raw, totals.Clean, totals.Worst = audit.Rescore(a.Run.Rows(), a.Counted.Checks)
 	}
 	return a, nil
 }
