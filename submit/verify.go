@@ -141,7 +141,7 @@ func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Repo
 
 // signed is a package of exactly its files, which the key of its plan signed.
 type signed struct {
-	plan       plan.Plan
+	plan       plan.Plan // of a full package without its tasks
 	planSHA256 string
 	key        sign.PublicKey
 	statement  Statement
@@ -168,6 +168,9 @@ func openSigned(pkg fs.FS, public bool) (s signed, err error) {
 	}
 	if err != nil {
 		return s, err
+	}
+	if !public { // the run is verified with its own
+		s.plan.Tasks, s.plan.SplitIDs = nil, nil
 	}
 	if s.statement, s.payload, err = readAttestation(pkg, s.key); err != nil {
 		return s, err

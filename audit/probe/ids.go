@@ -35,10 +35,11 @@ func NewIDs(split []string) *IDs {
 			continue
 		}
 		if _, known := s.numbers[string(bare)]; !known {
-			s.numbers[string(bare)] = len(s.numbers)
+			id := string(bare)
+			s.numbers[id] = len(s.numbers)
 			s.lengths[len(bare)] = true
 			s.longest = max(s.longest, len(bare))
-			s.sorted = append(s.sorted, string(bare))
+			s.sorted = append(s.sorted, id)
 			i, bit := startBit(bare)
 			s.filter[i] |= bit
 		}
