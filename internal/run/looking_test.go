@@ -242,7 +242,7 @@ func tenLooks(t *testing.T, in int, looks *atomic.Int64) *httptest.Server {
 				t.Errorf("a look may write %d tokens", asked.Get("max_tokens").Int())
 			}
 			message, used = `{"role":"assistant","content":"It is 417."}`, in
-		case last.Get("role").Str == "user" && asked.Get("tools").Exists():
+		case last.Get("role").Str == "user" && asked.Get("tools").Exists() && asked.Get("tool_choice").Str != "none":
 			args, _ := json.Marshal(fmt.Sprintf(`{"path":%q,"question":"Which number?"}`, named.FindStringSubmatch(last.Get("content").Str)[1]))
 			var calls []string
 			for i := range 10 {
