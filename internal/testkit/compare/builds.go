@@ -213,12 +213,16 @@ func (o options) waits(w io.Writer, builds []string) error {
 	return nil
 }
 
-// growth measures one build at several numbers of tasks.
+// growth measures one build at several numbers of tasks: a table a figure, and how much memory each further task took.
 func (o options) growth(w io.Writer, build string) error {
 	o.heading(w)
-	rows := [][]string{{"tasks", "stage", "CPU", "CPU per task", "wall", "peak memory"}}
-	sizes := [][]string{{"tasks", "journal", "run directory", "package", "requests", "received"}}
-	for _, n := range o.sizes {
+	cpu, wall := [][]string{{"CPU per task"}}, [][]string{{"wall"}}
+	peak, disk := [][]string{{"peak memory"}}, [][]string{{"tasks", "journal", "run directory", "package", "requests", "received"}}
+	for _, s := range stages[2:] {
+		cpu, wall, peak = append(cpu, []string{s}), append(wall, []string{s}), append(peak, []string{s})
+	}
+	var last, before life
+	for i, n := range o.sizes {
 		o.tasks = n
 		if err := writeTasks(o.work, n); err != nil {
 			return err
@@ -227,13 +231,26 @@ func (o options) growth(w io.Writer, build string) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range stages[2:] {
+		last, before = l, last
+		cpu[0], wall[0], peak[0] = append(cpu[0], tasks(n)), append(wall[0], tasks(n)), append(peak[0], tasks(n))
+		for row, s := range stages[2:] {
 			u := l.used[s]
-			rows = append(rows, []string{fmt.Sprint(n), s, seconds(u.cpu), milliseconds(u.cpu / time.Duration(n)), seconds(u.wall), mib(u.peak)})
+			cpu[row+1] = append(cpu[row+1], milliseconds(u.cpu/time.Duration(n)))
+			wall[row+1] = append(wall[row+1], seconds(u.wall))
+			peak[row+1] = append(peak[row+1], mib(u.peak))
+			if more := int64(n - o.sizes[max(i-1, 0)]); i == len(o.sizes)-1 && more > 0 {
+				peak[row+1] = append(peak[row+1], fmt.Sprintf("%.2f KiB", float64(u.peak-before.used[s].peak)/1024/float64(more)))
+			}
 		}
-		sizes = append(sizes, []string{fmt.Sprint(n), megabytes(l.journal), megabytes(l.whole), megabytes(l.packed), fmt.Sprint(l.counts.Requests), megabytes(l.counts.Bytes)})
+		disk = append(disk, []string{fmt.Sprint(n), megabytes(l.journal), megabytes(l.whole), megabytes(l.packed), fmt.Sprint(l.counts.Requests), megabytes(l.counts.Bytes)})
 	}
-	table(w, rows)
-	table(w, sizes)
+	if len(o.sizes) > 1 {
+		peak[0] = append(peak[0], "per further task")
+	}
+	for _, rows := range [][][]string{cpu, wall, peak, disk} {
+		table(w, rows)
+	}
 	return nil
 }
+
+func tasks(n int) string { return fmt.Sprint(n, " tasks") }
