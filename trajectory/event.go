@@ -171,10 +171,12 @@ func decodeEvent(line []byte) (Event, error) {
 	from := s.Offset()
 	e.Payload = k.scan(s)
 	to := s.Offset()
-	e.RunID = text(`,"run_id":`)
+	s.Expect(`,"run_id":`)
+	e.RunID = s.Recent()
 	e.Seq = number(`,"seq":`)
 	if k.scope >= scopeTask {
-		e.TaskID = text(`,"task_id":`)
+		s.Expect(`,"task_id":`)
+		e.TaskID = s.Recent()
 	}
 	e.Timestamp = text(`,"timestamp":`)
 	if k.scope >= scopeTurn {

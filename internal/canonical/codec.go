@@ -55,7 +55,7 @@ func newCodec(t reflect.Type, within []reflect.Type) *codec {
 	switch t.Kind() {
 	case reflect.String:
 		return &codec{
-			func(s *Scanner, v reflect.Value) { v.SetString(s.String()) },
+			func(s *Scanner, v reflect.Value) { v.SetString(s.Recent()) },
 			func(b []byte, v reflect.Value) ([]byte, bool) { return appendString(b, v.String()) }}
 	case reflect.Bool:
 		return &codec{
@@ -197,7 +197,7 @@ func (elem *codec) decodeMap(s *Scanner, v reflect.Value) {
 		return
 	}
 	for before := ""; ; {
-		name := s.String()
+		name := s.Recent()
 		if v.Len() > 0 && compareUTF16(before, name) >= 0 {
 			s.Fail()
 		}
@@ -263,6 +263,9 @@ func structCodec(t reflect.Type, within []reflect.Type) *codec {
 	var all members
 	c := &codec{decode: func(s *Scanner, v reflect.Value) { all.decode(s, v) }, encode: func(b []byte, v reflect.Value) ([]byte, bool) { return all.encode(b, v) }}
 	for i := range t.NumField() {
+		if t.Field(i).Tag.Get("json") == "-" {
+			continue
+		}
 		m, ok := newMember(t.Field(i), i, within)
 		if !ok || slices.ContainsFunc(all, func(other member) bool { return other.name == m.name }) {
 			return nil

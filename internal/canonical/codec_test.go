@@ -14,6 +14,7 @@ import (
 // every has a member of every kind that a codec knows. The order of its fields is not that of its members.
 type every struct {
 	Two    *one                      `json:"two,omitzero"`
+	Never  any                       `json:"-"`
 	Args   map[string]string         `json:"args"`
 	Array  [2]int                    `json:"array"`
 	Cost   *int64                    `json:"cost"`
@@ -125,8 +126,6 @@ func TestNoCodec(t *testing.T) {
 		}{}, struct {
 			a int `json:"a"`
 		}{}, struct {
-			A int `json:"-"`
-		}{}, struct {
 			A int `json:"'a b'"`
 		}{}, struct {
 			A int `json:"a,string"`
@@ -202,13 +201,23 @@ func TestStrings(t *testing.T) {
 }
 
 func TestRecent(t *testing.T) {
-	s := Scan(nil)
+	var texts []string
+	var data []byte
 	for i := range 10 * recentStrings {
 		for _, text := range []string{strconv.Itoa(i), strings.Repeat("x", i%100), Digest([]byte{byte(i)})} {
-			if got := s.intern([]byte(text)); got != text {
-				t.Fatalf("%q is read as %q", text, got)
-			}
+			texts = append(texts, text)
+			data, _ = appendString(data, text)
 		}
+	}
+	s := Scan(data)
+	defer s.Close()
+	for _, text := range texts {
+		if got := s.Recent(); got != text {
+			t.Fatalf("%q is read as %q", text, got)
+		}
+	}
+	if err := s.End(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"strconv"
-	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -109,78 +108,13 @@ func (s *Scanner) Bool() bool {
 	return false
 }
 
-// String reads a string of which only what must be escaped is, in its shortest way.
-func (s *Scanner) String() string {
-	if !s.next('"') {
-		s.Fail()
-		return ""
-	}
-	start, from, ascii := s.at, s.at, true // what lies before from is in s.text
-	for s.text = s.text[:0]; ; {
-		s.at += plain(s.data[s.at:])
-		if s.at == len(s.data) {
-			break
-		}
-		switch c := s.data[s.at]; {
-		case c == '"':
-			raw := s.data[start:s.at]
-			if !ascii && !utf8.Valid(raw) {
-				s.Fail()
-				return ""
-			}
-			if from > start {
-				s.text = append(s.text, s.data[from:s.at]...)
-				raw = s.text
-			}
-			s.at++
-			return s.intern(raw)
-		case c == '\\':
-			n, value := escape(s.data[s.at:])
-			if n == 0 {
-				s.Fail()
-				return ""
-			}
-			s.text = append(append(s.text, s.data[from:s.at]...), value)
-			s.at += n
-			from = s.at
-		case c < ' ':
-			s.Fail()
-			return ""
-		default:
-			ascii = false
-			for s.at < len(s.data) && s.data[s.at] >= utf8.RuneSelf {
-				s.at++
-			}
-		}
-	}
-	s.Fail()
-	return ""
-}
+// String reads a string.
+func (s *Scanner) String() string { return string(s.string()) }
 
-// escape returns the length of the escape that b begins with, and its value; 0 if it is not the one that must be.
-func escape(b []byte) (n int, value byte) {
-	if len(b) < 2 {
-		return 0, 0
-	}
-	if i := strings.IndexByte(shortEscapes, b[1]); i >= 0 {
-		return 2, escapedBytes[i]
-	}
-	if b[1] != 'u' || len(b) < 6 || !isNeededEscape(b[2:6]) {
-		return 0, 0
-	}
-	v, _ := strconv.ParseUint(string(b[4:6]), 16, 8) // isNeededEscape has looked at the digits
-	return 6, byte(v)
-}
-
-// The bytes with a short escape, and what follows their backslash.
-const (
-	escapedBytes = "\n\"\\\t\r\b\f"
-	shortEscapes = `n"\trbf`
-)
-
-// intern returns text as a string, the one that was returned before if it is among the recent ones. It saves most
-// allocations of a journal: the digests, names and ids of an attempt come again with every turn.
-func (s *Scanner) intern(text []byte) string {
+// Recent reads a string that may have been read before, and returns the one from then if it is among the recent ones.
+// It saves most allocations of a journal: the digests, names and ids of an attempt come again with every turn.
+func (s *Scanner) Recent() string {
+	text := s.string()
 	if len(text) > maxRecent {
 		return string(text)
 	}
@@ -198,6 +132,76 @@ func (s *Scanner) intern(text []byte) string {
 	}
 	return *slot
 }
+
+// string reads a string of which only what must be escaped is, in its shortest way. What it returns is valid until the
+// next call.
+func (s *Scanner) string() []byte {
+	if !s.next('"') {
+		s.Fail()
+		return nil
+	}
+	start, from, ascii := s.at, s.at, true // what lies before from is in s.text
+	for s.text = s.text[:0]; ; {
+		s.at += plain(s.data[s.at:])
+		if s.at == len(s.data) {
+			break
+		}
+		switch c := s.data[s.at]; {
+		case c == '"':
+			raw := s.data[start:s.at]
+			if !ascii && !utf8.Valid(raw) {
+				s.Fail()
+				return nil
+			}
+			if from > start {
+				s.text = append(s.text, s.data[from:s.at]...)
+				raw = s.text
+			}
+			s.at++
+			return raw
+		case c == '\\':
+			n, value := escape(s.data[s.at:])
+			if n == 0 {
+				s.Fail()
+				return nil
+			}
+			s.text = append(append(s.text, s.data[from:s.at]...), value)
+			s.at += n
+			from = s.at
+		case c < ' ':
+			s.Fail()
+			return nil
+		default:
+			ascii = false
+			for s.at < len(s.data) && s.data[s.at] >= utf8.RuneSelf {
+				s.at++
+			}
+		}
+	}
+	s.Fail()
+	return nil
+}
+
+// escape returns the length of the escape that b begins with, and its value; 0 if it is not the one that must be.
+func escape(b []byte) (n int, value byte) {
+	if len(b) < 2 {
+		return 0, 0
+	}
+	if c := escaped[b[1]]; c != 0 {
+		return 2, c
+	}
+	if b[1] != 'u' || len(b) < 6 || !isNeededEscape(b[2:6]) {
+		return 0, 0
+	}
+	v, _ := strconv.ParseUint(string(b[4:6]), 16, 8) // isNeededEscape has looked at the digits
+	return 6, byte(v)
+}
+
+// Some bytes have a short escape: escaped has the byte by what follows its backslash, and escapes the other way round.
+var (
+	escaped = [256]byte{'"': '"', '\\': '\\', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+	escapes = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
+)
 
 // plain returns how many bytes at the start of b are ASCII and need no escape. It looks at eight at once: the highest
 // bit of each byte of hit says whether it is another one. A borrow can set it wrongly, but only behind a right one.
@@ -236,8 +240,8 @@ func appendString(b []byte, text string) ([]byte, bool) {
 			continue
 		}
 		b = append(b, text[from:i]...)
-		if at := strings.IndexByte(escapedBytes, c); at >= 0 {
-			b = append(b, '\\', shortEscapes[at])
+		if e := escapes[c]; e != 0 {
+			b = append(b, '\\', e)
 		} else {
 			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
