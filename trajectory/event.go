@@ -159,8 +159,8 @@ func decodeEvent(line []byte) (Event, error) {
 	number := func(name string) int64 { s.Expect(name); return s.Int() }
 	var e Event
 	s.Expect("{")
-	if s.Has(`"attempt":`) {
-		e.Attempt = int(s.Int())
+	if k.scope >= scopeAttempt {
+		e.Attempt = int(number(`"attempt":`))
 		s.Expect(",")
 	}
 	e.ContentHash = text(`"content_hash":`)
@@ -185,10 +185,7 @@ func decodeEvent(line []byte) (Event, error) {
 	s.Expect(`,"type":"`)
 	s.Expect(string(e.Payload.Type()))
 	s.Expect(`"}`)
-	if s.End() != nil || min(e.MonoUs, e.Seq) < 0 || !k.scope.fits(e.TaskID, e.Attempt, e.Turn) || !canonical.HasDigest(line[from:to], e.ContentHash) {
-		return Event{}, canonical.ErrMalformed
-	}
-	if !isID(e.ID, e.Timestamp) {
+	if s.End() != nil || min(e.MonoUs, e.Seq) < 0 || !k.scope.fits(e.TaskID, e.Attempt, e.Turn) || !canonical.HasDigest(line[from:to], e.ContentHash) || !isID(e.ID, e.Timestamp) {
 		return Event{}, canonical.ErrMalformed
 	}
 	return e, nil

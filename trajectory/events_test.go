@@ -2,6 +2,7 @@ package trajectory
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"go/ast"
 	"go/parser"
@@ -315,6 +316,37 @@ func TestOneFormOfNothing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOneFormOfNoPlace: a line does not name a task, an attempt or a turn that it has not.
+func TestOneFormOfNoPlace(t *testing.T) {
+	for _, p := range filled() {
+		e, k := event(t, 5, p)
+		line, err := encoded(&e, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, member := range []struct {
+			has        scope
+			from, none string
+		}{{scopeAttempt, `"content_hash":`, `"attempt":0,`}, {scopeTask, `"timestamp":`, `"task_id":"",`}, {scopeTurn, `"type":`, `"turn":0,`}} {
+			at := bytes.LastIndex(line, []byte(member.from))
+			if k.scope >= member.has {
+				continue
+			}
+			if member.has == scopeAttempt {
+				at = bytes.Index(line, []byte(member.from))
+			}
+			if other := string(line[:at]) + member.none + string(line[at:len(line)-1]); !errors.Is(decodes(other), canonical.ErrMalformed) {
+				t.Errorf("%s was read", other)
+			}
+		}
+	}
+}
+
+func decodes(line string) error {
+	_, err := decodeEvent([]byte(line))
+	return err
 }
 
 // TestLineIsCanonical compares the line that is written by hand with what the

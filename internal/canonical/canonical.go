@@ -42,15 +42,17 @@ func EncodeLossy(v any) ([]byte, error) { return encode(v, true) }
 // Append appends what Encode returns to b.
 func Append(b []byte, v any) ([]byte, error) { return appendValue(b, v, false) }
 
-// buffers are kept to be used again.
+// buffers of up to maxRoom bytes are kept to be used again.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxRoom = 1 << 20
 
 func encode(v any, lossy bool) ([]byte, error) {
 	room := buffers.Get().(*[]byte)
 	defer buffers.Put(room)
 	b, err := appendValue((*room)[:0], v, lossy)
-	if err != nil {
-		return nil, err
+	if err != nil || cap(b) > maxRoom {
+		return b, err
 	}
 	*room = b
 	return bytes.Clone(b), nil
@@ -61,7 +63,10 @@ func appendValue(b []byte, v any, lossy bool) ([]byte, error) {
 		return all, nil
 	}
 	general, err := encodeAny(v, lossy)
-	return append(b, general...), err
+	if err != nil {
+		return nil, err
+	}
+	return append(b, general...), nil
 }
 
 // encodeAny encodes a value of any type. If lossy, it replaces bytes that are not UTF-8.

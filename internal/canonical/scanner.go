@@ -40,6 +40,9 @@ func Scan(data []byte) *Scanner {
 // Close lets the scanner be used again.
 func (s *Scanner) Close() {
 	s.data = nil
+	if cap(s.text) > maxRoom {
+		s.text = nil
+	}
 	scanners.Put(s)
 }
 

@@ -183,7 +183,10 @@ func (f *Fold) counts() trajectory.RunCompleted {
 // appendLine appends the line of a record, newline included.
 func appendLine(b []byte, v any) ([]byte, error) {
 	b, err := canonical.Append(b, v)
-	return append(b, '\n'), err
+	if err != nil {
+		return nil, err
+	}
+	return append(b, '\n'), nil
 }
 
 // ErrUnscored is that a run has no gold answers to be compared by.
