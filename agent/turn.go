@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -260,7 +261,7 @@ func (r *recorder) recordable(calls []llm.ToolCall) {
 			c.ID = "call_" + digest[len(digest)-24:]
 		}
 		seen[c.ID] = true
-		c.Name = r.rec.Redact.Label(c.Name)
+		c.Name = strings.Clone(r.rec.Redact.Label(c.Name)) // a run keeps it, and without a copy the whole reply
 	}
 }
 

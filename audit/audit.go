@@ -217,7 +217,8 @@ func runChecks(e *evidence, o Options) Report {
 type Watch struct {
 	plan  plan.Plan
 	gold  map[string]string
-	tasks map[string]*taskEvidence
+	index map[string]int32         // of the tasks in the plan
+	tasks map[string]*taskEvidence // those with an open attempt: of others there is nothing to remember
 	asked map[string]*tokenCount // of the open attempt of a task
 
 	declared map[[2]string]bool // names in replies and in the plan that are of one model
@@ -231,12 +232,21 @@ type tokenCount struct {
 
 // NewWatch begins to follow a run; gold is nil where there is none.
 func NewWatch(m Plan, gold map[string]string) *Watch {
-	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*taskEvidence, len(m.Tasks)), asked: map[string]*tokenCount{},
+	w := &Watch{plan: m, gold: gold, index: make(map[string]int32, len(m.Tasks)), tasks: map[string]*taskEvidence{}, asked: map[string]*tokenCount{},
 		declared: map[[2]string]bool{}}
 	for i := range m.Tasks {
-		w.tasks[m.Tasks[i].TaskID] = &taskEvidence{Plan: &m.Tasks[i]}
+		w.index[m.Tasks[i].TaskID] = int32(i)
 	}
 	return w
+}
+
+// task returns a task of the plan, nil if there is none of that id.
+func (w *Watch) task(id string) *taskEvidence {
+	t := w.tasks[id]
+	if i, planned := w.index[id]; planned && t == nil {
+		t = &taskEvidence{Plan: &w.plan.Tasks[i]}
+	}
+	return t
 }
 
 // Add takes the next event. It returns what the audit will find in it that keeps the run from being submitted, ""
@@ -248,13 +258,13 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		run(n)
 		checks = append(checks, n.report())
 	}
-	t := w.tasks[ev.TaskID]
+	t := w.task(ev.TaskID)
 	at := place{task: t, attempt: ev.Attempt, seq: ev.Seq}
 	switch p := ev.Payload.(type) {
 	case trajectory.SecurityEvent:
 		look(graderIsolation, func(n *notes) { judgeCache(&evidence{Cache: []fact[trajectory.SecurityEvent]{{ev.Seq, p}}}, n) })
 	case trajectory.TaskStarted:
-		w.asked[ev.TaskID] = &tokenCount{}
+		w.asked[ev.TaskID], w.tasks[ev.TaskID] = &tokenCount{}, t
 		look(oracleLeakage, func(n *notes) {
 			checkWorkspace(&evidence{Gold: w.gold}, n, t, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
 		})
@@ -273,6 +283,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		})
 	case trajectory.AttemptEnded:
 		delete(w.asked, ev.TaskID)
+		delete(w.tasks, ev.TaskID)
 	case trajectory.AnswerCommitted:
 		gold, scored := w.gold[ev.TaskID]
 		if u := w.asked[ev.TaskID]; u != nil && u.out == 0 && u.unreported && scored && judge.QuestionScorer(&p.Answer, gold) { // others rest on nothing

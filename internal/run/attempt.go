@@ -104,6 +104,8 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	ended.Outcome = trajectory.Answered
 	text, hidden := r.env.Redact.Redact(answer.Text)
 	reasoning, more := r.env.Redact.Redact(answer.Reasoning)
+	// The fold keeps them, and without a copy the whole reply.
+	text, reasoning = strings.Clone(text), strings.Clone(reasoning)
 	err = rec.Append(0, trajectory.AnswerCommitted{Answer: text, ReasoningTrace: reasoning, Redactions: hidden + more, Rule: answer.Rule}, ended)
 	if errors.Is(err, trajectory.ErrTooLarge) {
 		return r.failed(rec, trajectory.AttemptEnded{Workspace: ended.Workspace}, err)
