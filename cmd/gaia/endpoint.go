@@ -128,6 +128,10 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	return w, err
 }
 
+// tasksWaiting is of how many requests at once, as the user gives them, there is a task more under way. While those
+// tasks wait for tools or the disk, others keep the endpoint busy.
+const tasksWaiting = 4
+
 // rehearse adds the built-in model, web and prices, served on loopback, and returns
 // where pages and searches are.
 func (w *world) rehearse(s *runSettings) (web.Config, web.Engine, error) {
@@ -200,7 +204,8 @@ func (w *world) ask(s *runSettings, baseURL, apiKey string) (err error) {
 		return err
 	}
 	c, err := m.Connect(&s.plan)
-	w.Concurrency, w.Limiter, w.Model, w.Viewer, w.Transcriber, w.Judge, w.Preflight = m.AtOnce, c.Limiter, c.Model, c.Viewer, c.Transcriber, c.Judge, c.Preflight
+	w.Concurrency = m.AtOnce + m.AtOnce/tasksWaiting
+	w.Limiter, w.Model, w.Viewer, w.Transcriber, w.Judge, w.Preflight = c.Limiter, c.Model, c.Viewer, c.Transcriber, c.Judge, c.Preflight
 	return err
 }
 

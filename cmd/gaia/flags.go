@@ -69,7 +69,7 @@ func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 func (s *runSettings) addRateFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.concurrency, s.onLost = autoConcurrency, goOn
-	f.Var(cli.Choice(&s.concurrency, settings.AutoOrNumber), "concurrency", "concurrent tasks and requests; auto: as many requests as the endpoint allows, twice as many tasks")
+	f.Var(cli.Choice(&s.concurrency, settings.AutoOrNumber), "concurrency", "concurrent requests, for a quarter more tasks; auto: as many requests as the endpoint allows, for twice as many tasks")
 	f.Int64Var(&s.rpm, "rpm", 0, "requests a minute to the endpoint (default: no limit)")
 	f.Int64Var(&s.tpm, "tpm", 0, "tokens a minute to and from the endpoint (default: no limit)")
 	f.StringVar(&s.cassette, "cassette", "", "record:DIR records the endpoint's answers, replay:DIR uses them")
@@ -193,7 +193,7 @@ func (s *runSettings) checkGoing() error {
 	return err
 }
 
-// atOnce returns how many tasks are solved at once; 0 is as many as the endpoint allows.
+// atOnce returns how many requests are sent at once; 0 is as many as the endpoint allows.
 func (s *runSettings) atOnce() (int, error) {
 	if s.concurrency == autoConcurrency {
 		return 0, nil

@@ -63,7 +63,8 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 			return err
 		}
 	}
-	if err := rec.Append(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, Workspace: files}); err != nil {
+	// It is durable with the first request, before that is sent: nothing outside of this process depends on it earlier.
+	if _, err := rec.Enqueue(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, Workspace: files}); err != nil {
 		return err
 	}
 	session := r.gate.Open(rec, workspace, spent, prober)

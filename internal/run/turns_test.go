@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
@@ -104,18 +105,26 @@ func bareSync(b *testing.B) float64 {
 func bareHTTP(b *testing.B, tasks endpoint.Tasks) float64 {
 	b.Helper()
 	server := serve(b, endpoint.Config{Tasks: tasks})
+	const requests = 8000
+	began := time.Now()
+	bareRequests(b, tasks, server.URL, requests)
+	return requests / time.Since(began).Seconds()
+}
+
+// bareRequests sends requests from 16 goroutines.
+func bareRequests(b testing.TB, tasks endpoint.Tasks, url string, requests int) {
+	b.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	const each, workers = 500, 16
-	began := time.Now()
+	const workers = 16
 	var all sync.WaitGroup
 	for w := range workers {
 		all.Go(func() {
 			body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":%q},{"role":"user","content":%q}],"tools":[{}]}`,
 				endpoint.Model, prompt.System(), tasks.Question(w))
-			for range each {
-				response, err := client.Post(server.URL+"/chat/completions", "application/json", bytes.NewReader([]byte(body)))
+			for range requests / workers {
+				response, err := client.Post(url+"/chat/completions", "application/json", bytes.NewReader([]byte(body)))
 				if err != nil {
 					b.Error(err)
 					return
@@ -130,5 +139,40 @@ func bareHTTP(b *testing.B, tasks endpoint.Tasks) float64 {
 		})
 	}
 	all.Wait()
-	return each * workers / time.Since(began).Seconds()
+}
+
+// BenchmarkLatency runs tasks of three turns at an endpoint that takes 200 ms, and
+// reports its time as a multiple of requests × latency ÷ concurrency. The goal is
+// 1.15.
+func BenchmarkLatency(b *testing.B) {
+	const latency = 200 * time.Millisecond
+	for _, atOnce := range []int{20, 64} {
+		b.Run(fmt.Sprint(atOnce), func(b *testing.B) {
+			tasks := endpoint.Tasks{Count: 1000}
+			var took time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				server := serve(b, endpoint.Config{Tasks: tasks, Latency: latency})
+				c := generated(b, tasks, server.URL, func(c *llm.Config) { c.Limiter = llm.NewLimiter(llm.LimiterConfig{Fixed: atOnce}) })
+				c.env.Concurrency = atOnce + atOnce/4 // as the program has it
+				r, err := Create(b.TempDir(), c.plan, c.env)
+				if err != nil {
+					b.Fatal(err)
+				}
+				began := time.Now()
+				b.StartTimer()
+				if err := r.Execute(context.Background(), nil); err != nil {
+					b.Fatal(err)
+				}
+				took += time.Since(began)
+				b.StopTimer()
+				if err := r.Close(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+			bound := time.Duration(3*tasks.Count) * latency / time.Duration(atOnce)
+			b.ReportMetric(float64(took)/float64(b.N)/float64(bound), "x-of-bound")
+		})
+	}
 }

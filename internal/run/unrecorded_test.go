@@ -250,7 +250,7 @@ func TestBodiesNotKept(t *testing.T) {
 	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
 		t.Errorf("error is %v", err)
 	}
-	if found := verified(t, r.Dir); found.Marked == "" || len(found.Tasks[0].Attempts) != 1 || found.Tasks[0].Attempts[0].Turns != 0 {
+	if found := verified(t, r.Dir); found.Marked == "" || len(found.Tasks[0].Attempts) != 0 { // the body belongs to its first request
 		t.Errorf("marked %q, %d attempts", found.Marked, len(found.Tasks[0].Attempts))
 	}
 }
