@@ -219,7 +219,7 @@ type Watch struct {
 	gold  map[string]string
 	index map[string]int32         // of the tasks in the plan
 	tasks map[string]*taskEvidence // those with an open attempt: of others there is nothing to remember
-	asked map[string]*tokenCount // of the open attempt of a task
+	asked map[string]*tokenCount   // of the open attempt of a task
 
 	declared map[[2]string]bool // names in replies and in the plan that are of one model
 }
