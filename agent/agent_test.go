@@ -134,7 +134,17 @@ func (b *bench) solve(t *testing.T) (agent.Answer, []trajectory.Event, error) {
 		}
 	}
 	var events []trajectory.Event
+	var requests trajectory.Requests
 	_, _, readErr := trajectory.ReadJournal(bytes.NewReader(b.sink.Bytes()), "run", "start", func(e trajectory.Event, _ []byte) error {
+		if p, ok := e.Payload.(trajectory.ContextCompiled); ok {
+			whole, err := requests.Rebuild(p)
+			if err != nil {
+				return err
+			}
+			e.Payload = whole
+		} else {
+			requests.Add(e.Payload)
+		}
 		events = append(events, e)
 		return nil
 	})

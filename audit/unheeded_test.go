@@ -39,9 +39,6 @@ func unheeded() map[string]string {
 		"calls are counted by their proposals": `
 			changed, made nothing: turn_completed.tool_calls
 			`,
-		"the digests of the messages that it lists say the same": `
-			changed, made nothing: context_compiled.content_sha256
-			`,
 		"the digest of the file says which one it is": `
 			changed, made nothing: checkpoint_saved.workspace[].bytes
 			`,
@@ -59,13 +56,13 @@ func unheeded() map[string]string {
 			added: task_started.workspace[].probes.other_id_starts task_started.workspace[].probes.own_id_start task_started.workspace[].probes.q_edge task_started.workspace[].probes.q_gold_called
 			added: tool_executed.probes.answer_column tool_executed.probes.changed_question tool_executed.probes.gold_called tool_executed.probes.keyed_answers tool_executed.probes.listed_answers tool_executed.probes.other_id_starts
 			added: tool_executed.probes.own_id_start tool_executed.probes.q_edge tool_executed.probes.q_gold_called
-			changed: task_started.workspace[].probes.answer_keys task_started.workspace[].probes.deny_class task_started.workspace[].probes.gold_hits
-			changed: task_started.workspace[].probes.gold_label_near task_started.workspace[].probes.gold_near task_started.workspace[].probes.injection_markers
-			changed: task_started.workspace[].probes.other_uuids task_started.workspace[].probes.own_uuid task_started.workspace[].probes.q_cov
-			changed: task_started.workspace[].probes.q_cov_no_echo task_started.workspace[].probes.schema_keys tool_executed.probes.answer_keys tool_executed.probes.gold_hits
-			changed: tool_executed.probes.gold_label_near tool_executed.probes.gold_near tool_executed.probes.injection_markers tool_executed.probes.other_uuids
-			changed: tool_executed.probes.own_uuid tool_executed.probes.q_cov tool_executed.probes.q_cov_no_echo tool_executed.probes.schema_keys
-			changed: tool_executed.probes.uuid_gold_near
+			added: task_started.workspace[].probes.answer_keys task_started.workspace[].probes.deny_class task_started.workspace[].probes.gold_hits
+			added: task_started.workspace[].probes.gold_label_near task_started.workspace[].probes.gold_near task_started.workspace[].probes.injection_markers
+			added: task_started.workspace[].probes.other_uuids task_started.workspace[].probes.own_uuid task_started.workspace[].probes.q_cov
+			added: task_started.workspace[].probes.q_cov_no_echo task_started.workspace[].probes.schema_keys tool_executed.probes.answer_keys tool_executed.probes.gold_hits
+			added: tool_executed.probes.gold_label_near tool_executed.probes.gold_near tool_executed.probes.injection_markers tool_executed.probes.other_uuids
+			added: tool_executed.probes.own_uuid tool_executed.probes.q_cov tool_executed.probes.q_cov_no_echo tool_executed.probes.schema_keys
+			added: tool_executed.probes.uuid_gold_near
 			`,
 		"the reply itself shows whether it calls tools or answers": `
 			added, changed, left out: model_call_completed.finish_reason
@@ -112,8 +109,7 @@ func unheeded() map[string]string {
 			made confirm: policy_decision.decision
 			`,
 		"whether a page came of it is the signer's word: what it held is probed either way, and an address that no run may ask for counts whatever it gave": `
-			added: tool_executed.urls[].content_type
-			changed: tool_executed.is_error
+			added: tool_executed.is_error tool_executed.urls tool_executed.urls[].content_type
 			changed, left out: tool_executed.urls[].status
 			`,
 		"tries without a reply give nothing to choose from, and those with one are counted by their replies": `
@@ -130,9 +126,6 @@ func unheeded() map[string]string {
 		"what is kept besides the heads is held against its digest where it is given (--body)": `
 			added: context_compiled.body_sha256 model_call_completed.body_sha256 tool_executed.body_sha256 tool_proposed.body_sha256
 			made bodies: manifest.evidence
-			`,
-		"a head that does not show all is looked at all the same; a whole one without a trace of redaction is seen": `
-			added: context_compiled.redactions
 			`,
 		"a whole head is probed by the audit itself": `
 			left out: tool_executed.probes

@@ -1,6 +1,9 @@
 package trajectory
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Attempt records the events of one attempt at one task. Several of its methods may run at once; order is the order of
 // the calls.
@@ -10,6 +13,10 @@ type Attempt struct {
 	Number int // from 1
 	Redact Redactor
 	Hashes bool // record no heads: bodies by their digests alone
+	Known  *KnownTexts
+
+	mu       sync.Mutex
+	requests Requests
 }
 
 // Excerpt returns what the journal shows of a body, and keeps the whole of it if the log does.
@@ -43,8 +50,18 @@ func (a *Attempt) Enqueue(turn int, payloads ...Payload) ([]string, error) {
 }
 
 func (a *Attempt) drafts(turn int, payloads []Payload) []Draft {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests.Known = a.Known
 	drafts := make([]Draft, len(payloads))
 	for i, p := range payloads {
+		if request, ok := p.(ContextCompiled); ok {
+			request = a.requests.Abridge(request)
+			_, _ = a.requests.Rebuild(request) // which takes what Abridge returns
+			p = request
+		} else {
+			a.requests.Add(p)
+		}
 		drafts[i] = Draft{TaskID: a.TaskID, Attempt: a.Number, Turn: turn, Payload: p}
 	}
 	return drafts

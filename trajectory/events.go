@@ -142,26 +142,26 @@ type Preflight struct {
 // and hold no text; the package audit defines how each is measured. Coverage is in thousandths.
 type Probes struct {
 	AnswerColumn     bool `json:"answer_column,omitzero"`    // the benchmark's own column of answers
-	AnswerKeys       int  `json:"answer_keys"`               // distinct names of answer fields
+	AnswerKeys       int  `json:"answer_keys,omitzero"`      // distinct names of answer fields
 	ChangedQuestion  bool `json:"changed_question,omitzero"` // most words of the question, in other order or company, before a labelled gold
-	DenyClass        int  `json:"deny_class"`                // gravest class of an address reached: 2 = A, 1 = B, 0 = none
+	DenyClass        int  `json:"deny_class,omitzero"`       // gravest class of an address reached: 2 = A, 1 = B, 0 = none
 	GoldCalled       bool `json:"gold_called,omitzero"`      // a gold directly behind a label
-	GoldHits         int  `json:"gold_hits"`                 // places where the gold answer occurs
-	GoldLabelNear    bool `json:"gold_label_near"`           // one of them right after a label such as "final answer"
-	GoldNear         bool `json:"gold_near"`                 // gold near the question's text, outside of it
-	InjectionMarkers int  `json:"injection_markers"`
+	GoldHits         int  `json:"gold_hits,omitzero"`        // places where the gold answer occurs
+	GoldLabelNear    bool `json:"gold_label_near,omitzero"`  // one of them right after a label such as "final answer"
+	GoldNear         bool `json:"gold_near,omitzero"`        // gold near the question's text, outside of it
+	InjectionMarkers int  `json:"injection_markers,omitzero"`
 	KeyedAnswers     int  `json:"keyed_answers,omitzero"`   // tasks of the run whose gold occurs under their own key
 	ListedAnswers    int  `json:"listed_answers,omitzero"`  // tasks of the run whose gold is an entry of a list
 	OtherIDStarts    int  `json:"other_id_starts,omitzero"` // distinct ids of other tasks that only their first digits name
-	OtherUUIDs       int  `json:"other_uuids"`              // distinct ids of other tasks of the split
+	OtherUUIDs       int  `json:"other_uuids,omitzero"`     // distinct ids of other tasks of the split
 	OwnIDStart       bool `json:"own_id_start,omitzero"`    // gold directly behind the first digits of the task's id
-	OwnUUID          bool `json:"own_uuid"`                 // the task's id
-	QCov             int  `json:"q_cov"`                    // share of the question's text that is there
-	QCovNoEcho       int  `json:"q_cov_no_echo"`            // the same without what the call's own arguments have
+	OwnUUID          bool `json:"own_uuid,omitzero"`        // the task's id
+	QCov             int  `json:"q_cov,omitzero"`           // share of the question's text that is there
+	QCovNoEcho       int  `json:"q_cov_no_echo,omitzero"`   // the same without what the call's own arguments have
 	QEdge            bool `json:"q_edge,omitzero"`          // q_cov_no_echo counts the beginning or the end of the question
 	QGoldCalled      bool `json:"q_gold_called,omitzero"`   // gold_called near a place of the question that is not the echo of a query
-	SchemaKeys       int  `json:"schema_keys"`              // distinct names of the benchmark's columns
-	UUIDGoldNear     bool `json:"uuid_gold_near"`           // gold or an answer field near the task's id
+	SchemaKeys       int  `json:"schema_keys,omitzero"`     // distinct names of the benchmark's columns
+	UUIDGoldNear     bool `json:"uuid_gold_near,omitzero"`  // gold or an answer field near the task's id
 }
 
 // File is one file of an attempt's workspace. Probes are over its text, or over its bytes where it has no text.
@@ -262,16 +262,18 @@ type Image struct {
 // ContextCompiled lists the messages of a request and excerpts those that no earlier request of the attempt held:
 // ContentSHA256 and Bytes are over their concatenated canonical forms, Head is the first 2 KiB. MessageHeads are the
 // beginnings of those among them that their source does not give, by the events of the attempt: at most
-// MostMessageHeads.
+// MostMessageHeads. The journal has it in a shorter form, which [Requests] writes and reads: the first Kept messages are
+// those of the request before, and are not listed; Head leaves out what the journal has elsewhere.
 type ContextCompiled struct {
 	BodySHA256    string        `json:"body_sha256,omitzero"`
 	Bytes         int64         `json:"bytes"`
 	ContentSHA256 string        `json:"content_sha256"`
-	Head          string        `json:"head"`
+	Head          string        `json:"head,omitzero"`
+	Kept          int           `json:"kept,omitzero"`
 	MessageHeads  []MessageHead `json:"message_heads,omitempty"`
 	Messages      []Message     `json:"messages"`
 	Redactions    int           `json:"redactions,omitzero"`
-	Truncated     bool          `json:"truncated"`
+	Truncated     bool          `json:"truncated,omitzero"`
 }
 
 // MostMessageHeads bounds the heads of single messages in one request.
@@ -486,8 +488,8 @@ type ToolExecuted struct {
 	BodySHA256   string    `json:"body_sha256,omitzero"`
 	Bytes        int64     `json:"bytes"`
 	CallID       string    `json:"call_id"`
-	Head         string    `json:"head"`
-	IsError      bool      `json:"is_error"`
+	Head         string    `json:"head,omitzero"`
+	IsError      bool      `json:"is_error,omitzero"`
 	LatencyMs    int64     `json:"latency_ms"`
 	Model        *ModelUse `json:"model,omitzero"` // left out: none was asked
 	Name         string    `json:"name"`
@@ -496,8 +498,8 @@ type ToolExecuted struct {
 	Redactions   int       `json:"redactions,omitzero"`
 	ShownBytes   int64     `json:"shown_bytes"`
 	ShownSHA256  string    `json:"shown_sha256"`
-	Truncated    bool      `json:"truncated"`
-	URLs         []URL     `json:"urls"`
+	Truncated    bool      `json:"truncated,omitzero"`
+	URLs         []URL     `json:"urls,omitempty"`
 }
 
 // Error is a fault of the machinery or of the provider that ended an attempt.

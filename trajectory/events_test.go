@@ -39,7 +39,7 @@ func filled() []Payload {
 		TaskStarted{FileName: "tides.xlsx", Question: "How high is the \"Marrack\" light?\nIn feet.", Workspace: []File{{Bytes: 9, Path: "tides.xlsx", Probes: probes, SHA256: digest}}},
 		TurnStarted{},
 		TurnCompleted{LatencyMs: 250, ToolCalls: 2},
-		ContextCompiled{BodySHA256: digest, Bytes: 3000, ContentSHA256: digest, Head: "<é€😀>\u2028",
+		ContextCompiled{BodySHA256: digest, Bytes: 3000, ContentSHA256: digest, Head: "<é€😀>\u2028", Kept: 2,
 			MessageHeads: []MessageHead{{Bytes: 12, Head: "{", Redactions: 1, SHA256: digest, Truncated: true}}, Messages: []Message{{Bytes: 12, Image: Image{Bytes: 70, MediaType: "image/png", Path: "chart.png", SHA256: digest}, Role: "user", SHA256: digest, Source: "question"}},
 			Redactions: 1, Truncated: true},
 		ContextCondensed{Messages: []Condensed{{FromBytes: 9000, FromSHA256: digest, Source: "tool:call-1", ToBytes: 200, ToSHA256: digest}}, Reason: RefusedForLength},
@@ -306,6 +306,9 @@ func TestOneFormOfNothing(t *testing.T) {
 				continue
 			}
 			for _, nothing := range []string{`[]`, `""`, `0`, `false`, `null`, `{}`} {
+				if name == "probes" && nothing == `{}` { // they were computed, and found nothing
+					continue
+				}
 				value := jsontext.Value(strings.Replace(string(b), "{", `{"`+name+`":`+nothing+`,`, 1))
 				if err := value.Canonicalize(); err != nil {
 					value = jsontext.Value(`{"` + name + `":` + nothing + `}`)

@@ -234,6 +234,15 @@ const (
 // New returns a plan with its schema set, whose evidence has heads.
 func New() Plan { return Plan{Evidence: EvidenceHeads, Schema: manifestSchema} }
 
+// KnownTexts returns the texts that the journal does not repeat.
+func (m Plan) KnownTexts() *trajectory.KnownTexts {
+	texts := make([]string, len(m.Prompts))
+	for i, p := range m.Prompts {
+		texts[i] = p.Text
+	}
+	return trajectory.NewKnownTexts(texts, m.Evidence == EvidenceHashes)
+}
+
 // Scored reports whether a run of the plan has gold answers to be scored by.
 func (m Plan) Scored() bool { return m.GoldCommitment != "" }
 

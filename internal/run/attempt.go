@@ -40,7 +40,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 		tokens += a.Tokens.In + a.Tokens.Out
 	}
 	r.mu.Unlock()
-	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.env.Redact, Hashes: m.Evidence == plan.EvidenceHashes}
+	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.env.Redact, Hashes: m.Evidence == plan.EvidenceHashes, Known: r.fold.Known}
 	prober := probe.New(probe.Target{TaskID: task.ID, Question: task.Question, Gold: r.secrets.gold[task.ID], SplitIDs: r.secrets.splitIDs, Answers: r.secrets.answers})
 	files := []trajectory.File{}
 	var workspace *tools.Workspace // nil: the task has no attachment, and no tool writes

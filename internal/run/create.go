@@ -191,7 +191,7 @@ func (r *Run) logConfig() trajectory.LogConfig {
 // recorded follows the journal: the log calls it with each durable event, in order.
 func (r *Run) recorded(e trajectory.Event, line []byte) error {
 	r.mu.Lock()
-	err := r.fold.Add(e, line)
+	err := r.fold.Take(&e, line)
 	if err == nil {
 		r.outage.saw(e)
 		r.followed = e.Seq + 1

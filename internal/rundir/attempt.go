@@ -28,6 +28,7 @@ type Attempt struct {
 	Retried       int               // model calls that repeated another
 	Conduct       trajectory.Conduct
 
+	requests        trajectory.Requests
 	server          serverCounts
 	steps           []any
 	bytes           int64             // of its lines
@@ -69,7 +70,8 @@ func (a *Attempt) latencyMs() int64 { return (a.lastUs - a.firstUs) / 1000 }
 const maxLines = 1 << 32
 
 // add takes an event of an open attempt.
-func (a *Attempt) add(e trajectory.Event) (reason string) {
+func (a *Attempt) add(e *trajectory.Event) (reason string) {
+	a.requests.Add(e.Payload)
 	switch p := e.Payload.(type) {
 	case trajectory.TurnStarted:
 		if e.Turn != a.Turns+1 {
@@ -111,11 +113,17 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 			return fmt.Sprintf("repeats %q, which is not the last model call of the attempt", p.RetryOf)
 		}
 		a.lastCall = e.ID
+	case trajectory.ContextCompiled:
+		whole, err := a.requests.Rebuild(p)
+		if err != nil {
+			return err.Error()
+		}
+		e.Payload = whole
 	}
 	if e.Turn != 0 && e.Turn != a.Turns {
 		return fmt.Sprintf("turn %d is not the open one", e.Turn)
 	}
-	a.step(e)
+	a.step(*e)
 	return ""
 }
 

@@ -191,7 +191,7 @@ func (d *Disclosure) checkTask(id string) error {
 	var seq, line int64
 	if err := d.Bundle.ReadTask(func(e trajectory.Event, text []byte) error {
 		seq, line = e.Seq, line+1
-		reason, err := d.addLine(d.Task, e, text)
+		reason, err := d.addLine(d.Task, &e, text)
 		if reason != "" {
 			return &trajectory.Fault{File: trajectory.EventsMember, Line: line, Reason: reason}
 		}

@@ -17,7 +17,8 @@ import (
 type Fold struct {
 	Manifest       plan.Plan
 	ManifestSHA256 string
-	Tasks          []*Task // plan order
+	Known          *trajectory.KnownTexts // of the manifest
+	Tasks          []*Task                // plan order
 	Started        string
 	Completed      *trajectory.RunCompleted
 	Stopped        *trajectory.RunCompleted // how the run was closed before its end; nil: it was not, or it has been resumed since
@@ -61,7 +62,7 @@ type Task struct {
 // ended.
 func NewFold(m plan.Plan, manifestSHA256 string, ended func(Trajectory) error) *Fold {
 	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended,
-		Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}}
+		Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}, Known: m.KnownTexts()}
 	f.Tasks = make([]*Task, len(m.Tasks))
 	all := make([]Task, len(m.Tasks))
 	for i, p := range m.Tasks {
@@ -79,8 +80,12 @@ func (f *Fold) Follow(ended func(Trajectory) error) { f.ended = ended }
 // Task returns a planned task, nil if there is none of that id.
 func (f *Fold) Task(id string) *Task { return f.byID[id] }
 
-// Add takes the next event with its line, newline included. An event at a wrong place is a *trajectory.Fault.
-func (f *Fold) Add(e trajectory.Event, line []byte) error {
+// Add is Take for a caller that needs no more of an event than its line has.
+func (f *Fold) Add(e trajectory.Event, line []byte) error { return f.Take(&e, line) }
+
+// Take takes the next event with its line, newline included, and completes its payload: a request is then whole, as
+// [trajectory.Requests] rebuilds it. An event at a wrong place is a *trajectory.Fault.
+func (f *Fold) Take(e *trajectory.Event, line []byte) error {
 	refuse := func(format string, args ...any) error {
 		return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -96,7 +101,7 @@ func (f *Fold) Add(e trajectory.Event, line []byte) error {
 	case f.Stopped != nil && e.Payload.Type() != trajectory.TypeRunResumed:
 		return refuse("comes after run_completed, which only run_resumed may follow here")
 	case e.TaskID == "":
-		if reason := f.addRun(e); reason != "" {
+		if reason := f.addRun(*e); reason != "" {
 			return refuse("%s", reason)
 		}
 		return nil
@@ -125,7 +130,7 @@ func keeps(p trajectory.Payload) bool {
 }
 
 // addLine takes the next event of a task with its line, newline included.
-func (f *Fold) addLine(task *Task, e trajectory.Event, line []byte) (reason string, err error) {
+func (f *Fold) addLine(task *Task, e *trajectory.Event, line []byte) (reason string, err error) {
 	if task.Sealed != nil {
 		return fmt.Sprintf("comes after the seal of task %q", e.TaskID), nil
 	}
@@ -152,7 +157,7 @@ func listed(p trajectory.Payload) int64 {
 	const text, member, record = 16, 64, 128
 	switch p := p.(type) {
 	case trajectory.ContextCompiled:
-		return int64(record * len(p.Messages))
+		return int64(record*len(p.Messages) + len(p.Head))
 	case trajectory.ModelCallCompleted:
 		return int64(text * len(p.UnrecordedChannels))
 	case trajectory.PolicyDecision:
@@ -247,7 +252,7 @@ func (f *Fold) count(p trajectory.Payload) bool {
 	return true
 }
 
-func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
+func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) {
 	switch p := e.Payload.(type) {
 	case trajectory.TaskSealed:
 		return f.seal(t, p), nil
@@ -266,7 +271,8 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 		}
 		f.preflights.begun = true
 		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64),
-			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions)})
+			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions), requests: trajectory.Requests{Known: f.Known}})
+		t.Open().requests.Add(p)
 		return "", nil
 	}
 	if e.Attempt > len(t.Attempts) {
@@ -300,7 +306,7 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	if a.Answer != nil {
 		record.FinalAnswer = &a.Answer.Answer
 	}
-	a.steps, a.names, a.undecided = nil, nil, nil
+	a.steps, a.names, a.undecided, a.requests = nil, nil, nil, trajectory.Requests{}
 	f.open -= a.bytes
 	if f.ended == nil {
 		return "", nil

@@ -30,7 +30,7 @@ func Follow(dir fs.FS, begun func(*Run) error, wait func() error, visit func(*Fo
 	}
 	lines := &journalTail{dir: dir, wait: wait}
 	_, _, err = trajectory.ReadJournal(lines, run.Manifest.RunID, run.ManifestSHA256, func(e trajectory.Event, line []byte) error {
-		if err := run.Add(e, line); err != nil {
+		if err := run.Take(&e, line); err != nil {
 			return err
 		}
 		if err := visit(run.Fold, e); err != nil {

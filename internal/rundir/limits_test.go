@@ -151,7 +151,7 @@ func TestLimitsOfLists(t *testing.T) {
 	}
 	a := &Attempt{CostMicroUSD: new(int64)}
 	used := func(i int) string {
-		return a.add(trajectory.Event{Payload: trajectory.ToolExecuted{Name: fmt.Sprint("tool ", i)}})
+		return a.add(&trajectory.Event{Payload: trajectory.ToolExecuted{Name: fmt.Sprint("tool ", i)}})
 	}
 	for i := range plan.MaxTools {
 		if reason := used(i); reason != "" {

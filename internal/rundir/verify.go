@@ -110,7 +110,7 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	}
 	whole := sha256.New()
 	run.End, run.Torn, err = trajectory.ReadJournal(io.TeeReader(journal, whole), manifest.RunID, digest, func(e trajectory.Event, line []byte) error {
-		if err := run.Add(e, line); err != nil {
+		if err := run.Take(&e, line); err != nil {
 			return err
 		}
 		if reason := run.exceeds(o); reason != "" {
