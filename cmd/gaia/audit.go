@@ -58,7 +58,6 @@ is printed, but you do not trust the run's signer.`,
 			return cli.OneArg("the run directory, package or report")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			saveMemory()
 			if err := flags.check(cmd); err != nil {
 				return err
 			}

@@ -60,7 +60,6 @@ you disclose tasks with 'gaia disclose'.`,
   gaia submit --public runs/01J…`,
 		Args: cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			saveMemory()
 			if err := cli.NotEmpty(cmd, "body", "out", "date", "key", "organisation", "contact"); err != nil {
 				return err
 			}

@@ -54,7 +54,7 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
   gaia verify task.json --package submission-2026-01-02-5XK9QZ7M-public`,
 		Args: cli.Args(1, math.MaxInt, "run directories, packages, archives or evidence bundles"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			saveMemory()
+			debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), softMemory))
 			if err := cli.NotEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
 				return err
 			}
@@ -103,14 +103,6 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 	f.BoolVar(&v.asJSON, "json", false, "print the result as JSON")
 	cli.CompletePrefixes(cmd, "dataset", sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd
-}
-
-// saveMemory has the garbage collector work for a small process that reads evidence, also of many tasks. What a reader
-// keeps is little beside what it reads, so collecting often costs little (BenchmarkReaders).
-func saveMemory() {
-	const percent = 20 // of garbage, of what is kept
-	debug.SetGCPercent(percent)
-	debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), softMemory))
 }
 
 // softMemory is the size, in bytes, from which the garbage collector works harder: a signer may have made the evidence costly
