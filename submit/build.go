@@ -231,7 +231,7 @@ func refusal(c Config, run *rundir.Run, report audit.Report) error {
 		why, tools, rows := "", toolNames(run.Manifest), []PublicResult(nil)
 		for i, t := range run.Tasks {
 			row := newPublicResult(run.Result(t))
-			if reason := row.implausible(run.Manifest, t.Plan, tools); reason != "" && why == "" {
+			if reason := row.implausible(run.Manifest, *t.Plan, tools); reason != "" && why == "" {
 				why = fmt.Sprintf("line %d of %s %s", i+1, rundir.ResultsFile, reason)
 			}
 			rows = append(rows, row)

@@ -46,7 +46,7 @@ type Fold struct {
 
 // Task is what the journal says of one planned task.
 type Task struct {
-	Plan     plan.PlannedTask
+	Plan     *plan.PlannedTask
 	Index    int        // its place in the plan, from 0
 	Attempts []*Attempt // Attempts[i].Number is i+1
 	Sealed   *trajectory.TaskSealed
@@ -65,11 +65,11 @@ func NewFold(m plan.Plan, manifestSHA256 string, ended func(Trajectory) error) *
 		Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}, Known: m.KnownTexts()}
 	f.Tasks = make([]*Task, len(m.Tasks))
 	all := make([]Task, len(m.Tasks))
-	for i, p := range m.Tasks {
+	for i := range m.Tasks {
 		t := &all[i]
-		t.Plan, t.Index, t.rule = p, i, m.Voting.Rule
+		t.Plan, t.Index, t.rule = &m.Tasks[i], i, m.Voting.Rule
 		f.Tasks[i] = t
-		f.byID[p.TaskID] = t
+		f.byID[t.Plan.TaskID] = t
 	}
 	return f
 }
