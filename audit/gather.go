@@ -43,6 +43,7 @@ type taskReader struct {
 	*taskEvidence
 	prober   *probe.Prober
 	question string
+	words    []string // of the question; nil until they are asked for
 	fileName string
 	plan     *planned
 	own      []string             // see ownTexts
@@ -587,7 +588,10 @@ func (t *taskReader) mostly(text string) bool {
 	for word := range wordsOf(text) {
 		said[word] = true
 	}
-	for word := range wordsOf(t.question) {
+	if t.words == nil {
+		t.words = slices.Collect(wordsOf(t.question))
+	}
+	for _, word := range t.words {
 		if asked++; said[word] {
 			had++
 		}

@@ -414,7 +414,7 @@ func miscalculated(expression, shown string) bool {
 	if err != nil {
 		return !strings.ContainsAny(expression, "0123456789")
 	}
-	got, ok := new(big.Rat).SetString(strings.NewReplacer(",", "", "−", "-").Replace(m[0]))
+	got, ok := new(big.Rat).SetString(strings.ReplaceAll(strings.ReplaceAll(m[0], ",", ""), "−", "-"))
 	if !ok {
 		return false
 	}

@@ -148,7 +148,7 @@ func (s *seekingWords) plain(all []string) bool {
 // than 8 of them or without a digit, is held by none.
 func NamesTask(text, id string) bool {
 	want := bareID(strings.ToLower(id))
-	if len(want) < 8 || !strings.ContainsAny(want, "0123456789") {
+	if text == "" || len(want) < 8 || !strings.ContainsAny(want, "0123456789") {
 		return false
 	}
 	for _, form := range forms(text) {
@@ -191,7 +191,7 @@ func NamesTask(text, id string) bool {
 // mostOfID is how many letters and digits of a long id name it: all but the last group of a UUID.
 const mostOfID = 20
 
-func bareID(s string) string { return strings.NewReplacer("-", "", "_", "").Replace(s) }
+func bareID(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "-", ""), "_", "") }
 
 // forms are a text as those see it who undo its encoding, in lower case and in one form of each character.
 func forms(text string) []string {
