@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -117,7 +114,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 // failed ends an attempt whose model or tools failed. A failure that every other task would meet stops the run.
 func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cause error) error {
 	ended.Outcome, ended.Reason = trajectory.Errored, trajectory.Infrastructure
-	text, _ := r.env.Redact.Redact(withoutPlaces(cause))
+	text, _ := r.env.Redact.Redact(runfiles.WithoutPlaces(cause))
 	e := trajectory.Error{Message: text, Stage: "solve"}
 	why := ""
 	if model := (*llm.Error)(nil); errors.As(cause, &model) {
@@ -137,34 +134,4 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 		return &StopError{trajectory.PreflightModel, why, cause}
 	}
 	return nil
-}
-
-// withoutPlaces returns the text of an error with the names of files alone: readers of the evidence need not know where
-// they are on this machine.
-func withoutPlaces(err error) string {
-	var paths []string
-	for queue := []error{err}; len(queue) > 0; queue = queue[1:] {
-		switch e := queue[0].(type) {
-		case *fs.PathError:
-			paths = append(paths, e.Path)
-		case *os.LinkError:
-			paths = append(paths, e.Old, e.New)
-		case *exec.Error:
-			paths = append(paths, e.Name)
-		}
-		switch e := queue[0].(type) {
-		case interface{ Unwrap() error }:
-			queue = append(queue, e.Unwrap())
-		case interface{ Unwrap() []error }:
-			queue = append(queue, e.Unwrap()...)
-		}
-	}
-	text := err.Error()
-	slices.SortFunc(paths, func(a, b string) int { return len(b) - len(a) }) // a path can begin as another does
-	for _, path := range paths {
-		if filepath.IsAbs(path) {
-			text = strings.ReplaceAll(text, path, filepath.Base(path))
-		}
-	}
-	return text
 }
