@@ -44,7 +44,10 @@ def execute(code, name, namespace):
     """Runs the code as a prompt would: the value of a last expression is shown."""
     texts[name] = code
     if "linecache" in sys.modules or "traceback" in code or "inspect" in code:
-        show_lines()
+        try:
+            show_lines()
+        except BaseException:  # without descriptors: the code runs all the same
+            pass
     try:
         tree = compile(code, name, "exec", _ast.PyCF_ONLY_AST)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], _ast.Expr) else None

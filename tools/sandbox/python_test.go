@@ -240,4 +240,7 @@ func TestPythonShowsLines(t *testing.T) {
 	if got := b.Run(t, "held = []\nwhile True: held.append(open('/dev/null'))", 0).Shown; !strings.Contains(got, "OSError: [Errno 24]") {
 		t.Errorf("without descriptors it shows %s", got)
 	}
+	if got := b.Run(t, "held.clear()\nprint('freed, without a traceback')", 0).Shown; !strings.Contains(got, "freed") {
+		t.Errorf("a call that is to free descriptors shows %s", got)
+	}
 }
