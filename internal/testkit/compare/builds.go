@@ -126,7 +126,7 @@ func (o options) pair(w io.Writer, before, after string) error {
 		return err
 	}
 	o.heading(w)
-	fmt.Fprintf(w, "%d tasks of three turns, %d at once; medians of %d runs of each build in turn. All stages but the run use one core.\n\n", o.tasks, o.concurrency, o.rounds)
+	fmt.Fprintf(w, "%d tasks of three turns, %d requests at once; medians of %d runs of each build in turn. All stages but the run use one core.\n\n", o.tasks, o.concurrency, o.rounds)
 	lives := [2][]life{}
 	for n := range o.rounds * 2 {
 		which := (n + n/2) % 2 // a b b a a b …: neither is always the first

@@ -52,7 +52,7 @@ func main() {
 	var o options
 	flags := flag.NewFlagSet(mode, flag.ExitOnError)
 	flags.IntVar(&o.tasks, "tasks", 1000, "number of tasks")
-	flags.IntVar(&o.concurrency, "concurrency", 20, "tasks at once")
+	flags.IntVar(&o.concurrency, "concurrency", 20, "requests at once")
 	flags.IntVar(&o.rounds, "rounds", 3, "measurements of each build, of which the median is printed")
 	flags.StringVar(&o.commit, "commit", "", "name of the measured state, for the heading")
 	flags.StringVar(&o.gaia, "gaia", "", "program gaia")

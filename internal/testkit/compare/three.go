@@ -37,7 +37,7 @@ func (o options) three(w io.Writer) error {
 	for _, name := range skipped {
 		fmt.Fprintf(w, "- SKIPPED: %s is not installed\n", name)
 	}
-	fmt.Fprintf(w, "\nTasks of three turns, %d at once.\n\n", o.concurrency)
+	fmt.Fprintf(w, "\nTasks of three turns, %d requests at once.\n\n", o.concurrency)
 	undisturbed := map[string]trial{}
 	rows := [][]string{{"tasks", "latency", "program", "CPU", "CPU per task", "wall", "peak memory", "result", "other files", "requests", "received", "answers", "right"}}
 	for _, part := range []struct {
