@@ -173,7 +173,7 @@ func (r *Requests) Rebuild(p ContextCompiled) (ContextCompiled, error) {
 	return whole, nil
 }
 
-// head returns what a request shows of the messages that are new. What is left of its own lines comes last, so that
+// head returns what a request shows of the messages that are new. What is left of the lines that only it has comes last, so that
 // nothing in it is overlooked.
 func (r *Requests) head(p ContextCompiled) string {
 	var head strings.Builder
