@@ -3,6 +3,7 @@ package audit
 import (
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -399,17 +400,26 @@ func (e *evidence) runAll(checks []Check, noted []*notes) {
 	}
 }
 
-// newTold looks for the task of a prober, whose question is this one, in the plan's templates, and for its answer in
-// the question.
+// newTold looks for the task of a prober, whose question is this one, in the plan's templates that are not this
+// program's, and for its answer in the question.
 func newTold(m plan.Plan, p *probe.Prober, question string) told {
 	t := told{stated: p.States(question, "")}
 	for i, template := range m.Prompts {
-		if p.Names(template.Text) {
+		if builtinTemplates()[template.ID] != template.Text && p.Names(template.Text) {
 			t.templates = append(t.templates, i)
 		}
 	}
 	return t
 }
+
+// builtinTemplates are the texts of this program's templates, by id.
+var builtinTemplates = sync.OnceValue(func() map[string]string {
+	texts := map[string]string{}
+	for _, t := range prompt.Templates() {
+		texts[t.ID] = t.Text
+	}
+	return texts
+})
 
 // tells returns what texts that all tasks share tell of a task.
 func (e *evidence) tells(t *taskEvidence) told {

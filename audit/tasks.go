@@ -133,7 +133,7 @@ var splitIntegrity = Check{
 		{"test-with-gold", Critical, 1, "a split labelled test whose source holds answers", "a source without answers"},
 		{"test-ids-of-validation", Critical, 1, "a split labelled test with the ids of validation", "the ids of test"},
 		{"ids-not-of-split", Critical, 1, "planned tasks, or a list of ids, that are not the split's", "the ids of the split"},
-		{"task-in-prompt", Critical, 1, "a template that holds a planned task", "templates without tasks of the split"},
+		{"task-in-prompt", Critical, 1, "a template not of this version that holds a planned task", "templates without tasks of the split"},
 		{"split-answer-in-prompt", Critical, 2, "a template with the id of a task of the split that the run does not ask, or a message that no template gives with that of another task, and fields for an answer", "what is not of the split"},
 		{"unlabelled-subset", High, 2, "fewer tasks than the split has under a label that says all, or all of a level", ""},
 		{"level-mix-misreported", High, 1, "tasks of other levels than those that the label or the counts of the split say", ""},

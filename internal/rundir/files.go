@@ -36,9 +36,9 @@ const (
 // other files have lower ones.
 const MaxFile = 4 << 30
 
-// Limits, in bytes, of files that are read whole before anything is known of them. A plan of 50,000 tasks has 10 MB.
+// Limits, in bytes, of files that are read whole before anything is known of them. A plan of 150,000 tasks has 29 MB.
 const (
-	maxPlan       = 16 << 20
+	maxPlan       = 32 << 20
 	maxMarker     = 4 << 10
 	maxCheckpoint = 4 << 10
 	maxBody       = 256 << 20

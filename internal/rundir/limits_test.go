@@ -43,16 +43,16 @@ func TestLimitsOfPlans(t *testing.T) {
 		why string // "": it is not refused
 	}{
 		"many tasks":               {with(20_000, nil, 0), ""},
-		"a task too many":          {with(plan.MaxTasks+1, nil, 0), "has 50001 tasks, and at most 50000 are verified"},
+		"a task too many":          {with(plan.MaxTasks+1, nil, 0), "has 150001 tasks, and at most 150000 are verified"},
 		"many templates":           {with(1, prompts(plan.MaxPrompts, 1), 0), ""},
 		"a template too many":      {with(1, prompts(plan.MaxPrompts+1, 1), 0), "has 65 templates, and at most 64 are verified"},
 		"a long template":          {with(100, prompts(1, plan.MaxTemplates), 0), ""},
 		"too long a template":      {with(1, prompts(1, 7<<20), 0), "has 7340032 bytes of templates, and at most 1048576 are verified"},
 		"templates that add up":    {with(1, prompts(2, plan.MaxTemplates/2+1), 0), "has 1048578 bytes of templates, and at most 1048576 are verified"},
-		"templates times tasks":    {with(200, prompts(1, plan.MaxTemplates), 0), "has 209715200 bytes of templates times tasks, and at most 134217728 are verified"},
+		"templates times tasks":    {with(200, prompts(1, plan.MaxTemplates), 0), "has 208896000 bytes of templates above 4096, times tasks, and at most 134217728 are verified"},
 		"many tools":               {with(1, nil, plan.MaxTools), ""},
 		"a tool too many":          {with(1, nil, plan.MaxTools+1), "has 1025 tools, and at most 1024 are verified"},
-		"a plan that is too large": {with(1, prompts(1, maxPlan), 0), "is larger than 16777216 bytes"},
+		"a plan that is too large": {with(1, prompts(1, maxPlan), 0), "is larger than 33554432 bytes"},
 	} {
 		data := encodePlan(t, tt.m)
 		key := testKey(t, 1)

@@ -66,11 +66,12 @@ type Options struct {
 // maxOpen bounds the lines of attempts that are open at the same time, in bytes. Their steps are held in memory.
 const maxOpen = 128 << 20
 
-// maxKept bounds the lines whose texts are held to the end, in bytes: all but those of the turns. maxHarnesses bounds
-// the programs that resumed a run.
+// maxKept and, for each planned task, maxKeptOfTask bound the lines whose texts are held to the end, in bytes: all but
+// those of the turns. A task with one attempt has 2.6 kB of them. maxHarnesses bounds the programs that resumed a run.
 const (
-	maxKept      = 96 << 20
-	maxHarnesses = 1024
+	maxKept       = 96 << 20
+	maxKeptOfTask = 3 << 10
+	maxHarnesses  = 1024
 )
 
 // Verify checks a run: the plan's signature, the journal's chain and everything that derives from it. A run that is not
@@ -165,7 +166,7 @@ func (f *Fold) exceeds(o Options) string {
 	if most := cmp.Or(o.maxOpen, maxOpen); f.mostOpen > most {
 		return fmt.Sprintf("the attempts that have not ended here have more than %d bytes", most)
 	}
-	if most := cmp.Or(o.maxKept, maxKept); f.kept > most {
+	if most := cmp.Or(o.maxKept, maxKept+maxKeptOfTask*int64(len(f.Tasks))); f.kept > most {
 		return fmt.Sprintf("the events up to here that are not of turns have more than %d bytes", most)
 	}
 	if len(f.harnesses) > maxHarnesses {
