@@ -50,6 +50,7 @@ func TestScript(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("HF_ENDPOINT", noHub)
+			e.Setenv("GOGC", "400") // a quarter of the time of a short command
 			return os.Mkdir(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 		Condition: func(name string) (bool, error) {
