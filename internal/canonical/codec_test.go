@@ -124,19 +124,23 @@ func TestNoCodec(t *testing.T) {
 		struct {
 			A int
 		}{}, struct {
-			a int `json:"a"`
-		}{}, struct {
 			A int `json:"'a b'"`
 		}{}, struct {
 			A int `json:"a,string"`
 		}{}, struct {
 			A one `json:"a,omitempty"`
-		}{}, struct {
-			A int `json:"a"`
-			B int `json:"a"`
 		}{}} {
 		if codecOf(reflect.TypeOf(v)) != nil {
 			t.Errorf("%T has a codec", v)
+		}
+	}
+	number := reflect.TypeFor[int]()
+	for what, fields := range map[string][]reflect.StructField{ // which vet does not let a test write down
+		"a member that is not exported": {{Name: "a", PkgPath: "a", Type: number, Tag: `json:"a"`}},
+		"two members of a name":         {{Name: "A", Type: number, Tag: `json:"a"`}, {Name: "B", Type: number, Tag: `json:"a"`}},
+	} {
+		if codecOf(reflect.StructOf(fields)) != nil {
+			t.Errorf("%s has a codec", what)
 		}
 	}
 }
