@@ -160,11 +160,14 @@ func TestCoverageOfAChain(t *testing.T) {
 		if bytes.Equal(changed[trajectory.JournalFile], run[trajectory.JournalFile]) || refuses(changed) > 0 {
 			return // a hash, which chaining puts right; or no journal, from which nothing derives
 		}
-		held++
 		changed, err := runs.Forge(run, changed[trajectory.JournalFile], nil)
 		if err != nil {
 			t.Fatalf("%s: %v", m.Name, err)
 		}
+		if refuses(changed) > 0 {
+			return // by a later line, which a record of an attempt before it had hidden
+		}
+		held++
 		wantWords(t, m.Name, changed, checked)
 	}
 	n := 0
