@@ -314,7 +314,9 @@ func largeRuns(length int) map[string]largeRun {
 			return trajectory.ToolExecuted{CallID: "a", Name: "web_fetch", URLs: make([]trajectory.URL, length/16)}
 		}))},
 		"messages": {tasks: 20, tell: inTurns(one(func(i int) trajectory.Payload {
-			return trajectory.ContextCompiled{Messages: make([]trajectory.Message, length/64)}
+			messages := make([]trajectory.Message, length/64)
+			messages[0].Bytes = int64(i) // another than in the request before
+			return trajectory.ContextCompiled{Messages: messages}
 		}))},
 		"files": {tasks: 20, tell: inTurns(one(func(i int) trajectory.Payload {
 			return trajectory.CheckpointSaved{CallID: "a", Workspace: make([]trajectory.File, length/64)}

@@ -206,7 +206,7 @@ func TestFilterBounds(t *testing.T) {
 	must(t, err)
 	large := bytes.Repeat([]byte("x"), 1<<20) // more than a pipe holds: it need not be read
 	out := beginning{limit: 1000}
-	_, err = filter(t.Context(), 200*time.Millisecond, []string{executable, "child-flood"}, large, &out)
+	_, err = filter(t.Context(), 2*time.Second, []string{executable, "child-flood"}, large, &out)
 	if !errors.Is(err, context.DeadlineExceeded) || len(out.kept) != 1000 || !out.more {
 		t.Errorf("endless: %d bytes, %v", len(out.kept), err)
 	}
