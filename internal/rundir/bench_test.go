@@ -27,7 +27,7 @@ func BenchmarkVerify(b *testing.B) {
 		at := id + ".1"
 		fmt.Fprintf(&script, "%s begin\n", at)
 		for turn := 1; turn <= 20; turn++ {
-			for _, what := range []string{"turn", "prompt", "call in=1000 out=50 cost=30", "propose web_fetch", "allow", "executed web_fetch", "done"} {
+			for _, what := range []string{"turn", fmt.Sprint("prompt kept=", turn-1), "call in=1000 out=50 cost=30", "propose web_fetch", "allow", "executed web_fetch", "done"} {
 				fmt.Fprintf(&script, "%s.%d %s\n", at, turn, what)
 			}
 		}

@@ -221,7 +221,8 @@ func parse(m plan.Plan, digest, line string) (trajectory.Draft, error) {
 	case "turn":
 		d.Payload = trajectory.TurnStarted{}
 	case "prompt":
-		d.Payload = trajectory.ContextCompiled{Bytes: 9, Head: "new text", Messages: []trajectory.Message{{Bytes: 9, Role: "user", Source: "question"}}}
+		kept := number("kept")
+		d.Payload = trajectory.ContextCompiled{Bytes: 9, Head: "new text", Kept: int(kept), Messages: []trajectory.Message{{Bytes: 9 + kept, Role: "user", Source: "question"}}}
 	case "call":
 		d.Payload = call(named, number, has)
 	case "propose":

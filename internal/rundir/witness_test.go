@@ -48,6 +48,7 @@ func writeDrafts(t testing.TB, m plan.Plan, drafts []trajectory.Draft) []byte {
 func drafts(t testing.TB, m plan.Plan, script string, payloads ...trajectory.Payload) []trajectory.Draft {
 	t.Helper()
 	var all []trajectory.Draft
+	digest := canonical.Digest(encodePlan(t, m))
 	for line := range strings.Lines(script) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
@@ -56,7 +57,7 @@ func drafts(t testing.TB, m plan.Plan, script string, payloads ...trajectory.Pay
 		if given {
 			line += " done"
 		}
-		d, err := parse(m, canonical.Digest(encodePlan(t, m)), line)
+		d, err := parse(m, digest, line)
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
