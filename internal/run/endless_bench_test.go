@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,6 +83,7 @@ func TestBareRequests(t *testing.T) {
 	if url == "" {
 		t.Skip("is run by BenchmarkTenThousand")
 	}
+	debug.SetGCPercent(100) // as in the program
 	bareRequests(t, longRun(), url, 3*longRun().Count)
 }
 
@@ -91,6 +93,7 @@ func TestLongRun(t *testing.T) {
 	if url == "" {
 		t.Skip("is run by BenchmarkTenThousand")
 	}
+	debug.SetGCPercent(100) // as in the program
 	c := generated(t, longRun(), url, nil)
 	ended, half := 0, int64(0)
 	c.env.Watch = func(e trajectory.Event) {

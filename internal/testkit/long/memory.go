@@ -3,6 +3,8 @@ package long
 import (
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -17,7 +19,9 @@ func Main(m *testing.M) int {
 
 // Prepare does for this process what Main does before it runs the tests.
 func Prepare() {
-	debug.SetGCPercent(400) // a quarter of the time of cmd/gaia's tests went into collecting garbage
+	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.bench=") }) {
+		debug.SetGCPercent(400) // a quarter of the time of cmd/gaia's tests went into collecting garbage
+	}
 	plainPython()
 	const dir = "/dev/shm"
 	if !Thorough() && os.Getenv("TMPDIR") == "" && usable(dir) {
