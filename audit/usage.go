@@ -35,7 +35,7 @@ var usageReconciliation = Check{
 		{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export", ""},
 		{"export-unrelated", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none", "the export of the key that the run was made with"},
 		{"request-id-missing", ToReview, 2, "replies without the id of their request, where others to the same asker have one; no export is needed", "an id in every reply, as in the others"},
-		{"token-count-too-low", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request, or of the reply, for each of its tokens, of at least 1000 bytes; no export is needed", ""},
+		{"token-count-too-low", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request (of at least 1000), or of the reply (of at least 2000), for each of its tokens; no export is needed", ""},
 		{"cost-inconsistent", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed", "a cost that prices of tokens give"},
 		{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed", "one in every reply, as in the others"},
 	},
@@ -141,7 +141,8 @@ func missing(e *evidence, n *notes, rule, what string, has func(use) bool) {
 
 const (
 	mostBytesOfToken = 20   // of text for a token, over a whole message: far more than in any language or code
-	fewestBytes      = 1000 // of a message whose tokens are looked at
+	fewestAsked      = 1000 // bytes of the messages of a request whose tokens are looked at
+	fewestBytes      = 2000 // of a reply likewise
 	highestPrice     = 2000 // of a token, in micro-USD
 	mostPrices       = 500  // different counts of tokens that are compared
 )
@@ -158,7 +159,7 @@ func tokensTooFew(e *evidence, n *notes) {
 				continue
 			}
 			replies++
-			in := m.Asked >= fewestBytes && (m.In+m.Cached)*mostBytesOfToken < m.Asked
+			in := m.Asked >= fewestAsked && (m.In+m.Cached)*mostBytesOfToken < m.Asked
 			if !in && (m.Bytes < fewestBytes || m.Out*mostBytesOfToken >= m.Bytes) {
 				continue
 			}

@@ -198,10 +198,12 @@ func limitOf(name string) int64 {
 		return 4 * kib
 	case plan.ConstitutionFile:
 		return mib
-	case AttestationFile, plan.ManifestFile, leavesFile, MetadataFile, ReadmeFile:
+	case AttestationFile, leavesFile, MetadataFile, ReadmeFile:
 		return 16 * mib
-	case BundleFile, plan.EnvelopeFile, audit.ReportFile:
+	case BundleFile, plan.ManifestFile, audit.ReportFile:
 		return 32 * mib
+	case plan.EnvelopeFile:
+		return 64 * mib
 	case audit.AdjudicationsFile:
 		return audit.MaxAdjudications
 	case audit.RejudgmentsFile:
