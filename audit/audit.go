@@ -220,8 +220,7 @@ type Watch struct {
 	index map[string]int32         // of the tasks in the plan
 	tasks map[string]*taskEvidence // those with an open attempt: of others there is nothing to remember
 	asked map[string]*tokenCount   // of the open attempt of a task
-
-	declared map[[2]string]bool // names in replies and in the plan that are of one model
+	names *naming
 }
 
 // tokenCount is what an attempt's replies are said to have taken.
@@ -232,8 +231,7 @@ type tokenCount struct {
 
 // NewWatch begins to follow a run; gold is nil where there is none.
 func NewWatch(m Plan, gold map[string]string) *Watch {
-	w := &Watch{plan: m, gold: gold, index: make(map[string]int32, len(m.Tasks)), tasks: map[string]*taskEvidence{}, asked: map[string]*tokenCount{},
-		declared: map[[2]string]bool{}}
+	w := &Watch{plan: m, gold: gold, index: make(map[string]int32, len(m.Tasks)), tasks: map[string]*taskEvidence{}, asked: map[string]*tokenCount{}, names: newNaming(m.Model)}
 	for i := range m.Tasks {
 		w.index[m.Tasks[i].TaskID] = int32(i)
 	}
@@ -290,7 +288,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 			look(noWorkPass, func(n *notes) { n.gap(noUsage) })
 		}
 	}
-	look(modelIdentity, func(n *notes) { servedOtherwise(w.plan, w.declared, n, at, ev.Payload) })
+	look(modelIdentity, func(n *notes) { servedOtherwise(w.plan, w.names, n, at, ev.Payload) })
 	for _, c := range checks {
 		why := ""
 		if i := slices.IndexFunc(c.Findings, func(f Finding) bool { return f.Severity == Critical || f.Severity == High }); i >= 0 {

@@ -285,7 +285,8 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 		a.EndedAt, a.Ended = ev.Seq, &p
 		t.failed = nil
 		if p.Outcome == trajectory.Errored {
-			t.failed = &t.spent
+			spent := t.spent // alone: the rest of the reader is not kept
+			t.failed = &spent
 		}
 	case trajectory.Judgment:
 		a.Judged, a.Judgment = ev.Seq, &p

@@ -31,25 +31,12 @@ var modelIdentity = Check{
 		type served struct{ who, planned, model string }
 		var found []served
 		first, replies := map[served]place{}, map[served]int{}
-		declared, named := map[served]bool{}, map[string]bool{} // which are looked at once
-		names := func(model string) bool {
-			is, known := named[model]
-			if !known {
-				is = nameOf(model).base != ""
-				named[model] = is
-			}
-			return is
-		}
+		names := newNaming(e.Manifest.Model)
 		e.uses(func(u use) {
-			s := served{u.who, u.planned, u.model}
-			as, known := declared[s]
-			if !known {
-				as = !names(u.model) || u.planned == "" || Declares(e.Manifest.Model, u.model, u.planned)
-				declared[s] = as
-			}
-			if as {
+			if !names.of(u).undeclared {
 				return
 			}
+			s := served{u.who, u.planned, u.model}
 			if replies[s]++; replies[s] == 1 {
 				found, first[s] = append(found, s), u.at
 			}
@@ -67,7 +54,7 @@ var modelIdentity = Check{
 				if u.who != who || !u.answered {
 					return
 				}
-				if replies++; !names(u.model) {
+				if replies++; !names.of(u).named {
 					unnamed++
 				}
 			})
@@ -229,12 +216,37 @@ func endsIn(all, end []string) bool {
 	return len(end) <= len(all) && slices.Equal(all[len(all)-len(end):], end)
 }
 
-// mostDeclared bounds the names of models that a Watch remembers.
-const mostDeclared = 1024
+// A naming says what the names in replies are. It remembers it of the first mostNames, since most replies have the same.
+type naming struct {
+	model plan.ModelPlan
+	seen  map[[2]string]named // by the name in a reply and the planned one
+}
 
-// servedOtherwise is what an event by itself shows of a model that the plan does not declare. declared remembers pairs of
-// a name in a reply and a planned one that were found to agree, since most replies have the same.
-func servedOtherwise(m plan.Plan, declared map[[2]string]bool, n *notes, at place, p trajectory.Payload) {
+const mostNames = 1024
+
+// named is what the name in a reply is.
+type named struct {
+	named      bool // it names a model
+	undeclared bool // another one than is planned
+}
+
+func newNaming(m plan.ModelPlan) *naming { return &naming{m, map[[2]string]named{}} }
+
+func (n *naming) of(u use) named {
+	is, known := n.seen[[2]string{u.model, u.planned}]
+	if known {
+		return is
+	}
+	is.named = nameOf(u.model).base != ""
+	is.undeclared = is.named && u.planned != "" && !Declares(n.model, u.model, u.planned)
+	if len(n.seen) < mostNames {
+		n.seen[[2]string{u.model, u.planned}] = is
+	}
+	return is
+}
+
+// servedOtherwise is what an event by itself shows of a model that the plan does not declare.
+func servedOtherwise(m plan.Plan, names *naming, n *notes, at place, p trajectory.Payload) {
 	u := use{at: at, who: theAgent, planned: m.Model.Name}
 	switch p := p.(type) {
 	case trajectory.ModelCallCompleted:
@@ -250,16 +262,7 @@ func servedOtherwise(m plan.Plan, declared map[[2]string]bool, n *notes, at plac
 			u.who, u.planned, u.model = theJudge, m.Judge.Model, p.ResponseModel
 		}
 	}
-	if u.model == "" || u.planned == "" || declared[[2]string{u.model, u.planned}] {
-		return
-	}
-	if nameOf(u.model).base == "" || Declares(m.Model, u.model, u.planned) {
-		if len(declared) < mostDeclared {
-			declared[[2]string{u.model, u.planned}] = true
-		}
-		return
-	}
-	n.find("model-undeclared", at, fmt.Sprintf("%q answered %s, and the plan has %q; if that is another name of the same model, plan with --served-as", u.model, u.who, u.planned))
+	n.findIf(names.of(u).undeclared, "model-undeclared", at, fmt.Sprintf("%q answered %s, and the plan has %q; if that is another name of the same model, plan with --served-as", u.model, u.who, u.planned))
 }
 
 // commercial matches the bases of names of models that only their makers serve: their weights are not published.

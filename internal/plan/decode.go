@@ -158,14 +158,14 @@ func toolsFault(m Plan) string {
 	return ""
 }
 
-// Limits of a plan. They bound what an audit of it costs: it looks for each task in each template.
+// Limits of a plan. They bound what an audit of it costs: it looks for each task in each template that is not of its version.
 const (
 	MaxTasks     = 150_000
 	MaxTools     = 1024
 	MaxPrompts   = 64
 	MaxTemplates = 1 << 20   // bytes of all templates
-	maxLookups   = 128 << 20 // bytes of all templates above fewBytes, times the number of tasks
-	fewBytes     = 4 << 10   // what templates usually have: 3.5 kB
+	maxLookups   = 128 << 20 // bytes of all templates above ownTemplates, times the number of tasks
+	ownTemplates = 4 << 10   // this program's, in which the audit looks for nothing, have 3.5 kB
 )
 
 // limitsFault checks the signs of the budgets, the numbers of members, and the sizes of texts.
@@ -187,7 +187,7 @@ func limitsFault(m Plan) string {
 		{len(m.Tools), MaxTools, "tools"},
 		{len(m.Prompts), MaxPrompts, "templates"},
 		{templates, MaxTemplates, "bytes of templates"},
-		{max(0, templates-fewBytes) * len(m.Tasks), maxLookups, "bytes of templates above 4096, times tasks"},
+		{max(0, templates-ownTemplates) * len(m.Tasks), maxLookups, fmt.Sprintf("bytes of templates above %d, times tasks", ownTemplates)},
 	} {
 		if is.n > is.most {
 			return fmt.Sprintf("has %d %s, and at most %d are verified", is.n, is.what, is.most)

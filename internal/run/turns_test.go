@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,25 +41,13 @@ func BenchmarkTurns(b *testing.B) {
 				graded = time.Now()
 			}
 		}
-		r, err := Create(b.TempDir(), c.plan, c.env)
-		if err != nil {
-			b.Fatal(err)
-		}
-		began := time.Now()
-		b.StartTimer()
-		if err := r.Execute(context.Background(), nil); err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		took += time.Since(began)
-		grading += time.Since(graded)
+		began, ended := timed(b, c)
+		took += ended.Sub(began)
+		grading += ended.Sub(graded)
 		if c := server.Counts(); c.Answered != 3*tasks.Count || c.Requests != c.Answered {
 			b.Fatalf("the endpoint counts %+v", c)
 		}
 		gaps = append(gaps, server.Gaps()...)
-		if err := r.Close(); err != nil {
-			b.Fatal(err)
-		}
 		b.StartTimer()
 	}
 	b.StopTimer()
@@ -141,6 +130,25 @@ func bareRequests(b testing.TB, tasks endpoint.Tasks, url string, requests int) 
 	all.Wait()
 }
 
+// timed executes a run and returns when that began and ended. The timer, which is stopped before and after, runs
+// meanwhile.
+func timed(b *testing.B, c setup) (began, ended time.Time) {
+	b.Helper()
+	r, err := Create(b.TempDir(), c.plan, c.env)
+	if err != nil {
+		b.Fatal(err)
+	}
+	began = time.Now()
+	b.StartTimer()
+	err = r.Execute(context.Background(), nil)
+	b.StopTimer()
+	ended = time.Now()
+	if err := errors.Join(err, r.Close()); err != nil {
+		b.Fatal(err)
+	}
+	return began, ended
+}
+
 // BenchmarkLatency runs tasks of three turns at an endpoint that takes 200 ms, and
 // reports its time as a multiple of requests × latency ÷ concurrency. The goal is
 // 1.15.
@@ -155,20 +163,8 @@ func BenchmarkLatency(b *testing.B) {
 				server := serve(b, endpoint.Config{Tasks: tasks, Latency: latency})
 				c := generated(b, tasks, server.URL, func(c *llm.Config) { c.Limiter = llm.NewLimiter(llm.LimiterConfig{Fixed: atOnce}) })
 				c.env.Concurrency = atOnce + atOnce/4 // as the program has it
-				r, err := Create(b.TempDir(), c.plan, c.env)
-				if err != nil {
-					b.Fatal(err)
-				}
-				began := time.Now()
-				b.StartTimer()
-				if err := r.Execute(context.Background(), nil); err != nil {
-					b.Fatal(err)
-				}
-				took += time.Since(began)
-				b.StopTimer()
-				if err := r.Close(); err != nil {
-					b.Fatal(err)
-				}
+				began, ended := timed(b, c)
+				took += ended.Sub(began)
 				b.StartTimer()
 			}
 			bound := time.Duration(3*tasks.Count) * latency / time.Duration(atOnce)
