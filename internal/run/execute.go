@@ -168,11 +168,13 @@ func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.C
 			break
 		}
 		group.Go(func() error {
-			defer tasks.leave()
-			if isClosed(drain) { // while it waited for its turn
-				return nil
+			if !isClosed(drain) { // while it waited for its turn
+				if err := do(groupCtx, t); err != nil {
+					return err // its place stays taken, so that no task begins before the group is cancelled
+				}
 			}
-			return do(groupCtx, t)
+			tasks.leave()
+			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
