@@ -15,7 +15,8 @@ func unheeded() map[string]string {
 			added, changed: model_call_completed.cost_microusd
 			changed: judge_battery.tries judgment.tries model_call_completed.tokens.cached model_call_completed.tokens.reasoning model_call_completed.usage_reported
 			changed, made nothing: judge_battery.cost_microusd judge_battery.tokens_in judge_battery.tokens_out judgment.cost_microusd judgment.tokens_in judgment.tokens_out
-			changed, made nothing: model_call_completed.tokens.in model_call_completed.tokens.out
+			changed: model_call_completed.tokens.in
+			changed, made nothing: model_call_completed.tokens.out
 			changed: preflight.requests preflight.tokens.cached preflight.tokens.reasoning
 			changed, made nothing: preflight.cost_microusd preflight.tokens.in preflight.tokens.out
 			changed, left out, swapped: preflight.request_ids[]

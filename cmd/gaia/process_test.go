@@ -233,7 +233,7 @@ func TestMemoryLimit(t *testing.T) {
 	long.NotRaced(t) // the detector itself needs more
 	t.Parallel()
 	cmd := newProgram(t).command("version")
-	cmd.Args = append([]string{"sh", "-c", `ulimit -v 1500000 && exec "$0" version`}, cmd.Path)
+	cmd.Args = append([]string{"sh", "-c", `ulimit -v 2000000 && exec "$0" version`}, cmd.Path)
 	var err error
 	if cmd.Path, err = exec.LookPath("sh"); err != nil {
 		t.Fatal(err)
