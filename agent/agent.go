@@ -40,6 +40,17 @@ type Answer struct {
 	Rule      string // id of the extraction rule
 	Reasoning string // the model's own short account
 	Reason    string
+
+	InReply bool                 // of an own agent: a reply of a model holds the text
+	End     *trajectory.AgentEnd // of an own agent: how its process ended
+}
+
+// Solver makes one attempt at a question: [Agent] does, and an agent of the user's own in agent/external. Everything
+// that it brings in or sends out is recorded before it has an effect. An error means that the attempt could not be
+// completed and says nothing about the task: the model could not be asked, the harness failed, the context ended, or
+// (trajectory.ErrNotRecorded) the evidence could not be written.
+type Solver interface {
+	Solve(context.Context, Question, *tools.Session, *trajectory.Attempt) (Answer, error)
 }
 
 // Model is asked for the next message.

@@ -40,17 +40,16 @@ func (a *Attempt) Part(text string, limit int) Excerpt {
 
 // Append records payloads at a turn (0 for those outside of turns) and returns when they are durable.
 func (a *Attempt) Append(turn int, payloads ...Payload) error {
-	_, err := a.Log.Append(a.drafts(turn, payloads)...)
+	if _, err := a.Enqueue(turn, payloads...); err != nil {
+		return err
+	}
+	_, err := a.Log.Append()
 	return err
 }
 
 // Enqueue records payloads that need not be durable before the next step.
 func (a *Attempt) Enqueue(turn int, payloads ...Payload) ([]string, error) {
-	return a.Log.Enqueue(a.drafts(turn, payloads)...)
-}
-
-func (a *Attempt) drafts(turn int, payloads []Payload) []Draft {
-	a.mu.Lock()
+	a.mu.Lock() // a request is written as it follows from the events before it
 	defer a.mu.Unlock()
 	a.requests.Known = a.Known
 	drafts := make([]Draft, len(payloads))
@@ -64,5 +63,5 @@ func (a *Attempt) drafts(turn int, payloads []Payload) []Draft {
 		}
 		drafts[i] = Draft{TaskID: a.TaskID, Attempt: a.Number, Turn: turn, Payload: p}
 	}
-	return drafts
+	return a.Log.Enqueue(drafts...)
 }

@@ -39,6 +39,7 @@ const (
 	TypeJudgeBattery       Type = "judge_battery"        // run
 	TypeLimitChanged       Type = "limit_changed"        // run
 	TypePreflight          Type = "preflight"            // run
+	TypeRequestRefused     Type = "request_refused"      // attempt
 	TypeError              Type = "error"                // attempt
 	TypeAnswerCommitted    Type = "answer_committed"     // attempt
 	TypeAttemptEnded       Type = "attempt_ended"        // attempt
@@ -223,10 +224,12 @@ type BadEntry struct {
 	Reason string `json:"reason"`
 }
 
-// TaskStarted opens an attempt: the whole question and the start workspace.
+// TaskStarted opens an attempt: the whole question and the start workspace. An own agent sees the attachment under the
+// name ShownAs.
 type TaskStarted struct {
 	FileName  string `json:"file_name,omitzero"`
 	Question  string `json:"question"`
+	ShownAs   string `json:"shown_as,omitzero"`
 	Workspace []File `json:"workspace"`
 }
 
@@ -319,9 +322,43 @@ type Condensed struct {
 // ModelCallStarted is recorded before a request leaves. WaitedMs is how long the call waited for it: for other
 // requests, for rates, or to be tried again.
 type ModelCallStarted struct {
-	RequestedModel string `json:"requested_model"`
-	Try            int    `json:"try"`
-	WaitedMs       int64  `json:"waited_ms,omitzero"`
+	Request        *AgentRequest `json:"request,omitzero"` // of an own agent
+	RequestedModel string        `json:"requested_model"`
+	Try            int           `json:"try"`
+	WaitedMs       int64         `json:"waited_ms,omitzero"`
+}
+
+// AgentRequest is the body of an own agent's request to a model: SHA256 and Bytes as the agent sent it, SentSHA256 as it
+// went on to the endpoint, where Edits changed it. ToolsSHA256 is of the member that defines the tools, as it came.
+type AgentRequest struct {
+	BodySHA256  string   `json:"body_sha256,omitzero"`
+	Bytes       int64    `json:"bytes"`
+	Dialect     string   `json:"dialect"`               // llm.DialectChat, DialectResponses or DialectMessages
+	Edits       []string `json:"edits,omitempty"`       // llm.EditUsage, EditStore and EditStrip
+	Retry       bool     `json:"client_retry,omitzero"` // the attempt has sent the same body before
+	SentSHA256  string   `json:"sent_sha256,omitzero"`  // left out: as it came
+	SHA256      string   `json:"sha256"`
+	Stream      bool     `json:"stream,omitzero"`
+	ToolsSHA256 string   `json:"tools_sha256,omitzero"`
+}
+
+// AgentReply is the body of the endpoint's reply to an own agent, as it came.
+type AgentReply struct {
+	Aborted    bool   `json:"aborted,omitzero"` // the agent hung up before the end
+	BodySHA256 string `json:"body_sha256,omitzero"`
+	Bytes      int64  `json:"bytes"`
+	SHA256     string `json:"sha256"`
+	Status     int    `json:"status"` // of HTTP; 0: none came
+}
+
+// RequestRefused is a request of an own agent that was not passed on: Code says why.
+type RequestRefused struct {
+	Bytes  int64  `json:"bytes"`
+	Code   string `json:"code"`
+	Model  string `json:"model,omitzero"`
+	Path   string `json:"path"`            // of its address, with the method before it
+	SHA256 string `json:"sha256,omitzero"` // of its body; left out: it was not read
+	Status int    `json:"status"`          // that the agent was answered with
 }
 
 // CallError says why a model call failed.
@@ -358,25 +395,26 @@ func (t Tokens) Add(u Tokens) Tokens {
 // price is known. RetryOf is the event id of the try it repeats. UnrecordedChannels name what the endpoint did on its
 // own, such as searching: what it read is not in the journal.
 type ModelCallCompleted struct {
-	BodySHA256         string     `json:"body_sha256,omitzero"`
-	Bytes              int64      `json:"bytes,omitzero"`
-	CostMicroUSD       *int64     `json:"cost_microusd"`
-	Error              *CallError `json:"error,omitzero"`
-	Fingerprint        string     `json:"fingerprint,omitzero"` // system_fingerprint
-	FinishReason       string     `json:"finish_reason,omitzero"`
-	Head               string     `json:"head,omitzero"`
-	LatencyMs          int64      `json:"latency_ms"`
-	OutputSHA256       string     `json:"output_sha256,omitzero"`
-	Redactions         int        `json:"redactions,omitzero"`
-	RequestID          string     `json:"request_id,omitzero"`
-	RequestedModel     string     `json:"requested_model"`
-	ResponseModel      string     `json:"response_model,omitzero"`
-	RetryOf            string     `json:"retry_of,omitzero"`
-	Tokens             Tokens     `json:"tokens"`
-	Truncated          bool       `json:"truncated,omitzero"`
-	Try                int        `json:"try"`
-	UnrecordedChannels []string   `json:"unrecorded_channels,omitempty"` // sorted
-	UsageReported      bool       `json:"usage_reported"`
+	BodySHA256         string      `json:"body_sha256,omitzero"`
+	Bytes              int64       `json:"bytes,omitzero"`
+	CostMicroUSD       *int64      `json:"cost_microusd"`
+	Error              *CallError  `json:"error,omitzero"`
+	Fingerprint        string      `json:"fingerprint,omitzero"` // system_fingerprint
+	FinishReason       string      `json:"finish_reason,omitzero"`
+	Head               string      `json:"head,omitzero"`
+	LatencyMs          int64       `json:"latency_ms"`
+	OutputSHA256       string      `json:"output_sha256,omitzero"`
+	Redactions         int         `json:"redactions,omitzero"`
+	Reply              *AgentReply `json:"reply,omitzero"` // to an own agent
+	RequestID          string      `json:"request_id,omitzero"`
+	RequestedModel     string      `json:"requested_model"`
+	ResponseModel      string      `json:"response_model,omitzero"`
+	RetryOf            string      `json:"retry_of,omitzero"`
+	Tokens             Tokens      `json:"tokens"`
+	Truncated          bool        `json:"truncated,omitzero"`
+	Try                int         `json:"try"`
+	UnrecordedChannels []string    `json:"unrecorded_channels,omitempty"` // sorted
+	UsageReported      bool        `json:"usage_reported"`
 }
 
 // ToolProposed is a tool call as the model asked for it. Args holds strings as they are and other values as their JSON
@@ -513,6 +551,7 @@ type Error struct {
 // it.
 type AnswerCommitted struct {
 	Answer         string `json:"answer"`
+	InReply        bool   `json:"in_reply,omitzero"` // of an own agent: a reply of a model in the attempt holds the answer
 	ReasoningTrace string `json:"reasoning_trace"`
 	Redactions     int    `json:"redactions,omitzero"`
 	Rule           string `json:"rule"`
@@ -540,10 +579,37 @@ func (e AttemptEnded) Lost() bool {
 
 // AttemptEnded closes an attempt. Workspace is left out where no tool of the run can change one.
 type AttemptEnded struct {
-	Outcome   string           `json:"outcome"` // Answered, NoAnswer or Errored
+	Agent     *AgentEnd        `json:"agent,omitzero"` // left out: the built-in agent, or the process that recorded it did not see the end
+	Outcome   string           `json:"outcome"`        // Answered, NoAnswer or Errored
 	Reason    string           `json:"reason,omitzero"`
 	Workspace *WorkspaceChange `json:"workspace,omitzero"`
 }
+
+// How the process of an own agent ended.
+const (
+	AgentExited     = "exited"
+	AgentDeadline   = "deadline" // its time was over
+	AgentMemory     = "memory"   // it used too much of it, or one of the next two
+	AgentProcesses  = "processes"
+	AgentDisk       = "disk"
+	AgentNotStarted = "not_started" // its program could not be run
+)
+
+// AgentEnd is how an own agent ended. Exit is the exit code, -1 where a signal ended it. Stderr is the end of what it
+// wrote to standard error, at most 2 KiB. Refused counts the requests that were refused, of which the first
+// MostRequestsRefused are events.
+type AgentEnd struct {
+	Ended       string `json:"ended"` // AgentExited, AgentDeadline, …
+	Exit        int    `json:"exit"`
+	Redactions  int    `json:"redactions,omitzero"`
+	Refused     int    `json:"refused,omitzero"`
+	Stderr      string `json:"stderr,omitzero"`
+	StderrBytes int64  `json:"stderr_bytes,omitzero"`
+	StdoutBytes int64  `json:"stdout_bytes,omitzero"`
+}
+
+// MostRequestsRefused bounds the events of refused requests in one attempt.
+const MostRequestsRefused = 1000
 
 // WorkspaceChange is what an attempt has made of its workspace. Diff is a unified diff of its text files against the
 // start, cut at 64 KiB; Added and Removed count the lines of that diff before the cut, Reworked those that were written

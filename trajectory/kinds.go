@@ -27,6 +27,7 @@ func (JudgeBattery) Type() Type       { return TypeJudgeBattery }
 func (ContextCondensed) Type() Type   { return TypeContextCondensed }
 func (LimitChanged) Type() Type       { return TypeLimitChanged }
 func (Preflight) Type() Type          { return TypePreflight }
+func (RequestRefused) Type() Type     { return TypeRequestRefused }
 func (Error) Type() Type              { return TypeError }
 func (AnswerCommitted) Type() Type    { return TypeAnswerCommitted }
 func (AttemptEnded) Type() Type       { return TypeAttemptEnded }
@@ -73,6 +74,7 @@ var kinds = map[Type]kind{
 	TypeJudgeBattery:       {scopeRun, scan[JudgeBattery]},
 	TypeLimitChanged:       {scopeRun, scan[LimitChanged]},
 	TypePreflight:          {scopeRun, scan[Preflight]},
+	TypeRequestRefused:     {scopeAttempt, scan[RequestRefused]},
 	TypeError:              {scopeAttempt, scan[Error]},
 	TypeAnswerCommitted:    {scopeAttempt, scan[AnswerCommitted]},
 	TypeAttemptEnded:       {scopeAttempt, scan[AttemptEnded]},

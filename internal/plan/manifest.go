@@ -34,6 +34,7 @@ const manifestSchema = "gaia.manifest/2"
 
 // Plan is what [ManifestFile] contains: all that decides the result of a run, signed before a model is asked.
 type Plan struct {
+	Agent              *AgentPlan         `json:"agent,omitzero"`     // left out: the built-in agent
 	Approved           []string           `json:"approved,omitempty"` // tools whose calls were approved beforehand, or policy.EveryTool; sorted
 	Budgets            Budgets            `json:"budgets"`
 	Cassette           string             `json:"cassette,omitzero"`   // CassetteRecord or CassetteReplay
