@@ -33,7 +33,9 @@ func TestFormatsAreDocumented(t *testing.T) {
 		documented(t, name, row(t, doc, "| `"+name+"` | `type`"), reflect.TypeOf(step), "messages", "error", "model", "urls", "probes")
 	}
 	documented(t, "probes", paragraph(t, doc, "**Probes** "), reflect.TypeFor[trajectory.Probes]())
-	documented(t, "manifest", chapter(t, doc, "## `manifest.json`"), reflect.TypeFor[plan.Plan]())
+	documented(t, "manifest", chapter(t, doc, "## `manifest.json`"), reflect.TypeFor[plan.Plan](), "agent")
+	documented(t, "own agent", chapter(t, doc, "## `agent-files.jsonl`"), reflect.TypeFor[plan.AgentPlan]())
+	documented(t, "file of an own agent", chapter(t, doc, "## `agent-files.jsonl`"), reflect.TypeFor[plan.AgentFile]())
 	documented(t, "trajectory", chapter(t, doc, "### `trajectories.jsonl`"), reflect.TypeFor[rundir.Trajectory]())
 	documented(t, "result", chapter(t, doc, "### `results.jsonl`"), reflect.TypeFor[rundir.Result](), "tokens")
 	documented(t, "report", chapter(t, doc, "### `audit-report.json`"), reflect.TypeFor[audit.Report]())

@@ -1,6 +1,17 @@
 package plan
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+)
 
 // AgentFilesFile lists the files of an own agent's folder and of the folders that it is given, one canonical [AgentFile]
 // a line: first the agent's folder, then the others in the order of the plan, each by path.
@@ -50,6 +61,163 @@ const (
 	AgentToolsGate = "gate"
 	AgentToolsNone = "none"
 )
+
+// UnconfinedAgent is what Plan.Unconfined calls an own agent that runs outside of the sandbox.
+const UnconfinedAgent = "agent"
+
+// SubmitAnswerTool is the tool by which an own agent answers. It is in the plan where the agent has its tools from the Gate.
+const SubmitAnswerTool = "submit_answer"
+
+// Limits of an own agent's folders, all together, and of the list of their files.
+const (
+	MaxAgentFiles = 200_000
+	MaxAgentBytes = 2 << 30
+	MaxAgentList  = 128 << 20 // bytes of AgentFilesFile
+)
+
+// Limits of the other members of an own agent's plan.
+const (
+	MaxAgentFolders   = 64
+	MaxAgentEnv       = 256
+	MaxAgentModels    = 64
+	MaxAgentCalls     = 1_000_000
+	MaxAgentProcesses = 65_536
+	MinAgentMemory    = 16 << 20
+	MaxAgentMemory    = 1 << 40
+	MinAgentDisk      = 1 << 20
+	MaxAgentDisk      = 1 << 40
+	MinAgentTime      = time.Second
+	MaxAgentTime      = 7 * 24 * time.Hour
+	maxAgentCommand   = 64 << 10 // bytes of all words
+	maxAgentName      = 128
+)
+
+// DefaultAgent returns the plan of an own agent for which nothing is set, without its name and folders.
+func DefaultAgent() AgentPlan {
+	return AgentPlan{Calls: 2000, Command: []string{"agent"}, DiskBytes: 1 << 30, MemoryBytes: 4 << 30, Network: NetworkNone, Processes: 256,
+		TimeoutMs: (30 * time.Minute).Milliseconds(), Tools: AgentToolsGate}
+}
+
+// Fault says what an own agent's plan has that no agent can have; "" if nothing.
+func (a *AgentPlan) Fault() string {
+	files, size := 0, int64(0)
+	for i, f := range a.Folders {
+		switch {
+		case !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || strings.ContainsRune(f.Path, 0):
+			return fmt.Sprintf("the path of the agent's folder %q is not absolute and clean", f.Path)
+		case f.Files < 0 || f.Files > MaxAgentFiles || f.Bytes < 0 || f.Bytes > MaxAgentBytes:
+			return fmt.Sprintf("the agent's folder %q has a number of files or bytes that none can have", f.Path)
+		case !canonical.IsDigest(f.SHA256):
+			return fmt.Sprintf("the digest of the agent's folder %q is none", f.Path)
+		}
+		for _, other := range a.Folders[:i] {
+			if within(f.Path, other.Path) || within(other.Path, f.Path) {
+				return fmt.Sprintf("the agent's folder %q lies in %q, or holds it", f.Path, other.Path)
+			}
+		}
+		files, size = files+f.Files, size+f.Bytes
+	}
+	words := 0
+	for _, word := range a.Command {
+		words += len(word)
+		if strings.ContainsRune(word, 0) {
+			return "the agent's command has a word with a byte 0"
+		}
+	}
+	envName := regexp.MustCompile(EnvName)
+	switch {
+	case a.Name == "" || len(a.Name) > maxAgentName || strings.ContainsFunc(a.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return fmt.Sprintf("the agent's name is %q", a.Name)
+	case len(a.Folders) == 0 || len(a.Folders) > MaxAgentFolders:
+		return fmt.Sprintf("the agent has %d folders, not 1 to %d", len(a.Folders), MaxAgentFolders)
+	case files > MaxAgentFiles || size > MaxAgentBytes:
+		return "the agent's folders have more files or bytes than an agent can have"
+	case !canonical.IsDigest(a.FilesSHA256):
+		return "files_sha256 of the agent is not a digest"
+	case len(a.Command) == 0 || words > maxAgentCommand:
+		return fmt.Sprintf("the agent's command has %d words of %d bytes", len(a.Command), words)
+	case !ProgramPath(a.Command[0]):
+		return fmt.Sprintf("the agent's program %q is neither a path in its folder nor an absolute one", a.Command[0])
+	case a.Network != NetworkNone && a.Network != NetworkHost:
+		return fmt.Sprintf("the agent's network is %q", a.Network)
+	case a.Unconfined && a.Network != NetworkHost:
+		return "the agent runs outside of the sandbox and has no network"
+	case a.Tools != AgentToolsGate && a.Tools != AgentToolsNone:
+		return fmt.Sprintf("the agent's tools are %q", a.Tools)
+	case a.Calls < 1 || a.Calls > MaxAgentCalls:
+		return fmt.Sprintf("the agent may make %d calls, not 1 to %d", a.Calls, MaxAgentCalls)
+	case a.Processes < 1 || a.Processes > MaxAgentProcesses:
+		return fmt.Sprintf("the agent may have %d processes, not 1 to %d", a.Processes, MaxAgentProcesses)
+	case a.MemoryBytes < MinAgentMemory || a.MemoryBytes > MaxAgentMemory:
+		return fmt.Sprintf("the agent may use %d bytes of memory, not %d to %d", a.MemoryBytes, MinAgentMemory, MaxAgentMemory)
+	case a.DiskBytes < MinAgentDisk || a.DiskBytes > MaxAgentDisk:
+		return fmt.Sprintf("the agent may leave %d bytes, not %d to %d", a.DiskBytes, MinAgentDisk, MaxAgentDisk)
+	case a.TimeoutMs < MinAgentTime.Milliseconds() || a.TimeoutMs > MaxAgentTime.Milliseconds():
+		return fmt.Sprintf("the agent has %d ms, not %d to %d", a.TimeoutMs, MinAgentTime.Milliseconds(), MaxAgentTime.Milliseconds())
+	case !IsSet(a.Env) || len(a.Env) > MaxAgentEnv:
+		return "the agent's variables are not sorted, or too many"
+	case slices.ContainsFunc(a.Env, func(name string) bool { return !envName.MatchString(name) }):
+		return "the agent is given a variable that is no name"
+	case slices.ContainsFunc(a.Env, SetForAgent):
+		return "the agent is given a variable that the run sets"
+	case len(a.Models) > MaxAgentModels:
+		return fmt.Sprintf("the agent may ask %d further models, and at most %d", len(a.Models), MaxAgentModels)
+	}
+	for _, asked := range slices.Sorted(maps.Keys(a.Models)) {
+		if asked == "" || a.Models[asked] == "" {
+			return fmt.Sprintf("the agent's model %q, answered by %q, has no name", asked, a.Models[asked])
+		}
+	}
+	return ""
+}
+
+// agentFault checks an own agent, and that the plan has no more of the built-in one.
+func agentFault(m Plan) string {
+	a := m.Agent
+	if a == nil {
+		if slices.Contains(m.Unconfined, UnconfinedAgent) {
+			return "unconfined names an agent that the plan does not have"
+		}
+		return ""
+	}
+	if reason := a.Fault(); reason != "" {
+		return reason
+	}
+	answers := slices.ContainsFunc(m.Tools, func(t ToolPlan) bool { return t.Name == SubmitAnswerTool && t.Server == "" })
+	switch {
+	case m.SubmitIntent && a.Network == NetworkHost:
+		return "is of a run to be submitted with an agent that has the network"
+	case a.Unconfined != slices.Contains(m.Unconfined, UnconfinedAgent):
+		return "unconfined does not say whether the agent runs in the sandbox"
+	case m.Cassette != "":
+		return "has an agent of the user's own and a cassette"
+	case m.Model.Images || m.Model.ContextWindow != 0 || len(m.Model.Stop) > 0 || m.Budgets.Turns != 0:
+		return "has an agent of the user's own and settings of the built-in one"
+	case a.Tools == AgentToolsNone && len(m.Tools) > 0:
+		return "has tools for an agent that has its own"
+	case a.Tools == AgentToolsGate && !answers:
+		return "has an agent with tools of the Gate and no tool " + SubmitAnswerTool
+	}
+	return ""
+}
+
+// within reports whether a path is a folder or lies in it. Both are clean.
+func within(p, folder string) bool {
+	return p == folder || folder == "/" || strings.HasPrefix(p, folder+"/")
+}
+
+// ProgramPath reports whether an own agent's program can be called so: by its path in the agent's folder, or an absolute one.
+func ProgramPath(program string) bool {
+	clean := path.Clean(program)
+	return program != "" && !strings.HasSuffix(program, "/") && clean != "." && clean != ".." && !strings.HasPrefix(clean, "../")
+}
+
+// SetForAgent reports whether the run itself gives an own agent a variable of a name, or the name is of a key of the run's: the
+// user cannot pass it on.
+func SetForAgent(name string) bool {
+	return strings.HasPrefix(name, "GAIA_") || strings.HasPrefix(name, "OPENAI_") || strings.HasPrefix(name, "ANTHROPIC_") ||
+		slices.Contains([]string{"HF_TOKEN", "HF_TOKEN_PATH", "HOME", "TMPDIR"}, name)
+}
 
 // AgentAttachment returns the name of an attachment in the working folder of an own agent, which does not tell the
 // task's id as the dataset's name of it does: "attachment" and its extension.

@@ -49,7 +49,7 @@ func checkSchema(data []byte) error {
 
 // Validate returns a *trajectory.Fault for a signed plan whose members contradict each other or exceed a limit.
 func (m Plan) Validate() error {
-	for _, check := range []func(Plan) string{membersFault, policyFault, toolsFault, limitsFault, tasksFault} {
+	for _, check := range []func(Plan) string{membersFault, policyFault, toolsFault, agentFault, limitsFault, tasksFault} {
 		if reason := check(m); reason != "" {
 			return trajectory.Faultf(ManifestFile, "%s", reason)
 		}

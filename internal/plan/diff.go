@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -21,15 +22,23 @@ func Diff(old, now Plan) ([]string, error) {
 	if err := errors.Join(errA, errB); err != nil {
 		return nil, err
 	}
-	both := maps.Clone(a)
-	maps.Copy(both, b)
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(both)) {
+	for _, name := range slices.Sorted(maps.Keys(joined(a, b))) {
 		x, y := a[name], b[name]
 		switch {
 		case bytes.Equal(x, y):
 		case name == "tools":
 			out = append(out, toolDifferences(old.Tools, now.Tools))
+		case name == "agent" && old.Agent != nil && now.Agent != nil:
+			found, err := agentDifferences(*old.Agent, *now.Agent)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, found...)
+		case name == "agent" && now.Agent == nil:
+			out = append(out, "agent was "+old.Agent.Name+", is the built-in one")
+		case name == "agent":
+			out = append(out, "agent was the built-in one, is "+now.Agent.Name)
 		case name == "gold_commitment" || len(x) > maxShown || len(y) > maxShown:
 			out = append(out, name+" differs")
 		default:
@@ -37,6 +46,52 @@ func Diff(old, now Plan) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// agentDifferences says in what two own agents differ. Of folders it compares what is in them as well as where they are.
+func agentDifferences(old, now AgentPlan) (out []string, err error) {
+	a, errA := members(old)
+	b, errB := members(now)
+	if err := errors.Join(errA, errB); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(joined(a, b))) {
+		x, y := a[name], b[name]
+		switch {
+		case bytes.Equal(x, y), name == "files_sha256": // it follows from the folders
+		case name == "folders":
+			for i := range max(len(old.Folders), len(now.Folders)) {
+				switch {
+				case i >= len(old.Folders):
+					out = append(out, fmt.Sprintf("agent: folder %s is new", now.Folders[i].Path))
+				case i >= len(now.Folders):
+					out = append(out, fmt.Sprintf("agent: folder %s is missing", old.Folders[i].Path))
+				case old.Folders[i].Path != now.Folders[i].Path:
+					out = append(out, fmt.Sprintf("agent: folder was %s, is %s", old.Folders[i].Path, now.Folders[i].Path))
+				case old.Folders[i] != now.Folders[i]:
+					out = append(out, fmt.Sprintf("agent: folder %s differs", now.Folders[i].Path))
+				}
+			}
+		case len(x) > maxShown || len(y) > maxShown:
+			out = append(out, "agent: "+name+" differs")
+		case len(x) == 0:
+			out = append(out, fmt.Sprintf("agent: %s is %s", name, y))
+		case len(y) == 0:
+			out = append(out, fmt.Sprintf("agent: %s was %s", name, x))
+		default:
+			out = append(out, fmt.Sprintf("agent: %s was %s, is %s", name, x, y))
+		}
+	}
+	if len(out) == 0 { // the folders have the same files, listed otherwise
+		out = []string{"agent: files_sha256 differs"}
+	}
+	return out, nil
+}
+
+func joined[V any](a, b map[string]V) map[string]V {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return both
 }
 
 // toolDifferences says in what two lists of tools differ.
@@ -48,8 +103,7 @@ func toolDifferences(old, now []ToolPlan) string {
 	for _, t := range now {
 		b[t.Name] = t
 	}
-	both := maps.Clone(a)
-	maps.Copy(both, b)
+	both := joined(a, b)
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(both)) {
 		before, was := a[name]
@@ -90,8 +144,8 @@ const maxToolsShown = 8
 // maxShown bounds, in bytes, the values that a difference quotes.
 const maxShown = 300
 
-func members(m Plan) (map[string]jsontext.Value, error) {
-	b, err := m.Encode()
+func members(of any) (map[string]jsontext.Value, error) {
+	b, err := canonical.Encode(of)
 	if err != nil {
 		return nil, err
 	}

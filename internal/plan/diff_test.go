@@ -38,3 +38,37 @@ func TestToolDifferences(t *testing.T) {
 		}
 	}
 }
+
+// TestAgentDifferences: of two own agents it is said which members differ, and of folders which have other files.
+func TestAgentDifferences(t *testing.T) {
+	agent := func(change func(*AgentPlan)) *AgentPlan {
+		a := DefaultAgent()
+		a.Name, a.Folders, a.FilesSHA256 = "mine", []AgentFolder{{Path: "/a", SHA256: "1"}, {Path: "/b"}}, "1"
+		if change != nil {
+			change(&a)
+		}
+		return &a
+	}
+	for name, tt := range map[string]struct {
+		old, now *AgentPlan
+		want     []string
+	}{
+		"same":        {agent(nil), agent(nil), nil},
+		"built-in":    {nil, agent(nil), []string{"agent was the built-in one, is mine"}},
+		"not own":     {agent(nil), nil, []string{"agent was mine, is the built-in one"}},
+		"a file":      {agent(nil), agent(func(a *AgentPlan) { a.Folders[0].SHA256, a.FilesSHA256 = "2", "2" }), []string{"agent: folder /a differs"}},
+		"only a list": {agent(nil), agent(func(a *AgentPlan) { a.FilesSHA256 = "2" }), []string{"agent: files_sha256 differs"}},
+		"a folder":    {agent(nil), agent(func(a *AgentPlan) { a.Folders[1].Path = "/c" }), []string{"agent: folder was /b, is /c"}},
+		"more":        {agent(nil), agent(func(a *AgentPlan) { a.Folders = append(a.Folders, AgentFolder{Path: "/c"}) }), []string{"agent: folder /c is new"}},
+		"fewer":       {agent(nil), agent(func(a *AgentPlan) { a.Folders = a.Folders[:1] }), []string{"agent: folder /b is missing"}},
+		"members": {agent(func(a *AgentPlan) { a.Env = []string{"A"} }), agent(func(a *AgentPlan) { a.Network, a.Strip = NetworkHost, true }),
+			[]string{`agent: env was ["A"]`, `agent: network was "none", is "host"`, "agent: strip is true"}},
+	} {
+		old, now := New(), New()
+		old.Agent, now.Agent = tt.old, tt.now
+		got, err := Diff(old, now)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, tt.want)
+		}
+	}
+}

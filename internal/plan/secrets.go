@@ -44,7 +44,7 @@ func NoSecret(m Plan, redact trajectory.Redactor) error {
 			return s.found("the arguments" + of)
 		}
 	}
-	b, err := Plan{Approved: m.Approved, Dataset: Dataset{Name: m.Dataset.Name, Selection: m.Dataset.Selection}, Judge: m.Judge, Model: m.Model,
+	b, err := Plan{Agent: m.Agent, Approved: m.Approved, Dataset: Dataset{Name: m.Dataset.Name, Selection: m.Dataset.Selection}, Judge: m.Judge, Model: m.Model,
 		Policy: m.Policy, Search: m.Search, Transcription: m.Transcription, Unconfined: m.Unconfined, Vision: m.Vision}.Encode()
 	if err != nil {
 		return fmt.Errorf("looking for secrets in the plan: %w", err)

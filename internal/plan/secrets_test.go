@@ -26,6 +26,8 @@ func TestNoSecret(t *testing.T) {
 		{tool(ToolPlan{Name: "python", Description: "Python in /opt/canary"}), `the description of the tool "python" of gaia`},
 		{Plan{Search: &SearchPlan{Origin: "https://canary.example"}}, "search.origin"},
 		{Plan{Dataset: Dataset{Selection: "task canary"}}, "dataset.selection"},
+		{Plan{Agent: &AgentPlan{Command: []string{"agent", "--key=canary"}}}, "agent.command[1]"},
+		{Plan{Agent: &AgentPlan{Env: []string{"A", "canary"}}}, "agent.env[1]"},
 	} {
 		err := NoSecret(test.plan, redact)
 		var got *SecretError

@@ -141,8 +141,86 @@ func TestDecodeManifestRefuses(t *testing.T) {
 	}
 }
 
+// agentPlanOf returns a plan with an agent of the user's own.
+func agentPlanOf(t testing.TB, tasks ...string) plan.Plan {
+	t.Helper()
+	m, a := planOf(t, tasks...), plan.DefaultAgent()
+	a.Name, a.FilesSHA256 = "my-agent", canonical.Digest([]byte("files"))
+	a.Folders = []plan.AgentFolder{{Bytes: 90, Files: 2, Path: "/home/u/my-agent", SHA256: canonical.Digest([]byte("a"))}, {Path: "/opt/venv", SHA256: canonical.Digest(nil)}}
+	a.Env, a.Models = []string{"LANG", "TZ"}, map[string]string{"small-model": "small-model-1"}
+	m.Agent = &a
+	m.Tools = []plan.ToolPlan{{Name: plan.SubmitAnswerTool}}
+	return m
+}
+
+// TestDecodeAgentRefuses: an own agent's plan holds within its limits and beside the members of the built-in agent.
+func TestDecodeAgentRefuses(t *testing.T) {
+	data := encodePlan(t, agentPlanOf(t, "a", "b"))
+	got, err := plan.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(agentPlanOf(t, "a", "b"), got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("read differs from written:\n%s", diff)
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(m *plan.Plan, a *plan.AgentPlan)
+		want   string
+	}{
+		{"no name", func(_ *plan.Plan, a *plan.AgentPlan) { a.Name = "" }, `the agent's name is ""`},
+		{"a name with a line", func(_ *plan.Plan, a *plan.AgentPlan) { a.Name = "a\nb" }, `the agent's name is "a\nb"`},
+		{"no folder", func(_ *plan.Plan, a *plan.AgentPlan) { a.Folders = nil }, "the agent has 0 folders, not 1 to 64"},
+		{"a relative folder", func(_ *plan.Plan, a *plan.AgentPlan) { a.Folders[1].Path = "venv" }, `the path of the agent's folder "venv" is not absolute and clean`},
+		{"a folder by way of another", func(_ *plan.Plan, a *plan.AgentPlan) { a.Folders[1].Path = "/opt/../home/u" }, `the path of the agent's folder "/opt/../home/u" is not absolute and clean`},
+		{"a folder in a folder", func(_ *plan.Plan, a *plan.AgentPlan) { a.Folders[1].Path = "/home/u/my-agent/venv" }, `the agent's folder "/home/u/my-agent/venv" lies in "/home/u/my-agent", or holds it`},
+		{"a folder twice", func(_ *plan.Plan, a *plan.AgentPlan) { a.Folders[1].Path = a.Folders[0].Path }, `the agent's folder "/home/u/my-agent" lies in "/home/u/my-agent", or holds it`},
+		{"a folder without a digest", func(_ *plan.Plan, a *plan.AgentPlan) { a.Folders[1].SHA256 = "" }, `the digest of the agent's folder "/opt/venv" is none`},
+		{"fewer files than none", func(_ *plan.Plan, a *plan.AgentPlan) { a.Folders[1].Files = -1 }, `the agent's folder "/opt/venv" has a number of files or bytes that none can have`},
+		{"too large", func(_ *plan.Plan, a *plan.AgentPlan) { a.Folders[1].Bytes = plan.MaxAgentBytes }, "the agent's folders have more files or bytes than an agent can have"},
+		{"no digest of the files", func(_ *plan.Plan, a *plan.AgentPlan) { a.FilesSHA256 = "sha256:" }, "files_sha256 of the agent is not a digest"},
+		{"no command", func(_ *plan.Plan, a *plan.AgentPlan) { a.Command = nil }, "the agent's command has 0 words of 0 bytes"},
+		{"a program elsewhere", func(_ *plan.Plan, a *plan.AgentPlan) { a.Command[0] = "bin/../../agent" }, `the agent's program "bin/../../agent" is neither a path in its folder nor an absolute one`},
+		{"no program", func(_ *plan.Plan, a *plan.AgentPlan) { a.Command[0] = "" }, `the agent's program "" is neither a path in its folder nor an absolute one`},
+		{"a byte 0", func(_ *plan.Plan, a *plan.AgentPlan) { a.Command = append(a.Command, "a\x00") }, "the agent's command has a word with a byte 0"},
+		{"another network", func(_ *plan.Plan, a *plan.AgentPlan) { a.Network = "record" }, `the agent's network is "record"`},
+		{"the network, to be submitted", func(m *plan.Plan, a *plan.AgentPlan) { a.Network, m.SubmitIntent = plan.NetworkHost, true }, "is of a run to be submitted with an agent that has the network"},
+		{"unconfined, to be submitted", func(m *plan.Plan, a *plan.AgentPlan) {
+			a.Network, a.Unconfined, m.Unconfined, m.SubmitIntent = plan.NetworkHost, true, []string{plan.UnconfinedAgent}, true
+		}, "is of a run to be submitted with tools outside of the sandbox"},
+		{"unconfined without the network", func(m *plan.Plan, a *plan.AgentPlan) {
+			a.Unconfined, m.Unconfined = true, []string{plan.UnconfinedAgent}
+		}, "the agent runs outside of the sandbox and has no network"},
+		{"unconfined in one place", func(_ *plan.Plan, a *plan.AgentPlan) { a.Network, a.Unconfined = plan.NetworkHost, true }, "unconfined does not say whether the agent runs in the sandbox"},
+		{"unconfined in the other place", func(m *plan.Plan, _ *plan.AgentPlan) { m.Unconfined = []string{plan.UnconfinedAgent} }, "unconfined does not say whether the agent runs in the sandbox"},
+		{"unconfined without an agent", func(m *plan.Plan, _ *plan.AgentPlan) { m.Agent, m.Unconfined = nil, []string{plan.UnconfinedAgent} }, "unconfined names an agent that the plan does not have"},
+		{"other tools", func(_ *plan.Plan, a *plan.AgentPlan) { a.Tools = "all" }, `the agent's tools are "all"`},
+		{"tools besides its own", func(_ *plan.Plan, a *plan.AgentPlan) { a.Tools = plan.AgentToolsNone }, "has tools for an agent that has its own"},
+		{"no way to answer", func(m *plan.Plan, _ *plan.AgentPlan) { m.Tools = nil }, "has an agent with tools of the Gate and no tool submit_answer"},
+		{"no call", func(_ *plan.Plan, a *plan.AgentPlan) { a.Calls = 0 }, "the agent may make 0 calls, not 1 to 1000000"},
+		{"no process", func(_ *plan.Plan, a *plan.AgentPlan) { a.Processes = 0 }, "the agent may have 0 processes, not 1 to 65536"},
+		{"no memory", func(_ *plan.Plan, a *plan.AgentPlan) { a.MemoryBytes = 1 }, "the agent may use 1 bytes of memory, not 16777216 to 1099511627776"},
+		{"no disk", func(_ *plan.Plan, a *plan.AgentPlan) { a.DiskBytes = -1 }, "the agent may leave -1 bytes, not 1048576 to 1099511627776"},
+		{"no time", func(_ *plan.Plan, a *plan.AgentPlan) { a.TimeoutMs = 0 }, "the agent has 0 ms, not 1000 to 604800000"},
+		{"variables out of order", func(_ *plan.Plan, a *plan.AgentPlan) { a.Env = []string{"TZ", "LANG"} }, "the agent's variables are not sorted, or too many"},
+		{"a value of a variable", func(_ *plan.Plan, a *plan.AgentPlan) { a.Env = []string{"A=hush"} }, "the agent is given a variable that is no name"},
+		{"a provider's key", func(_ *plan.Plan, a *plan.AgentPlan) { a.Env = []string{"ANTHROPIC_API_KEY"} }, "the agent is given a variable that the run sets"},
+		{"a model without a name", func(_ *plan.Plan, a *plan.AgentPlan) { a.Models = map[string]string{"a": ""} }, `the agent's model "a", answered by "", has no name`},
+		{"a cassette", func(m *plan.Plan, _ *plan.AgentPlan) { m.Cassette = plan.CassetteRecord }, "has an agent of the user's own and a cassette"},
+		{"turns", func(m *plan.Plan, _ *plan.AgentPlan) { m.Budgets.Turns = 20 }, "has an agent of the user's own and settings of the built-in one"},
+		{"pictures", func(m *plan.Plan, _ *plan.AgentPlan) { m.Model.Images = true }, "has an agent of the user's own and settings of the built-in one"},
+	} {
+		m := agentPlanOf(t, "a", "b")
+		tt.change(&m, m.Agent)
+		if _, err := plan.Decode(encodePlan(t, m)); err == nil || err.(*trajectory.Fault).Reason != tt.want {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+}
+
 func FuzzDecodeManifest(f *testing.F) {
 	f.Add(encodePlan(f, planOf(f, "a", "b")))
+	f.Add(encodePlan(f, agentPlanOf(f, "a", "b")))
 	f.Add([]byte(`{"schema":"gaia.manifest/2"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := plan.Decode(data)
