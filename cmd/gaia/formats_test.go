@@ -26,6 +26,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 		trajectory.SecurityEvent{}, trajectory.ToolProposed{}, trajectory.PolicyDecision{}, trajectory.PolicyViolation{}, trajectory.ToolExecuted{}, trajectory.Error{},
 		trajectory.AnswerCommitted{}, trajectory.AttemptEnded{}, trajectory.Judgment{}, trajectory.TaskSealed{},
 		trajectory.ApprovalRequested{}, trajectory.ApprovalResolved{}, trajectory.CheckpointSaved{}, trajectory.Rollback{}, trajectory.LimitChanged{},
+		trajectory.RequestRefused{},
 	} {
 		documented(t, string(p.Type()), row(t, doc, "| `"+string(p.Type())+"` | "), reflect.TypeOf(p), "harness", "probes")
 	}

@@ -219,6 +219,21 @@ func SetForAgent(name string) bool {
 		slices.Contains([]string{"HF_TOKEN", "HF_TOKEN_PATH", "HOME", "TMPDIR"}, name)
 }
 
+// AgentSource is the source of the messages that an own agent sends.
+const AgentSource = "agent"
+
+// The rules by which an own agent gives its answer, by the ids that answer_committed records: the tool submit_answer,
+// the file ANSWER of the working folder, and what package prompt finds on standard output.
+const (
+	RuleSubmitted  = "submit-answer.v1"
+	RuleAnswerFile = "answer-file.v1"
+)
+
+// AgentRules returns the ids of all rules by which an own agent gives its answer.
+func AgentRules() []string {
+	return []string{RuleSubmitted, RuleAnswerFile, "final-answer.v1", "final-answer-next.v1"}
+}
+
 // AgentAttachment returns the name of an attachment in the working folder of an own agent, which does not tell the
 // task's id as the dataset's name of it does: "attachment" and its extension.
 func AgentAttachment(ext string) string { return "attachment" + ext }

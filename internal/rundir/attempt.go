@@ -19,7 +19,7 @@ type Attempt struct {
 	Ended         *trajectory.AttemptEnded    // nil: under way, or cut off
 	Judgment      *trajectory.Judgment        // nil: not graded
 	Error         *trajectory.Error           // what made it fail; nil if nothing did
-	Turns         int
+	Turns         int                         // of an own agent those with a model call
 	ToolCalls     int
 	ToolsUsed     []string          // sorted, each once
 	Tokens        trajectory.Tokens // also of models that tools asked
@@ -27,14 +27,18 @@ type Attempt struct {
 	KnownMicroUSD int64             // of the calls whose price is known
 	Retried       int               // model calls that repeated another
 	Conduct       trajectory.Conduct
+	Refused       int // requests of an own agent that were not passed on
 
+	own             bool // of an own agent
 	requests        trajectory.Requests
+	kept            int                  // by the last request of what the one before it lists
+	fresh           []trajectory.Message // that the last request lists besides
 	server          serverCounts
 	steps           []any
 	bytes           int64             // of its lines
 	lastCall        string            // event id of the last model call
-	names           map[string]string // call id → tool name, of the turn
-	undecided       map[string][]int  // call id → steps of its calls that nothing was decided of, of the turn
+	begun           int               // turns
+	turns           map[int]*openTurn // that are open
 	firstUs, lastUs int64
 	process         int  // which process wrote its events
 	written         bool // a call that may change the workspace was let through
@@ -71,13 +75,27 @@ const maxLines = 1 << 32
 
 // add takes an event of an open attempt.
 func (a *Attempt) add(e *trajectory.Event) (reason string) {
+	if reason := a.foreign(e.Payload); reason != "" {
+		return reason
+	}
+	if _, begins := e.Payload.(trajectory.TurnStarted); e.Turn != 0 && !begins {
+		turn := a.turns[e.Turn]
+		switch {
+		case turn == nil && a.own:
+			return fmt.Sprintf("turn %d is not open", e.Turn)
+		case turn == nil:
+			return fmt.Sprintf("turn %d is not the open one", e.Turn)
+		case a.own:
+			if reason := a.exchange(e.Turn, turn, e.Payload); reason != "" {
+				return reason
+			}
+		}
+	}
 	a.requests.Add(e.Payload)
 	switch p := e.Payload.(type) {
 	case trajectory.TurnStarted:
-		if e.Turn != a.Turns+1 {
-			return fmt.Sprintf("turn %d cannot begin here", e.Turn)
-		}
-		a.Turns, a.names, a.undecided = e.Turn, map[string]string{}, map[string][]int{}
+		return a.begin(e.Turn)
+	case trajectory.RequestRefused:
 		return ""
 	case trajectory.Error:
 		a.Error = &p
@@ -85,6 +103,11 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 	case trajectory.AnswerCommitted:
 		if a.Answer != nil {
 			return "commits a second answer"
+		}
+		if a.own {
+			if reason := a.committed(p); reason != "" {
+				return reason
+			}
 		}
 		a.Answer = &p
 		return ""
@@ -97,6 +120,11 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 		}
 		if w := p.Workspace; w != nil && (min(w.Added, w.Removed, w.Reworked) < 0 || max(w.Added, w.Removed, w.Reworked) > maxLines) {
 			return "counts lines that no workspace has"
+		}
+		if a.own {
+			if reason := a.ended(p); reason != "" {
+				return reason
+			}
 		}
 		a.Ended = &p
 		return ""
@@ -114,14 +142,12 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 		}
 		a.lastCall = e.ID
 	case trajectory.ContextCompiled:
+		a.kept, a.fresh = p.Kept, p.Messages
 		whole, err := a.requests.Rebuild(p)
 		if err != nil {
 			return err.Error()
 		}
 		e.Payload = whole
-	}
-	if e.Turn != 0 && e.Turn != a.Turns {
-		return fmt.Sprintf("turn %d is not the open one", e.Turn)
 	}
 	a.step(*e)
 	return ""
@@ -160,13 +186,15 @@ func (a *Attempt) step(e trajectory.Event) {
 			a.replied = false
 			a.silent--
 		}
-		a.names[p.CallID] = p.Name
-		a.undecided[p.CallID] = append(a.undecided[p.CallID], len(a.steps))
+		turn := a.turns[e.Turn]
+		turn.names[p.CallID] = p.Name
+		turn.undecided[p.CallID] = append(turn.undecided[p.CallID], len(a.steps))
 	case trajectory.PolicyDecision:
-		if waiting := a.undecided[p.CallID]; len(waiting) > 0 {
+		turn := a.turns[e.Turn]
+		if waiting := turn.undecided[p.CallID]; len(waiting) > 0 {
 			call := a.steps[waiting[0]].(ToolCallStep)
 			call.RuleHits = list(p.RuleIDs)
-			a.steps[waiting[0]], a.undecided[p.CallID] = call, waiting[1:]
+			a.steps[waiting[0]], turn.undecided[p.CallID] = call, waiting[1:]
 		}
 	case trajectory.CheckpointSaved:
 		a.written = true
@@ -184,13 +212,17 @@ func (a *Attempt) step(e trajectory.Event) {
 	}
 }
 
-// StepOf returns the step of a trajectory that an event of the open turn gives, nil if it gives none. A ToolCallStep is
-// without its rule hits, which follow from the decision about the call.
+// StepOf returns the step of a trajectory that the last event of the attempt gives, nil if it gives none. A ToolCallStep
+// is without its rule hits, which follow from the decision about the call.
 func (a *Attempt) StepOf(e trajectory.Event) any {
 	switch p := e.Payload.(type) {
 	case trajectory.ContextCompiled:
-		return PromptStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentSHA256: p.ContentSHA256, Head: p.Head, Messages: p.Messages,
+		step := PromptStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentSHA256: p.ContentSHA256, Head: p.Head, Messages: p.Messages,
 			Redactions: p.Redactions, Truncated: p.Truncated, Turn: e.Turn, Type: "prompt"}
+		if a.own { // whose conversations can have thousands of messages and requests
+			step.Kept, step.Messages = a.kept, list(a.fresh)
+		}
+		return step
 	case trajectory.ModelCallCompleted:
 		return LLMCallStep{BodySHA256: p.BodySHA256, Error: p.Error, Fingerprint: p.Fingerprint, FinishReason: p.FinishReason, Head: p.Head, LatencyMs: p.LatencyMs,
 			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, RequestID: p.RequestID, RequestedModel: p.RequestedModel,
@@ -203,13 +235,21 @@ func (a *Attempt) StepOf(e trajectory.Event) any {
 	case trajectory.PolicyDecision:
 		if p.Shown != "" {
 			return ToolResultStep{Bytes: int64(len(p.Shown)), CallID: p.CallID, Head: p.Shown, IsError: true,
-				Name: a.names[p.CallID], OutputSHA256: canonical.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}}
+				Name: a.nameOf(e.Turn, p.CallID), OutputSHA256: canonical.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}}
 		}
 	case trajectory.ToolExecuted:
 		return ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Model: p.Model, Name: p.Name,
 			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)}
 	}
 	return nil
+}
+
+// nameOf returns the tool of a call in an open turn.
+func (a *Attempt) nameOf(turn int, callID string) string {
+	if t := a.turns[turn]; t != nil {
+		return t.names[callID]
+	}
+	return ""
 }
 
 // list makes an absent list an empty one: the derived files have no nulls for "none".

@@ -123,7 +123,7 @@ func keeps(p trajectory.Payload) bool {
 	switch p.(type) {
 	case trajectory.TurnStarted, trajectory.TurnCompleted, trajectory.ContextCompiled, trajectory.ContextCondensed, trajectory.ModelCallStarted,
 		trajectory.ModelCallCompleted, trajectory.ToolProposed, trajectory.ToolExecuted, trajectory.PolicyDecision, trajectory.PolicyViolation,
-		trajectory.ApprovalRequested, trajectory.ApprovalResolved, trajectory.CheckpointSaved, trajectory.Rollback:
+		trajectory.ApprovalRequested, trajectory.ApprovalResolved, trajectory.CheckpointSaved, trajectory.Rollback, trajectory.RequestRefused:
 		return false
 	}
 	return true
@@ -144,7 +144,7 @@ func (f *Fold) addLine(task *Task, e *trajectory.Event, line []byte) (reason str
 	task.digest.Write(line)
 	reason, err = f.addTask(task, e)
 	if a := task.Open(); a != nil {
-		n := int64(len(line)) + listed(e.Payload)
+		n := int64(len(line)) + a.listed(e.Payload)
 		a.bytes += n
 		f.open += n
 		f.mostOpen = max(f.mostOpen, f.open)
@@ -153,10 +153,13 @@ func (f *Fold) addLine(task *Task, e *trajectory.Event, line []byte) (reason str
 }
 
 // listed returns how many bytes of memory the lists of a step take. Their members can be much shorter as text.
-func listed(p trajectory.Payload) int64 {
+func (a *Attempt) listed(p trajectory.Payload) int64 {
 	const text, member, record = 16, 64, 128
 	switch p := p.(type) {
 	case trajectory.ContextCompiled:
+		if a.own {
+			return int64(record*len(a.fresh) + len(p.Head))
+		}
 		return int64(record*len(p.Messages) + len(p.Head))
 	case trajectory.ModelCallCompleted:
 		return int64(text * len(p.UnrecordedChannels))
@@ -264,13 +267,15 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 		switch {
 		case p.FileName != t.Plan.FileName:
 			return "names another file than planned", nil
+		case p.ShownAs != shownAs(f.Manifest, p.FileName):
+			return "shows the attachment under another name than its agent sees", nil
 		case len(t.Attempts) == 0:
 			t.asked = asked
 		case t.asked != asked:
 			return "asks another question than the attempt before it", nil
 		}
 		f.preflights.begun = true
-		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64),
+		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil,
 			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions), requests: trajectory.Requests{Known: f.Known}})
 		t.Open().requests.Add(p)
 		return "", nil
@@ -306,7 +311,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 	if a.Answer != nil {
 		record.FinalAnswer = &a.Answer.Answer
 	}
-	a.steps, a.names, a.undecided, a.requests = nil, nil, nil, trajectory.Requests{}
+	a.steps, a.turns, a.fresh, a.requests = nil, nil, nil, trajectory.Requests{}
 	f.open -= a.bytes
 	if f.ended == nil {
 		return "", nil

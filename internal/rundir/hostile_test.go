@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 
 // menu is what hostile journals are put together from: everything the language
 // can say about two tasks, also what cannot stand where it comes.
-func menu() []string {
+func menu(own bool) []string {
 	lines := []string{"run started", "run resumed 0", "run resumed 3", "x.1 begin"}
 	for solved := range 3 {
 		for failed := range 3 - solved {
@@ -35,11 +36,17 @@ func menu() []string {
 			for _, verdict := range []string{"right", "judged", "wrong", "unreadable", "failed", "unjudged"} {
 				lines = append(lines, at+"graded "+verdict)
 			}
+			if own {
+				lines = append(lines, at+"refuses budget_spent", at+"gives submit-answer.v1 42", at+"exited answered", at+"exited no_answer refused=1", at+"exited error")
+			}
 			for turn := 1; turn <= 2; turn++ {
 				at := fmt.Sprintf("%s.%d.%d ", task, attempt, turn)
 				for _, what := range []string{"turn", "prompt", "call in=1 out=2 cost=3", "call error", "call cost=? retry", "call in=9007199254740992", "call in=-5 cost=-7",
 					"propose calculate", "propose", "allow", "refuse R001", "executed calculate", "executed", "executed listen in=1 cost=2", "executed listen cost=?", "executed listen in=-1 cost=2", "done"} {
 					lines = append(lines, at+what)
+				}
+				if own {
+					lines = append(lines, at+"asks", at+"asks kept=1", at+"sends", at+"replies in=1 out=2", at+"replies error")
 				}
 			}
 		}
@@ -56,7 +63,7 @@ func menu() []string {
 func hostile(t *testing.T, m plan.Plan, steps int, choose func(n int) int) *Fold {
 	t.Helper()
 	digest := canonical.Digest(encodePlan(t, m))
-	lines := menu()
+	lines := menu(m.Agent != nil)
 	var accepted []trajectory.Event
 	fresh := func() *Fold {
 		f := NewFold(m, digest, func(r Trajectory) error {
@@ -150,19 +157,19 @@ func TestFoldSurvivesHostileJournals(t *testing.T) {
 	voted.Retry.AttemptsPerTask = 1 // else the walk hardly ever gets there
 	random := rand.New(rand.NewPCG(3, 4))
 	completed := map[int]int{}
-	for i := range 20 {
-		m := []plan.Plan{scored, unscored, voted}[i%3]
+	for i := range 24 {
+		m := []plan.Plan{scored, unscored, voted, ownPlan(t, "a", "b")}[i%4]
 		if f := hostile(t, m, 1500, random.IntN); f.Completed != nil {
-			completed[i%3]++
+			completed[i%4]++
 		}
 	}
-	if len(completed) != 3 {
+	if len(completed) != 4 {
 		t.Errorf("runs that got done: %v; the walk finds too few to test", completed)
 	}
 }
 
 func FuzzFold(f *testing.F) {
-	lines := menu()
+	lines := menu(false)
 	var seed []byte
 	for line := range strings.Lines(oneSolved) {
 		for i, l := range lines {
@@ -172,8 +179,15 @@ func FuzzFold(f *testing.F) {
 		}
 	}
 	f.Add(seed)
+	lines, seed = menu(true), nil
+	for line := range strings.Lines(overlapping) {
+		if at := slices.Index(lines, strings.TrimSpace(line)); at >= 0 {
+			seed = append(seed, byte(at>>8), byte(at))
+		}
+	}
+	f.Add(seed)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, m := range []plan.Plan{planOf(t, "a", "b"), votingPlan(t, 2, "a", "b")} {
+		for _, m := range []plan.Plan{planOf(t, "a", "b"), votingPlan(t, 2, "a", "b"), ownPlan(t, "a", "b")} {
 			at := 0
 			hostile(t, m, min(len(data)/2, 200), func(n int) int {
 				at += 2

@@ -167,8 +167,8 @@ func TestLimitsOfLists(t *testing.T) {
 	const n = 1000
 	for _, p := range []trajectory.Payload{trajectory.ContextCompiled{Messages: make([]trajectory.Message, n)}, trajectory.ModelCallCompleted{UnrecordedChannels: make([]string, n)},
 		trajectory.PolicyDecision{RuleIDs: make([]string, n)}, trajectory.ToolExecuted{URLs: make([]trajectory.URL, n)}, trajectory.ToolProposed{ArgsTruncated: make([]string, n)}} {
-		if listed(p) < 16*n {
-			t.Errorf("%s: %d members count as %d bytes", p.Type(), n, listed(p))
+		if a.listed(p) < 16*n {
+			t.Errorf("%s: %d members count as %d bytes", p.Type(), n, a.listed(p))
 		}
 	}
 }

@@ -21,12 +21,14 @@ type Trajectory struct {
 	Turns       int               `json:"turns"`
 }
 
-// PromptStep is a request as it was compiled: all its messages by digest, and the head of what is new.
+// PromptStep is a request as it was compiled: its messages by digest, and the head of what is new. Of an own agent
+// Messages are those after the first Kept of the request before it.
 type PromptStep struct {
 	BodySHA256    string               `json:"body_sha256,omitzero"`
 	Bytes         int64                `json:"bytes"`
 	ContentSHA256 string               `json:"content_sha256"`
 	Head          string               `json:"head"`
+	Kept          int                  `json:"kept,omitzero"`
 	Messages      []trajectory.Message `json:"messages"`
 	Redactions    int                  `json:"redactions,omitzero"`
 	Truncated     bool                 `json:"truncated"`

@@ -32,6 +32,12 @@ import (
 //	a.1.1 executed calculate     with in=1 out=2 cost=3: a model made the result
 //	a.1.1 rollback right         of the workspace; or: wrong, unknown, other (by another call)
 //	a.1.1 done
+//	a.1.1 asks kept=1            of an own agent: a request that keeps so many messages of the one before
+//	a.1.1 sends                  it
+//	a.1.1 replies in=10 out=5    as call
+//	a.1 refuses budget_spent     a request
+//	a.1 gives submit-answer.v1 42
+//	a.1 exited answered refused=1    or: no_answer, error; as=deadline: how its process ended
 //	a.1 answer 42
 //	a.1 ended answered           or: no_answer, error, error interrupted; workspace=+2-1~1: lines added, removed, reworked; unrecorded: by digests alone
 //	a.1 graded right             or: wrong, judged, cached, unreadable, failed, unjudged, blank
@@ -214,6 +220,7 @@ func parse(m plan.Plan, digest, line string) (trajectory.Draft, error) {
 	case "begin":
 		p := trajectory.TaskStarted{Question: args, Workspace: []trajectory.File{}}
 		p.Question, p.FileName, _ = strings.Cut(args, " with ")
+		p.FileName, p.ShownAs, _ = strings.Cut(p.FileName, " as ")
 		if p.Question == "" {
 			p.Question = question(d.TaskID)
 		}
@@ -225,6 +232,24 @@ func parse(m plan.Plan, digest, line string) (trajectory.Draft, error) {
 		d.Payload = trajectory.ContextCompiled{Bytes: 9, Head: "new text", Kept: int(kept), Messages: []trajectory.Message{{Bytes: 9 + kept, Role: "user", Source: "question"}}}
 	case "call":
 		d.Payload = call(named, number, has)
+	case "asks":
+		d.Payload = trajectory.ContextCompiled{Bytes: 9, Head: "new text", Kept: int(number("kept")), Messages: []trajectory.Message{{Bytes: 9 + number("kept"), Role: "user", Source: cmp.Or(named["source"], plan.AgentSource)}}}
+	case "sends":
+		d.Payload = trajectory.ModelCallStarted{RequestedModel: "scripted-model", Try: 1, Request: &trajectory.AgentRequest{Bytes: 40, Dialect: "chat", SHA256: canonical.Digest([]byte("request"))}}
+	case "replies":
+		p := call(named, number, has)
+		if p.Reply = (&trajectory.AgentReply{Bytes: 80, SHA256: canonical.Digest([]byte("body")), Status: 200}); has("error") {
+			p.Reply.Status = 500
+		}
+		d.Payload = p
+	case "refuses":
+		d.Payload = trajectory.RequestRefused{Code: args, Path: "POST /v1/chat/completions", Status: 400}
+	case "gives":
+		rule, answer, _ := strings.Cut(args, " ")
+		d.Payload = trajectory.AnswerCommitted{Answer: answer, InReply: true, Rule: rule}
+	case "exited":
+		outcome, _, _ := strings.Cut(args, " ")
+		d.Payload = trajectory.AttemptEnded{Outcome: outcome, Agent: &trajectory.AgentEnd{Ended: cmp.Or(named["as"], trajectory.AgentExited), Refused: int(number("refused"))}}
 	case "propose":
 		d.Payload = trajectory.ToolProposed{Args: map[string]string{"a": "1"}, CallID: "c", Name: args}
 	case "allow":

@@ -63,8 +63,12 @@ type Options struct {
 	maxKept int64 // maxKept if 0
 }
 
-// maxOpen bounds the lines of attempts that are open at the same time, in bytes. Their steps are held in memory.
-const maxOpen = 128 << 20
+// maxOpen bounds the lines of attempts that are open at the same time, in bytes, and maxOpenOwn those of own agents, which
+// make hundreds of calls. Their steps are held in memory.
+const (
+	maxOpen    = 128 << 20
+	maxOpenOwn = 512 << 20
+)
 
 // maxKept and, for each planned task, maxKeptOfTask bound the lines whose texts are held to the end, in bytes: all but
 // those of the turns. A task with one attempt has 2.6 kB of them. maxHarnesses bounds the programs that resumed a run.
@@ -85,6 +89,9 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		return nil, err
 	}
 	defer journal.Close()
+	if err := checkAgentFiles(dir, run.Manifest); err != nil {
+		return nil, err
+	}
 	before, err := present(dir, o.Summary)
 	if err != nil {
 		return nil, err
@@ -163,7 +170,11 @@ func (f *Fold) Finished(dir fs.FS, end trajectory.End) (*Run, error) {
 
 // exceeds says which limit the journal exceeds so far, "" if none.
 func (f *Fold) exceeds(o Options) string {
-	if most := cmp.Or(o.maxOpen, maxOpen); f.mostOpen > most {
+	most := int64(maxOpen)
+	if f.Manifest.Agent != nil {
+		most = maxOpenOwn
+	}
+	if most = cmp.Or(o.maxOpen, most); f.mostOpen > most {
 		return fmt.Sprintf("the attempts that have not ended here have more than %d bytes", most)
 	}
 	if most := cmp.Or(o.maxKept, maxKept+maxKeptOfTask*int64(len(f.Tasks))); f.kept > most {

@@ -39,6 +39,9 @@ func files(t testing.TB, m plan.Plan, script string) map[string][]byte {
 		t.Fatal(err)
 	}
 	out := map[string][]byte{plan.ManifestFile: manifest, plan.EnvelopeFile: envelope, plan.ConstitutionFile: policy.Constitution(m.Policy), trajectory.JournalFile: journal, TrajectoriesFile: {}}
+	if m.Agent != nil {
+		_, out[plan.AgentFilesFile] = ownAgent()
+	}
 	for _, r := range records {
 		line, err := r.Encode()
 		if err != nil {
