@@ -13,13 +13,6 @@ import (
 	"time"
 )
 
-// Limits of a control group. The watch stops a program before it meets them, unless
-// it holds memory that the watch does not see, such as what is queued in sockets.
-const (
-	groupMemory = limitMemory + 2*scratchSize // bytes: temporary folders are memory
-	groupTasks  = limitTasks + 64
-)
-
 // A cgroup is the control group of one program, a directory; "" is none.
 type cgroup string
 
@@ -47,7 +40,7 @@ func findCgroups() (string, error) {
 			continue
 		}
 		sweepCgroups(parent)
-		group, err := newCgroup(parent)
+		group, err := newCgroup(parent, groupMemory, groupTasks)
 		if err == nil {
 			group.remove()
 			return parent, nil
@@ -93,8 +86,8 @@ func sweepCgroups(parent string) {
 	}
 }
 
-// newCgroup makes a group with the limits of a program.
-func newCgroup(parent string) (cgroup, error) {
+// newCgroup makes a group with the limits of a program: bytes of memory, and processes and threads.
+func newCgroup(parent string, memory, tasks int64) (cgroup, error) {
 	g := cgroup(filepath.Join(parent, fmt.Sprintf("%s%d-%s", groupName, os.Getpid(), rand.Text())))
 	err := os.Mkdir(string(g), 0o755)
 	if err != nil {
@@ -105,7 +98,7 @@ func newCgroup(parent string) (cgroup, error) {
 		value    int64
 		optional bool
 	}{
-		{"memory.max", groupMemory, false}, {"pids.max", groupTasks, false},
+		{"memory.max", memory, false}, {"pids.max", tasks, false},
 		{"memory.swap.max", 0, true}, // not where the kernel does not count swap
 		{"memory.oom.group", 1, true},
 	} {

@@ -12,7 +12,9 @@ type cgroup string
 
 func findCgroups() (string, error) { return "", errors.New("only Linux has control groups") }
 
-func newCgroup(string) (cgroup, error) { return "", errors.New("only Linux has control groups") }
+func newCgroup(string, int64, int64) (cgroup, error) {
+	return "", errors.New("only Linux has control groups")
+}
 
 func (cgroup) start(cmd *exec.Cmd) error { return cmd.Start() }
 

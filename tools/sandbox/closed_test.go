@@ -22,7 +22,7 @@ func TestClosedFoldersAreSeen(t *testing.T) {
 	if got := (fileList{}).changed(listing(env.Root)); !slices.Equal(got, []string{"a/b/notes.txt (4 bytes)", "a/table.csv (4 bytes)"}) {
 		t.Errorf("the listing is %q", got)
 	}
-	if files, size := filesOf(env.Root); files != 4 || size != 8 {
+	if files, size := filesOf(env.Root, pythonLimits()); files != 4 || size != 8 {
 		t.Errorf("the watch counts %d files of %d bytes", files, size)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 )
 
 // filterFD is the descriptor from which bubblewrap reads its system-call filter.
@@ -15,7 +14,11 @@ const filterFD = "3"
 // the filter of system calls, where the command asks for one.
 type Program struct {
 	*exec.Cmd
-	cgroups   string // directory in which it gets a control group; "": it gets none
+	netlink   bool       // its filter lets it list the network's interfaces
+	files     []*os.File // that it gets after its filter; Start closes them
+	cgroups   string     // directory in which it gets a control group; "": it gets none
+	memory    int64      // limits of that group
+	tasks     int64
 	group     cgroup
 	exhausted bool // it ended since its group used all of its memory; set by Wait
 }
@@ -23,9 +26,14 @@ type Program struct {
 // Start starts the program, or returns an error where it cannot have its filter
 // and its group.
 func (p *Program) Start() (err error) {
+	defer func() {
+		for _, f := range p.files {
+			f.Close()
+		}
+	}()
 	if len(p.Args) > 2 && p.Args[1] == "--seccomp" {
 		var from, to *os.File
-		filter, err := callFilter(slices.Contains(p.Args[:slices.Index(p.Args, "--")], "--share-net"))
+		filter, err := callFilter(p.netlink)
 		if err == nil {
 			from, to, err = os.Pipe()
 		}
@@ -37,10 +45,10 @@ func (p *Program) Start() (err error) {
 		if err != nil {
 			return fmt.Errorf("handing over the system-call filter: %w", err)
 		}
-		p.ExtraFiles = []*os.File{from}
+		p.ExtraFiles = append([]*os.File{from}, p.files...)
 	}
 	if p.cgroups != "" {
-		if p.group, err = newCgroup(p.cgroups); err != nil {
+		if p.group, err = newCgroup(p.cgroups, p.memory, p.tasks); err != nil {
 			return err
 		}
 	}

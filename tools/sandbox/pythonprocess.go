@@ -86,7 +86,7 @@ func (s *pythonSession) call(ctx context.Context, code string, timeout time.Dura
 		p := s.now
 		s.end()
 		if p.program.exhausted {
-			r.why = usage{memory: limitMemory + 1}.beyond(usage{}, LimitCPU)
+			_, r.why = usage{memory: limitMemory + 1}.beyond(pythonLimits(), usage{}, LimitCPU)
 		}
 	}
 	return r, ctx.Err()

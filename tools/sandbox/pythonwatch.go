@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // How often a watch looks: a program that fills memory or disk gets a few
@@ -26,6 +27,25 @@ const (
 	limitTasks     = 256              // processes and threads: numeric libraries start one for each core
 )
 
+// Limits of a control group. The watch stops a program before it meets them, unless
+// it holds memory that the watch does not see, such as what is queued in sockets.
+const (
+	groupMemory = limitMemory + 2*scratchSize // bytes: temporary folders are memory
+	groupTasks  = limitTasks + 64
+)
+
+// limits are what the processes that are watched may use together.
+type limits struct {
+	memory, disk     int64 // bytes
+	processes, tasks int
+	files, scratch   int // in the workspace; in a temporary folder
+}
+
+// pythonLimits are those of the tool python and of MCP servers.
+func pythonLimits() limits {
+	return limits{limitMemory, tools.MaxWorkspace, limitProcesses, limitTasks, tools.MaxEntries, tools.MaxEntries}
+}
+
 // A watch looks from outside at what a driver and all that it started use, and
 // says when it is too much. What one process may use the system limits; this is
 // for all of them together, and for those that no limit of the system holds.
@@ -33,6 +53,7 @@ type Watch struct {
 	pid      int // of what was started, whose children are the processes
 	confined bool
 	root     *tools.Folder
+	limits   limits
 	CPULeft  time.Duration
 	wake     chan struct{} // a call has begun
 
@@ -52,7 +73,7 @@ type usage struct {
 
 // NewWatch watches the processes that pid started; root is their workspace, nil for none.
 func NewWatch(pid int, confined bool, root *tools.Folder, cpuLeft time.Duration) *Watch {
-	return &Watch{pid: pid, confined: confined, root: root, CPULeft: cpuLeft, wake: make(chan struct{}, 1)}
+	return &Watch{pid: pid, confined: confined, root: root, limits: pythonLimits(), CPULeft: cpuLeft, wake: make(chan struct{}, 1)}
 }
 
 // Run looks until done, and says once what is too much.
@@ -82,7 +103,7 @@ func (w *Watch) Run(done <-chan struct{}, over chan<- string) {
 
 // Begin notes that a call begins.
 func (w *Watch) Begin() {
-	files, disk := filesOf(w.root)
+	files, disk := filesOf(w.root, w.limits)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls, w.before = true, usage{files: files, disk: disk}
@@ -108,42 +129,53 @@ func (w *Watch) CPU() time.Duration {
 
 // Look says which limit is passed, "" if none is.
 func (w *Watch) Look() string {
-	u := processesOf(w.pid, limitMemory)
-	if !w.confined {
-		u.scratch = 0 // it has no temporary folder
-	}
-	files, disk := filesOf(w.root)
+	_, why := w.look()
+	return why
+}
+
+// look also returns what kind of limit it is, as [trajectory.AgentEnd] names it.
+func (w *Watch) look() (kind, why string) {
+	u := processesOf(w.pid, w.confined, w.limits)
+	files, disk := filesOf(w.root, w.limits)
 	u.files, u.disk = files, u.disk+disk
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.used = max(w.used, u.cpu)
-	return u.beyond(w.before, w.CPULeft)
+	return u.beyond(w.limits, w.before, w.CPULeft)
 }
 
 // beyond says which limit is passed by more than before.
-func (u usage) beyond(before usage, cpu time.Duration) string {
+func (u usage) beyond(l limits, before usage, cpu time.Duration) (kind, why string) {
 	switch {
-	case u.processes > limitProcesses:
-		return fmt.Sprintf("stopped: it ran more than %d processes", limitProcesses)
-	case u.tasks > limitTasks:
-		return fmt.Sprintf("stopped: it ran more than %d threads", limitTasks)
-	case u.memory > limitMemory:
-		return fmt.Sprintf("stopped: it used more than %d GiB of memory", limitMemory>>30)
-	case u.disk > max(tools.MaxWorkspace, before.disk):
-		return fmt.Sprintf("stopped: its files took more than %d MiB", tools.MaxWorkspace>>20)
-	case u.files > max(tools.MaxEntries, before.files):
-		return fmt.Sprintf("stopped: the workspace had more than %d files, or folders more than %d deep", tools.MaxEntries, tools.MaxDepth)
-	case u.scratch > tools.MaxEntries:
-		return fmt.Sprintf("stopped: it made more than %d temporary files", tools.MaxEntries)
+	case u.processes > l.processes:
+		return trajectory.AgentProcesses, fmt.Sprintf("stopped: it ran more than %d processes", l.processes)
+	case u.tasks > l.tasks:
+		return trajectory.AgentProcesses, fmt.Sprintf("stopped: it ran more than %d threads", l.tasks)
+	case u.memory > l.memory:
+		return trajectory.AgentMemory, "stopped: it used more than " + inBytes(l.memory) + " of memory"
+	case u.disk > max(l.disk, before.disk):
+		return trajectory.AgentDisk, "stopped: its files took more than " + inBytes(l.disk)
+	case u.files > max(l.files, before.files):
+		return trajectory.AgentDisk, fmt.Sprintf("stopped: the workspace had more than %d files, or folders more than %d deep", l.files, tools.MaxDepth)
+	case u.scratch > l.scratch:
+		return trajectory.AgentDisk, fmt.Sprintf("stopped: it made more than %d temporary files", l.scratch)
 	case u.cpu > cpu:
-		return fmt.Sprintf("stopped: the attempt used all of its %v of processor time", LimitCPU)
+		return "", fmt.Sprintf("stopped: the attempt used all of its %v of processor time", LimitCPU)
 	}
-	return ""
+	return "", ""
+}
+
+// inBytes writes a number of bytes in GiB, or in MiB where that would be no whole number.
+func inBytes(n int64) string {
+	if n%(1<<30) == 0 {
+		return fmt.Sprintf("%d GiB", n>>30)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
 }
 
 // filesOf counts what lies in a workspace, and the bytes of it, to just beyond
-// where it is too much.
-func filesOf(root *tools.Folder) (files int, size int64) {
+// where it is too much: it may have been there from the start.
+func filesOf(root *tools.Folder, l limits) (files int, size int64) {
 	_ = root.Walk(func(name string, info fs.FileInfo, err error) error {
 		switch {
 		case err != nil:
@@ -151,14 +183,14 @@ func filesOf(root *tools.Folder) (files int, size int64) {
 		case name == ".":
 			return nil
 		case tools.TooDeep(name):
-			files = tools.MaxNames
+			files = 2*l.files + 1
 		default:
 			files++
 		}
 		if info.Mode().IsRegular() {
 			size += info.Size()
 		}
-		if files >= tools.MaxNames || size > 8*tools.MaxWorkspace {
+		if files > 2*l.files || size > 8*l.disk {
 			return fs.SkipAll
 		}
 		return nil

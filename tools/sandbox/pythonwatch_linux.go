@@ -14,24 +14,27 @@ import (
 // clockTick is the unit of times in /proc, which every Linux has set to this.
 const clockTick = 10 * time.Millisecond
 
-// processesOf adds up what pid and the processes below it use. Pages that several of
-// them share count once, which takes a closer look; that is had only where
+// processesOf adds up what pid and the processes below it use, and the temporary folders that they have if they are confined. Pages
+// that several of them share count once, which takes a closer look; that is had only where
 // memory would be too much otherwise.
-func processesOf(pid int, memory int64) (u usage) {
-	family := below(pid, []int{pid})
+func processesOf(pid int, confined bool, l limits) (u usage) {
+	family := below(pid, []int{pid}, 2*l.processes)
+	var folders int64
 	for _, p := range family {
 		u.add(p)
 	}
-	if len(family) > 1 { // the first is bubblewrap outside
+	if confined && len(family) > 1 { // the first is bubblewrap outside
 		for _, dir := range []string{"tmp", "dev/shm"} {
 			var info syscall.Statfs_t
 			if syscall.Statfs(fmt.Sprintf("/proc/%d/root/%s", family[1], dir), &info) == nil {
 				u.scratch = max(u.scratch, int(info.Files-info.Ffree))
+				folders += int64(info.Blocks-info.Bfree) * int64(info.Bsize)
 			}
 		}
 	}
-	if u.memory > memory {
-		u.memory = 0
+	u.memory += folders
+	if u.memory > l.memory {
+		u.memory = folders
 		for _, p := range family {
 			u.memory += proportional(p)
 		}
@@ -39,18 +42,17 @@ func processesOf(pid int, memory int64) (u usage) {
 	return u
 }
 
-// below lists the processes that pid started, and those that they did. More than
-// too many are not counted.
-func below(pid int, have []int) []int {
+// below lists the processes that pid started, and those that they did, up to just beyond most.
+func below(pid int, have []int, most int) []int {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, name := range lists {
 		text, _ := os.ReadFile(name) // it may have ended
 		for _, field := range strings.Fields(string(text)) {
 			child, err := strconv.Atoi(field)
-			if err != nil || len(have) > 2*limitProcesses {
+			if err != nil || len(have) > most {
 				return have
 			}
-			have = below(child, append(have, child))
+			have = below(child, append(have, child), most)
 		}
 	}
 	return have

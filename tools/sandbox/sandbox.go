@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,10 +49,12 @@ type Config struct {
 // programs and libraries.
 type Jail struct {
 	ReadOnly  []string // files and folders, at the places they have outside
-	workspace string   // a folder that it may write to, seen as /workspace; "": it works in a folder that is lost with it
+	workspace string   // a folder that it may write to, seen as place; "": it works in a folder that is lost with it
+	place     string   // "": /workspace
 	scratch   int64    // bytes that each of its temporary folders may hold; 0: scratchSize
 	Variables []string // "NAME=value" of its environment, besides the sandbox's own
 	Network   bool     // this machine's network, with the files that name hosts and certificate authorities
+	more      []string // further arguments of bubblewrap, after those for the folders
 }
 
 // scratchSize is what /tmp and /dev/shm hold by default: they are memory.
@@ -87,7 +90,7 @@ func New(ctx context.Context, c Config) (*Sandbox, error) {
 	if s.cgroups, s.noCgroups = findCgroups(); s.noCgroups == nil {
 		cmd := exec.CommandContext(ctx, c.Bwrap, "--version")
 		cmd.Env = []string{}
-		if err := (&Program{Cmd: cmd, cgroups: s.cgroups}).Run(); err != nil {
+		if err := (&Program{Cmd: cmd, cgroups: s.cgroups, memory: groupMemory, tasks: groupTasks}).Run(); err != nil {
 			s.cgroups, s.noCgroups = "", fmt.Errorf("starting a program in a control group below %s: %w", s.cgroups, err)
 		}
 	}
@@ -138,12 +141,12 @@ func (s *Sandbox) Command(ctx context.Context, j Jail, path string, args ...stri
 	child.Group(cmd)
 	cmd.Env = append([]string{}, j.Variables...) // bubblewrap's own can be read by what it starts; its arguments by everybody
 	cmd.Err = cmp.Or(err, cmd.Err)
-	return &Program{Cmd: cmd, cgroups: s.cgroups}
+	return &Program{Cmd: cmd, cgroups: s.cgroups, netlink: j.Network, memory: groupMemory, tasks: groupTasks}
 }
 
 // arguments are bubblewrap's own. The order counts: what comes later lies on top.
 func (s *Sandbox) arguments(j Jail) ([]string, error) {
-	size := strconv.FormatInt(cmp.Or(j.scratch, scratchSize), 10)
+	size, place := strconv.FormatInt(cmp.Or(j.scratch, scratchSize), 10), cmp.Or(j.place, "/workspace")
 	args := []string{"--seccomp", filterFD, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent",
 		"--new-session", "--cap-drop", "ALL", "--uid", inside, "--gid", inside, "--hostname", "sandbox"}
 	if j.Network {
@@ -163,8 +166,7 @@ func (s *Sandbox) arguments(j Jail) ([]string, error) {
 	}
 	optional := []string{"/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"}
 	if j.Network {
-		optional = append(optional, "/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl/certs", "/etc/ssl/cert.pem",
-			"/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust")
+		optional = slices.Concat(optional, []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}, authorities())
 	}
 	for _, p := range optional {
 		args = append(args, "--ro-bind-try", p, p)
@@ -184,18 +186,24 @@ func (s *Sandbox) arguments(j Jail) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("giving a program in the sandbox its workspace: %w", err)
 		}
-		args = append(args, "--bind", from, "/workspace")
-		given = append(given, binding{from, "/workspace"})
+		args = append(args, "--bind", from, place)
+		given = append(given, binding{from, place})
 	} else {
-		args = append(args, "--size", size, "--tmpfs", "/workspace")
+		args = append(args, "--size", size, "--tmpfs", place)
 	}
+	args = append(args, j.more...)
 	masks, err := s.masks(given)
 	if err != nil {
 		return nil, err
 	}
 	args = append(args, masks...)
 	// What the system's tables of /proc/sys may be written by is the user outside, who can be root.
-	return append(args, "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace"), nil
+	return append(args, "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", place), nil
+}
+
+// authorities are the files and folders with the certificates of those that sign certificates.
+func authorities() []string {
+	return []string{"/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust"}
 }
 
 // SystemFolders are what programs need outside of /usr; most lead into it.

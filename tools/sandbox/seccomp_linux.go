@@ -29,22 +29,19 @@ const (
 	callNumber   = 0
 	callArch     = 4
 	callArgument = 16 // the low half of the first argument: both machines are little-endian
+	callProtocol = 32 // of the third
 )
 
 // x32Call marks the calls of the x32 ABI, which amd64 numbers in the same space.
 const x32Call = 0x40000000
 
 // callFilter returns the seccomp program of a sandbox, as bubblewrap reads it.
-// Sockets are of the local and Internet families; with a network also of
-// netlink, which lists interfaces. Calls of another ABI of the machine fail.
-func callFilter(network bool) ([]byte, error) {
+// Sockets are of the local and Internet families; with netlink also of that
+// part of netlink which lists interfaces. Calls of another ABI of the machine fail.
+func callFilter(netlink bool) ([]byte, error) {
 	arch := uint32(unix.AUDIT_ARCH_X86_64)
 	if runtime.GOARCH == "arm64" {
 		arch = unix.AUDIT_ARCH_AARCH64
-	}
-	families := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}
-	if network {
-		families = append(families, unix.AF_NETLINK)
 	}
 	allow := bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
 	noCall := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)}
@@ -66,8 +63,15 @@ func callFilter(network bool) ([]byte, error) {
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_SOCKETPAIR, SkipTrue: 1},
 		allow,
 		bpf.LoadAbsolute{Off: callArgument, Size: 4})
-	for _, family := range families {
+	for _, family := range []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6} {
 		program = append(program, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: family, SkipTrue: 1}, allow)
+	}
+	if netlink {
+		program = append(program,
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.AF_NETLINK, SkipTrue: 3},
+			bpf.LoadAbsolute{Off: callProtocol, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.NETLINK_ROUTE, SkipTrue: 1},
+			allow)
 	}
 	raw, err := bpf.Assemble(append(program, noFamily))
 	if err != nil {

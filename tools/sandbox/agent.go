@@ -1,0 +1,342 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/child"
+	"github.com/gaia-harness/gaia/internal/shim"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Where an own agent finds what it is given.
+const (
+	AgentAddress = "127.0.0.1:4180" // of the shim, in the sandbox's own network
+	AgentFolder  = "/work"
+	agentShim    = "/run/gaia/gaia"
+	agentSocket  = "/run/gaia/socket"
+	agentHome    = "/tmp/home"
+	agentPath    = "/usr/local/bin:/usr/bin:/bin"
+)
+
+// Limits of an own agent besides those of its plan.
+const (
+	agentThreads = 16      // for each process that it may run
+	agentOpen    = 4096    // files open in a process
+	agentScratch = 100_000 // temporary files
+	ownProcesses = 3       // two of bubblewrap, and the shim
+
+	agentWatched = 250 * time.Millisecond // between two looks at what it uses
+	agentGone    = time.Minute            // after SIGKILL
+	agentPipes   = 10 * time.Second       // for output that nobody reads
+)
+
+// AgentLimits are what all processes of an own agent may use together: bytes of memory, temporary folders included, bytes
+// of its working folder, and processes.
+type AgentLimits struct {
+	Memory, Disk int64
+	Processes    int
+}
+
+// An AgentCommand is an own agent and what it is given.
+type AgentCommand struct {
+	Shim      string   // path of the program that is gaia
+	Folders   []string // that it can read, at their own places
+	Workspace string   // the folder that it can write to, seen as AgentFolder
+	Socket    string   // Unix socket that connections to AgentAddress lead to; "": none do
+	Command   []string
+	Env       []string // "NAME=value", besides HOME, PATH, TMPDIR and LANG
+	Stdin     []byte
+	Stdout    io.Writer // written to by one goroutine each; it keeps no more than it wants
+	Stderr    io.Writer
+	Network   bool // it has this machine's network, where nothing listens on AgentAddress: the caller serves on a loopback port
+	Limits    AgentLimits
+	Grace     time.Duration // from SIGTERM to SIGKILL
+}
+
+// An AgentResult is how an own agent ended. Ended is one of trajectory.AgentExited and the like, Exit its exit code, or -1
+// where a signal ended it, and Why a sentence for people.
+type AgentResult struct {
+	Ended string
+	Exit  int
+	Why   string
+}
+
+// RunAgent runs an own agent and returns when no process is left of the namespace that it ran in. The deadline of ctx is that
+// of the agent: it gets SIGTERM, and after c.Grace the whole namespace gets SIGKILL. If ctx is cancelled, it gets that at once.
+// An error means that the agent could not be confined or watched, or that ctx was cancelled.
+func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, error) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	control, theirs, err := socketPair()
+	if err != nil {
+		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
+	}
+	defer control.Close()
+	program, err := s.agentProgram(own, c, theirs)
+	if err != nil {
+		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
+	}
+	root, err := os.OpenRoot(c.Workspace)
+	if err != nil {
+		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
+	}
+	defer root.Close()
+	early := &earlyText{to: c.Stderr}
+	program.Stderr = early
+	if err := program.Start(); err != nil {
+		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = program.Wait() // the shim reports how the agent ended
+		close(ended)
+	}()
+	watch := &Watch{pid: program.Process.Pid, confined: true, root: &tools.Folder{Root: root}, CPULeft: math.MaxInt64, limits: limits{
+		memory: c.Limits.Memory, disk: c.Limits.Disk, processes: c.Limits.Processes + ownProcesses,
+		tasks: agentThreads * c.Limits.Processes, files: tools.MaxEntries, scratch: agentScratch}}
+	said := bufio.NewReaderSize(control, maxSaid)
+	space, err := begin(ctx, control, said, program.Process.Pid)
+	if err != nil {
+		cancel()
+		<-ended
+		if ctx.Err() != nil {
+			return AgentResult{}, ctx.Err()
+		}
+		if text := early.String(); text != "" {
+			return AgentResult{}, fmt.Errorf("starting the agent: %w", refused(text, err))
+		}
+		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
+	}
+	defer space.close()
+	early.stop()
+
+	result := supervise(ctx, c.Grace, ended, watch.look, func() { _, _ = control.Write([]byte{shim.Terminate}) })
+	space.kill()
+	cancel()
+	if err := space.gone(agentGone); err != nil {
+		return AgentResult{}, err
+	}
+	<-ended
+	_ = control.SetReadDeadline(time.Time{}) // nothing is left that could write to it
+	text, _ := said.ReadSlice('\n')
+	end := agentEnd(strings.TrimSuffix(string(text), "\n"))
+	if program.exhausted {
+		end.Ended, end.Why = trajectory.AgentMemory, "stopped: it used all memory of its control group"
+	}
+	return end.after(ctx, result)
+}
+
+// supervise returns once the agent has ended, or is to be killed: then the result says why. It asks look now and then
+// whether the agent uses too much, and terminate sends SIGTERM.
+func supervise(ctx context.Context, grace time.Duration, ended <-chan struct{}, look func() (kind, why string), terminate func()) (r AgentResult) {
+	ticker := time.NewTicker(agentWatched)
+	defer ticker.Stop()
+	deadline, kill := ctx.Done(), make(<-chan time.Time)
+	for {
+		select {
+		case <-ended:
+			return r
+		case <-ticker.C:
+			if kind, why := look(); kind != "" && r.Ended == "" {
+				return AgentResult{Ended: kind, Why: why}
+			}
+		case <-deadline:
+			r = AgentResult{Ended: trajectory.AgentDeadline, Why: "stopped: its time was over"}
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return r
+			}
+			terminate()
+			deadline, kill = nil, time.After(grace)
+		case <-kill:
+			r.Why += fmt.Sprintf(", and it did not end within %v of SIGTERM", grace)
+			return r
+		}
+	}
+}
+
+// after returns how the agent ended, where it was perhaps killed for a reason before.
+func (r AgentResult) after(ctx context.Context, killed AgentResult) (AgentResult, error) {
+	if killed.Ended != "" {
+		r.Ended, r.Why = killed.Ended, killed.Why
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return r, ctx.Err()
+	}
+	return r, nil
+}
+
+// agentProgram prepares bubblewrap with the shim and the agent.
+func (s *Sandbox) agentProgram(ctx context.Context, c AgentCommand, control *os.File) (*Program, error) {
+	executable, err := resolved(c.Shim)
+	if err != nil {
+		return nil, err
+	}
+	files := []*os.File{control}
+	more := []string{"--dir", agentHome, "--ro-bind", executable, agentShim}
+	args := []string{shim.Command, "-control", "4", "-limits", agentRlimits(c.Limits)}
+	if c.Socket != "" {
+		more = append(more, "--ro-bind", c.Socket, agentSocket)
+		if !c.Network {
+			args = append(args, "-listen", AgentAddress, "-socket", agentSocket)
+		}
+	}
+	texts := [][2]string{
+		{"/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nagent:x:" + inside + ":" + inside + ":agent:" + agentHome + ":/bin/sh\n"},
+		{"/etc/group", "root:x:0:\nagent:x:" + inside + ":\n"},
+	}
+	if !c.Network {
+		texts = append(texts, [2]string{"/etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"})
+		for _, p := range authorities() {
+			more = append(more, "--ro-bind-try", p, p)
+		}
+	}
+	for _, t := range texts {
+		from, err := filled(t[1])
+		if err != nil {
+			return nil, err
+		}
+		more = append(more, "--ro-bind-data", strconv.Itoa(4+len(files)), t[0])
+		files = append(files, from)
+	}
+	for name, value := range map[string]string{"HOME": agentHome, "PATH": agentPath, "TMPDIR": "/tmp"} {
+		more = append(more, "--setenv", name, value)
+	}
+	jail := Jail{ReadOnly: c.Folders, workspace: c.Workspace, place: AgentFolder, scratch: c.Limits.Memory,
+		Variables: c.Env, Network: c.Network, more: more}
+	program := s.Command(ctx, jail, agentShim, append(append(args, "--"), c.Command...)...)
+	program.files, program.netlink = files, true
+	program.memory, program.tasks = c.Limits.Memory+c.Limits.Memory/16, int64(2*agentThreads*c.Limits.Processes)
+	program.Stdin, program.Stdout, program.WaitDelay = bytes.NewReader(c.Stdin), struct{ io.Writer }{c.Stdout}, agentPipes
+	return program, nil
+}
+
+// filled returns a pipe that holds a text, which is below what a pipe holds.
+func filled(text string) (*os.File, error) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	_, err = to.WriteString(text)
+	return from, errors.Join(err, to.Close())
+}
+
+// begin waits until the shim is ready, opens the namespace that it is in, and has it start the agent.
+func begin(ctx context.Context, control *os.File, said *bufio.Reader, bwrap int) (*namespace, error) {
+	stop := context.AfterFunc(ctx, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_ = control.SetReadDeadline(time.Now().Add(startTime))
+	line, err := said.ReadString('\n')
+	if err == nil && line != shim.Ready+"\n" {
+		err = fmt.Errorf("the shim says %q", line)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("waiting for the shim: %w", err)
+	}
+	space, err := openNamespace(bwrap)
+	if err == nil {
+		_, err = control.Write([]byte{shim.Start})
+	}
+	if err != nil {
+		return nil, errors.Join(err, space.close())
+	}
+	return space, nil
+}
+
+// maxSaid bounds what the shim may say, in bytes.
+const maxSaid = 4 << 10
+
+// agentEnd reads what the shim said of the agent's end, "" where it said nothing.
+func agentEnd(said string) AgentResult {
+	if why, not := strings.CutPrefix(said, shim.NotRun+" "); not {
+		return AgentResult{trajectory.AgentNotStarted, -1, "its program could not be run: " + tools.Clipped(why)}
+	}
+	word, rest, _ := strings.Cut(said, " ")
+	switch number, err := strconv.Atoi(rest); {
+	case word == shim.Exited && err == nil && number >= 0:
+		return AgentResult{trajectory.AgentExited, number, fmt.Sprintf("it exited with code %d", number)}
+	case word == shim.Signalled && err == nil:
+		return AgentResult{trajectory.AgentExited, -1, fmt.Sprintf("signal %d ended it: %v", number, syscall.Signal(number))}
+	}
+	return AgentResult{trajectory.AgentExited, -1, "it ended the shim that started it"}
+}
+
+// earlyText passes on what is written to it, and keeps the beginning until it is stopped: what bubblewrap says where it
+// starts nothing.
+type earlyText struct {
+	to   io.Writer
+	mu   sync.Mutex
+	text []byte
+	done bool
+}
+
+func (e *earlyText) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	if !e.done {
+		e.text = append(e.text, p[:min(len(p), maxSaid-len(e.text))]...)
+	}
+	e.mu.Unlock()
+	return e.to.Write(p)
+}
+
+func (e *earlyText) String() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return string(e.text)
+}
+
+func (e *earlyText) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.text, e.done = nil, true
+}
+
+// RunAgentUnconfined runs an own agent without a sandbox, in a process group that is killed at its end: it has this
+// machine's files and network, and only its time is limited. Its working folder is c.Workspace, and it has no shim: c.Env
+// says where gaia listens.
+func RunAgentUnconfined(ctx context.Context, c AgentCommand) (AgentResult, error) {
+	home, err := os.MkdirTemp("", "gaia-agent-")
+	if err != nil {
+		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
+	}
+	defer os.RemoveAll(home)
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	cmd := exec.CommandContext(own, c.Command[0], c.Command[1:]...)
+	child.Group(cmd)
+	cmd.Env = append([]string{"PATH=" + agentPath, "LANG=C.UTF-8", "HOME=" + home, "TMPDIR=" + home}, c.Env...)
+	cmd.Dir, cmd.WaitDelay = filepath.Clean(c.Workspace), 2*time.Second // for pipes that its children hold open
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Stdin), struct{ io.Writer }{c.Stdout}, struct{ io.Writer }{c.Stderr}
+	if err := cmd.Start(); err != nil {
+		return AgentResult{trajectory.AgentNotStarted, -1, "its program could not be run: " + tools.Clipped(err.Error())}, nil
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // its state says how it ended
+		close(ended)
+	}()
+	result := supervise(ctx, c.Grace, ended, func() (string, string) { return "", "" },
+		func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) })
+	cancel()
+	<-ended
+	child.Kill(cmd)
+	said := fmt.Sprint(shim.Exited, " ", cmd.ProcessState.ExitCode())
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		said = fmt.Sprint(shim.Signalled, " ", int(status.Signal()))
+	}
+	return agentEnd(said).after(ctx, result)
+}
