@@ -38,6 +38,15 @@ func (a *Attempt) Part(text string, limit int) Excerpt {
 	return x
 }
 
+// Fits reports whether the request of an own agent can be recorded: it has at most MostMessages messages, and with those
+// that the attempt has listed before about MostListed that the request before does not have. Requests at once may exceed
+// that a little.
+func (a *Attempt) Fits(messages []Message) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(messages) <= MostMessages && a.requests.listed+len(messages)-a.requests.keeps(messages) <= MostListed
+}
+
 // Append records payloads at a turn (0 for those outside of turns) and returns when they are durable.
 func (a *Attempt) Append(turn int, payloads ...Payload) error {
 	if _, err := a.Enqueue(turn, payloads...); err != nil {

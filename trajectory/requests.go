@@ -14,10 +14,18 @@ import (
 // The recorder calls Abridge and the reader Rebuild; both call Add with the other events of the attempt, and Rebuild with
 // each request that is recorded.
 type Requests struct {
-	Known *KnownTexts // of the run; nil: none
-	last  []Message   // of the request before
-	since map[string]recorded
+	Known  *KnownTexts // of the run; nil: none
+	last   []Message   // of the request before
+	since  map[string]recorded
+	listed int // messages that requests do not have from the one before
 }
+
+// Bounds of the messages of an own agent: of one request, and of those that all requests of an attempt list besides what
+// they keep of the one before. A line of the journal has room for the first, and a reader holds the second in memory.
+const (
+	MostMessages = 20_000
+	MostListed   = 200_000
+)
 
 // KnownTexts are texts that all attempts of a run share.
 type KnownTexts struct {
@@ -115,9 +123,7 @@ func cutLine(text string) (line, rest string) {
 // Abridge returns a request in the form that the journal has.
 func (r *Requests) Abridge(whole ContextCompiled) ContextCompiled {
 	p := whole
-	for p.Kept < min(len(r.last), len(whole.Messages)) && r.last[p.Kept] == whole.Messages[p.Kept] {
-		p.Kept++
-	}
+	p.Kept = r.keeps(whole.Messages)
 	p.Messages = whole.Messages[p.Kept:]
 	if !r.abridges(p) {
 		return p
@@ -138,6 +144,14 @@ func (r *Requests) Abridge(whole ContextCompiled) ContextCompiled {
 	}
 	p.Head = head.String() + rest
 	return p
+}
+
+// keeps returns how many messages at the beginning are those of the request before.
+func (r *Requests) keeps(messages []Message) (n int) {
+	for n < min(len(r.last), len(messages)) && r.last[n] == messages[n] {
+		n++
+	}
+	return n
 }
 
 // abridges reports whether the head of a request leaves out what is recorded elsewhere. A line without its secrets is
@@ -168,6 +182,7 @@ func (r *Requests) Rebuild(p ContextCompiled) (ContextCompiled, error) {
 		r.last = slices.Clip(r.last[:p.Kept])
 	}
 	r.last = append(r.last, p.Messages...)
+	r.listed += len(p.Messages)
 	whole.Messages = slices.Clip(r.last)
 	clear(r.since)
 	return whole, nil

@@ -218,3 +218,29 @@ func BenchmarkRequests(b *testing.B) {
 		}
 	}
 }
+
+// TestFits: a request has room for so many messages, and an attempt for so many that its requests add.
+func TestFits(t *testing.T) {
+	messages := func(n int, sum string) (all []Message) {
+		for range n {
+			all = append(all, Message{Role: "user", SHA256: sum})
+		}
+		return all
+	}
+	a := &Attempt{}
+	if !a.Fits(messages(MostMessages, "a")) || a.Fits(messages(MostMessages+1, "a")) {
+		t.Error("the bound of one request is another")
+	}
+	for i := range MostListed / MostMessages { // each is another conversation
+		request := a.requests.Abridge(ContextCompiled{Messages: messages(MostMessages, string('a'+rune(i)))})
+		if !a.Fits(request.Messages) {
+			t.Fatalf("request %d does not fit", i+1)
+		}
+		if _, err := a.requests.Rebuild(request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last := a.requests.last; !a.Fits(last) || a.Fits(append(messages(1, "z"), last[1:]...)) {
+		t.Error("a full attempt has room for what a request keeps, and for no more")
+	}
+}
