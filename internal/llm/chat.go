@@ -126,21 +126,40 @@ func (i *Image) dataURI() string {
 	return "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
 }
 
-// readChoice reads the first choice of a chat completion. The second result is false where it does not have the form
-// of one; members that are not read may have any form.
+// readChoice reads the choices of a chat completion, of which there is one unless more were asked for: what the others say
+// follows the first. The second result is false where it does not have the form of one; members that are not read may have
+// any form.
 func readChoice(choices gjson.Result) (output, bool) {
 	first := choices.Get("0")
-	raw := first.Get("message")
-	known := choices.Type == gjson.Null || choices.IsArray()
-	for _, v := range []gjson.Result{first, raw} {
-		known = known && (v.Type == gjson.Null || v.IsObject())
+	known := (choices.Type == gjson.Null || choices.IsArray()) && (first.Type == gjson.Null || first.IsObject())
+	message, ok := chatReply(first.Get("message"))
+	finish := first.Get("finish_reason")
+	out := output{message: message, finish: text(finish)}
+	known = known && ok && (finish.Type == gjson.String || finish.Type == gjson.Null)
+	if choices.Get("1").Exists() {
+		choices.ForEach(func(i, choice gjson.Result) bool {
+			if i.Int() > 0 {
+				more, ok := chatReply(choice.Get("message"))
+				known = known && ok
+				if more.Content != "" {
+					out.message.Content = strings.TrimPrefix(out.message.Content+"\n"+more.Content, "\n")
+				}
+				out.message.ToolCalls = append(out.message.ToolCalls, more.ToolCalls...)
+			}
+			return true
+		})
 	}
+	return out, known
+}
+
+// chatReply reads a message of the model. The second result is false where it does not have the form of one.
+func chatReply(raw gjson.Result) (Message, bool) {
+	known := raw.Type == gjson.Null || raw.IsObject()
 	word := func(v gjson.Result) string {
 		known = known && (v.Type == gjson.String || v.Type == gjson.Null)
 		return text(v)
 	}
-	out := output{message: Message{Role: "assistant"}, finish: word(first.Get("finish_reason"))}
-	message := &out.message
+	message := Message{Role: "assistant"}
 	if content := raw.Get("content"); content.IsArray() {
 		for _, part := range content.Array() {
 			message.Content += word(part.Get("text"))
@@ -152,8 +171,8 @@ func readChoice(choices gjson.Result) (output, bool) {
 	calls := raw.Get("tool_calls")
 	known = known && (calls.Type == gjson.Null || calls.IsArray())
 	for _, call := range calls.Array() {
-		message.ToolCalls = append(message.ToolCalls, ToolCall{ID: word(call.Get("id")), Name: word(call.Get("function.name")),
-			Arguments: word(call.Get("function.arguments")), Opaque: members(call, "extra_content", "provider_specific_fields")})
+		message.ToolCalls = append(message.ToolCalls, ToolCall{ID: word(call.Get("id")), Name: word(either(call, "function.name", "custom.name")),
+			Arguments: word(either(call, "function.arguments", "custom.input")), Opaque: members(call, "extra_content", "provider_specific_fields")})
 	}
 	// A provider wants back reasoning it signed always, reasoning in plain text only beside calls, which the model goes
 	// on from.
@@ -163,7 +182,7 @@ func readChoice(choices gjson.Result) (output, bool) {
 			message.Opaque = members(raw, names...)
 		}
 	}
-	return out, known
+	return message, known
 }
 
 // maxOpaque bounds what is kept for a provider, in bytes. More is dropped whole: a part of it would be

@@ -15,7 +15,6 @@ import (
 	"unicode"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/gaia-harness/gaia/internal/secret"
 	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -113,7 +112,9 @@ func (c *Client) Chat(ctx context.Context, r Request, o Observer) (Response, err
 	if failed != nil {
 		return Response{}, c.shown(failed)
 	}
-	return c.call(ctx, request, func(x *exchange) (*Response, *Error) { return c.assemble(request, x.reply) }, o)
+	return c.call(ctx, request, func(x *exchange) (*Response, *Error) {
+		return assemble(request.model, x.reply, c.config.Prices, c.config.APIKey)
+	}, o)
 }
 
 // reading makes a Response of an answer. One beside an error was paid for.
@@ -202,22 +203,9 @@ func (c *Client) jitter() float64 {
 }
 
 // shown makes an error fit to be shown and recorded.
-func (c *Client) shown(e *Error) *Error {
-	e.Code, e.Message, e.RequestID = c.tidy(e.Code, maxName), c.tidy(e.Message, maxMessage), c.tidy(e.RequestID, maxName)
-	e.Hint = c.tidy(e.Hint, maxMessage)
-	return e
-}
+func (c *Client) shown(e *Error) *Error { return e.shown(c.config.APIKey) }
 
-// tidy takes the key and other credentials out of server text, then cuts it: half a
-// credential is not known for one. Keys of fewer than 8 characters are not secrets but
-// placeholders ("none").
-func (c *Client) tidy(s string, limit int) string {
-	if len(c.config.APIKey) >= 8 {
-		s = strings.ReplaceAll(s, c.config.APIKey, "[redacted]")
-	}
-	s, _ = secret.Redact(clip(s, maxTidied), "[redacted]")
-	return clip(s, limit)
-}
+func (c *Client) tidy(s string, limit int) string { return tidy(s, limit, c.config.APIKey) }
 
 // prepared is a request as it will be sent, however often.
 type prepared struct {
@@ -314,29 +302,4 @@ func (o *offers) encode(api string, tools []ToolSpec) (jsontext.Value, *Error) {
 
 func unsendable(format string, args ...any) *Error {
 	return &Error{Code: "invalid_request", Stop: true, Message: fmt.Sprintf(format, args...)}
-}
-
-// assemble makes a response of a reply.
-func (c *Client) assemble(p prepared, r reply) (*Response, *Error) {
-	response := &Response{
-		Message:       r.output.message,
-		FinishReason:  c.tidy(r.output.finish, maxName),
-		RequestID:     c.tidy(r.id, maxName),
-		ResponseModel: c.tidy(r.model, maxName),
-		Fingerprint:   c.tidy(r.fingerprint, maxName),
-		Usage:         r.usage,
-		CostMicroUSD:  cmp.Or(r.cost, c.config.Prices.Cost(p.model, r.usage)),
-	}
-	for _, name := range r.channels {
-		if name = c.tidy(name, maxName); name != "" {
-			response.Channels = append(response.Channels, name)
-		}
-	}
-	slices.Sort(response.Channels)
-	response.Channels = slices.Compact(response.Channels)
-	if strings.TrimSpace(response.Message.Content) == "" && len(response.Message.ToolCalls) == 0 {
-		return response, &Error{Status: http.StatusOK, Code: EmptyCompletion, Retryable: true, RequestID: r.id,
-			Message: fmt.Sprintf("the completion has neither content nor tool calls (finish reason %q)", response.FinishReason)}
-	}
-	return response, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/secret"
 	"github.com/tidwall/gjson"
 )
 
@@ -288,4 +289,22 @@ func clip(s string, max int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:max], "") + "…"
+}
+
+// shown makes an error fit to be shown and recorded.
+func (e *Error) shown(key string) *Error {
+	e.Code, e.Message, e.RequestID = tidy(e.Code, maxName, key), tidy(e.Message, maxMessage, key), tidy(e.RequestID, maxName, key)
+	e.Hint = tidy(e.Hint, maxMessage, key)
+	return e
+}
+
+// tidy takes the key and other credentials out of server text, then cuts it: half a
+// credential is not known for one. Keys of fewer than 8 characters are not secrets but
+// placeholders ("none").
+func tidy(s string, limit int, key string) string {
+	if len(key) >= 8 {
+		s = strings.ReplaceAll(s, key, "[redacted]")
+	}
+	s, _ = secret.Redact(clip(s, maxTidied), "[redacted]")
+	return clip(s, limit)
 }

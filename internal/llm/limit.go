@@ -84,6 +84,13 @@ type slot struct {
 	tokens    int64 // that it was thought to cost
 }
 
+// Acquire waits until a request of so many bytes may be sent, or until the context ends. Whoever gets no error calls
+// release once, with how the request went; with nil twice where it was not sent.
+func (l *Limiter) Acquire(ctx context.Context, bytes int) (release func(*Response, *Error), err error) {
+	s, err := l.acquire(ctx, bytes)
+	return func(r *Response, e *Error) { s.release(Try{Response: r, Err: e}) }, err
+}
+
 // acquire waits until a request of so many bytes may be sent, or until the context ends. Whoever
 // waits for the rates holds no slot.
 func (l *Limiter) acquire(ctx context.Context, bytes int) (slot, error) {

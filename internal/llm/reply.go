@@ -54,7 +54,7 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 		if e := answer.Get(path); (e.Type == gjson.String || e.IsObject()) && !holdsNothing(e) {
 			wrapped := []byte(`{"error":` + e.Raw + `}`)
 			usage := answer.Get("usage")
-			return reply{id: requestID(header), usage: readUsage(usage), cost: reportedCost(usage, header)},
+			return reply{id: requestID(header), usage: readUsage(api, usage), cost: reportedCost(usage, header)},
 				httpError(readFailure(wrapped).realStatus(), header, wrapped, true)
 		}
 	}
@@ -70,7 +70,7 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 		model:       top["model"].String(),
 		fingerprint: top["system_fingerprint"].Str,
 		channels:    channels(top, message),
-		usage:       readUsage(top["usage"]),
+		usage:       readUsage(api, top["usage"]),
 		cost:        reportedCost(top["usage"], header),
 	}
 	r.id = cmp.Or(r.id, top["id"].String())
@@ -82,6 +82,9 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 	case api == APIResponses && slices.Contains([]string{"", "completed", "incomplete"}, state):
 		r.output, read = readOutput(top)
 		missing = "the answer does not have the form of a response: it has no list of output items"
+	case api == DialectMessages:
+		r.output, read = readBlocks(top)
+		missing = "the answer does not have the form of a message: it has no list of content blocks"
 	case api == APIResponses:
 		missing = fmt.Sprintf("the response is not there: its status is %q", state)
 	default:
@@ -134,14 +137,22 @@ func unreadable(status int, header http.Header, body []byte, syntax error) *Erro
 	return e
 }
 
-// readUsage reads token counts, by the names of either interface. Counts that are missing, not whole,
+// readUsage reads token counts, by the names of any interface. Counts that are missing, not whole,
 // negative, absurd or at odds with each other make the whole usage unreported. Some endpoints leave
 // reasoning out of completion_tokens and show it in total_tokens only: it is output all the same.
-func readUsage(u gjson.Result) Usage {
+func readUsage(api string, u gjson.Result) Usage {
 	in, okIn := count(either(u, "prompt_tokens", "input_tokens"))
 	out, okOut := count(either(u, "completion_tokens", "output_tokens"))
 	cached, okCached := optionalCount(either(u, "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens", "prompt_cache_hit_tokens"))
 	reasoning, okReasoning := optionalCount(either(u, "completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens"))
+	if api == DialectMessages { // the counts of the cache are beside the input
+		var written int64
+		var okWritten bool
+		cached, okCached = optionalCount(u.Get("cache_read_input_tokens"))
+		written, okWritten = optionalCount(u.Get("cache_creation_input_tokens"))
+		reasoning, okReasoning = optionalCount(u.Get("output_tokens_details.thinking_tokens"))
+		in, okIn = in+cached+written, okIn && okWritten
+	}
 	if !okIn || !okOut || !okCached || !okReasoning {
 		return Usage{}
 	}
@@ -235,7 +246,7 @@ const maxChannels = 16
 // channels names what an answer shows of work that the endpoint did on its own: "citations" of
 // pages that this program did not fetch, "search_results" and "grounding" beside the message, "executed_tools"
 // and "server_tool_use", and the items of a response that are neither said, thought nor asked of us,
-// by their own type ("web_search_call"). Empty lists and zero counts show nothing.
+// by their own type ("web_search_call"), as the blocks of a message. Empty lists and zero counts show nothing.
 func channels(top map[string]gjson.Result, message gjson.Result) []string {
 	var found []string
 	see := func(name string, shows bool) {
@@ -258,15 +269,29 @@ func channels(top map[string]gjson.Result, message gjson.Result) []string {
 	usage := top["usage"]
 	see("server_tool_use", counts(usage.Get("server_tool_use")) || counts(usage.Get("prompt_tokens_details.web_search_requests")))
 	see("search_results", counts(usage.Get("num_search_queries")) || counts(usage.Get("num_sources_used")))
+	see("container", !holdsNothing(top["container"]))
+	for _, block := range top["content"].Array() { // of the Messages API
+		switch kind := block.Get("type").Str; kind {
+		case "text":
+			for _, citation := range block.Get("citations").Array() { // others are of what the request holds
+				see("citations", citation.Get("type").Str == "web_search_result_location")
+			}
+		case "thinking", "redacted_thinking", "tool_use", "compaction", "":
+		default:
+			see(kind, true)
+		}
+	}
 	for _, item := range top["output"].Array() {
 		switch kind := item.Get("type").Str; kind {
 		case "message":
 			for _, part := range item.Get("content").Array() {
 				see("citations", !holdsNothing(part.Get("annotations")))
 			}
-		case "reasoning", "function_call", "":
+		case "reasoning", "compaction", "":
 		default:
-			see(kind, true)
+			if _, calls := itemCall(item); !calls {
+				see(kind, true)
+			}
 		}
 	}
 	return found
@@ -283,4 +308,55 @@ func counts(v gjson.Result) bool {
 		return more
 	}
 	return v.Num > 0
+}
+
+// ReadAnswer reads a whole answer to a request that asked for a model; the status is that of HTTP. Where the answer is of
+// no use but states its usage there is a Response beside the Error, since that was spent all the same. The Error names no
+// address and none of the credentials that have a known form; whoever has the key takes it out of the body first.
+//
+// The Messages API counts what it read from its cache of prompts and what it wrote there beside the input: all of it is
+// In, what it read is Cached. What it wrote costs as much as other input, since the table has no price for it; Anthropic
+// bills a quarter more than that, or as much again for a cache of an hour.
+func ReadAnswer(dialect string, status int, header http.Header, body []byte, requested string, prices Prices) (*Response, *Error) {
+	r, failed := readReply(dialect, status, header, body)
+	if failed == nil {
+		response, err := assemble(requested, r, prices, "")
+		if err != nil {
+			err.shown("")
+		}
+		return response, err
+	}
+	if failed.Retryable {
+		failed.RetryAfter = cmp.Or(RetryAfter(failed.Status, header, nil), failed.RetryAfter)
+	}
+	if failed.shown(""); r.usage.Reported || r.cost != nil {
+		response, _ := assemble(requested, r, prices, "")
+		return response, failed
+	}
+	return nil, failed
+}
+
+// assemble makes a response of a reply to a request for a model.
+func assemble(model string, r reply, prices Prices, key string) (*Response, *Error) {
+	response := &Response{
+		Message:       r.output.message,
+		FinishReason:  tidy(r.output.finish, maxName, key),
+		RequestID:     tidy(r.id, maxName, key),
+		ResponseModel: tidy(r.model, maxName, key),
+		Fingerprint:   tidy(r.fingerprint, maxName, key),
+		Usage:         r.usage,
+		CostMicroUSD:  cmp.Or(r.cost, prices.Cost(model, r.usage)),
+	}
+	for _, name := range r.channels {
+		if name = tidy(name, maxName, key); name != "" {
+			response.Channels = append(response.Channels, name)
+		}
+	}
+	slices.Sort(response.Channels)
+	response.Channels = slices.Compact(response.Channels)
+	if strings.TrimSpace(response.Message.Content) == "" && len(response.Message.ToolCalls) == 0 {
+		return response, &Error{Status: http.StatusOK, Code: EmptyCompletion, Retryable: true, RequestID: r.id,
+			Message: fmt.Sprintf("the completion has neither content nor tool calls (finish reason %q)", response.FinishReason)}
+	}
+	return response, nil
 }

@@ -3,6 +3,7 @@ package llm
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -154,10 +155,10 @@ func readOutput(top map[string]gjson.Result) (output, bool) {
 			if refusal != "" {
 				refused = append(refused, refusal)
 			}
-		case "function_call":
-			out.message.ToolCalls = append(out.message.ToolCalls, ToolCall{
-				ID: text(item.Get("call_id")), Name: text(item.Get("name")), Arguments: text(item.Get("arguments")),
-			})
+		default:
+			if call, ok := itemCall(item); ok {
+				out.message.ToolCalls = append(out.message.ToolCalls, call)
+			}
 		}
 	}
 	if len(said) == 0 {
@@ -221,4 +222,171 @@ func responsesOpaque(items []gjson.Result) []byte {
 	}
 	list[0] = '['
 	return whole(append(list, ']'))
+}
+
+// itemCall reads an item by which a response calls a tool that whoever asked runs. Functions are called by name and
+// arguments, custom tools by name and input; other tools are those that OpenAI has defined, and are named by them.
+func itemCall(item gjson.Result) (ToolCall, bool) {
+	call := ToolCall{ID: text(item.Get("call_id"))}
+	switch item.Get("type").Str {
+	case "function_call":
+		call.Name, call.Arguments = text(item.Get("namespace"))+text(item.Get("name")), text(item.Get("arguments"))
+	case "custom_tool_call":
+		call.Name, call.Arguments = text(item.Get("namespace"))+text(item.Get("name")), text(item.Get("input"))
+	case "local_shell_call":
+		call.Name, call.Arguments = "local_shell", text(item.Get("action"))
+	case "shell_call":
+		call.Name, call.Arguments = "shell", text(item.Get("action"))
+		return call, item.Get("environment.type").Str != "container_reference" // it ran at the provider
+	case "apply_patch_call":
+		call.Name, call.Arguments = "apply_patch", text(item.Get("operation"))
+	case "computer_call":
+		call.Name, call.Arguments = "computer", text(either(item, "actions", "action"))
+	case "tool_search_call":
+		call.Name, call.Arguments = "tool_search", text(item.Get("arguments"))
+		return call, item.Get("execution").Str == "client"
+	default:
+		return call, false
+	}
+	return call, true
+}
+
+// responsesTool reports the names of a tool of the Responses API.
+func responsesTool(tool gjson.Result) (names []string, runs bool) {
+	kind := tool.Get("type").Str
+	switch kind {
+	case "function", "custom":
+		return []string{clip(text(tool.Get("name")), maxName)}, true
+	case "namespace":
+		runs = true
+		for _, inner := range tool.Get("tools").Array() {
+			more, ok := responsesTool(inner)
+			if runs = ok && inner.Get("type").Str != "namespace"; !runs {
+				return nil, false
+			}
+			for _, name := range more {
+				names = append(names, clip(text(tool.Get("name"))+name, maxName))
+			}
+		}
+		return names, true
+	case "shell":
+		runs = tool.Get("environment.type").Str == "local"
+	case "tool_search":
+		runs = tool.Get("execution").Str == "client"
+	case "local_shell", "apply_patch", "computer", "computer_use_preview", "computer-preview":
+		runs = true
+	}
+	if !runs {
+		return nil, false
+	}
+	return []string{kind}, true
+}
+
+// responsesItems reads the input of a response.
+func (r *asking) responsesItems(request gjson.Result) error {
+	if instructions := request.Get("instructions"); instructions.Type != gjson.Null {
+		r.content(Message{Role: "system"}, instructions)
+	}
+	input := request.Get("input")
+	if input.Type == gjson.String {
+		r.content(Message{Role: "user"}, input)
+		return nil
+	}
+	if !input.IsArray() {
+		if r.State == "" {
+			return errors.New(`the body has no "input"`)
+		}
+		return nil
+	}
+	var err error
+	input.ForEach(func(_, item gjson.Result) bool {
+		if !item.IsObject() {
+			err = errors.New("an item of the input is not an object")
+			return false
+		}
+		r.item(item)
+		return true
+	})
+	r.replied()
+	return err
+}
+
+// item reads one item. What the model gave is gathered until something else comes.
+func (r *asking) item(item gjson.Result) {
+	kind, role := item.Get("type").Str, item.Get("role").Str
+	if kind == "" && role != "" {
+		kind = "message"
+	}
+	_, calls := itemCall(item)
+	if calls || kind == "reasoning" || kind == "compaction" || kind == "message" && role == "assistant" ||
+		strings.HasSuffix(kind, "_call") {
+		r.media(item.Get("content"))
+		r.reply = append(r.reply, item)
+		return
+	}
+	r.replied()
+	known := []string{"type", "id", "status", "call_id", "output", "role", "content"}
+	switch {
+	case kind == "message":
+		like := Message{Role: "user"}
+		switch role {
+		case "system", "developer":
+			like.Role = "system"
+		case "user":
+		default:
+			like.Role, known[5] = RoleOther, ""
+		}
+		r.content(like, item.Get("content"))
+		r.leave(like, rest(item, known...))
+	case strings.HasSuffix(kind, "_output"):
+		like := Message{Role: "tool", ToolCallID: text(item.Get("call_id"))}
+		if output := item.Get("output"); output.IsObject() || kind == "shell_call_output" {
+			r.part(like, output)
+		} else {
+			r.content(like, output)
+		}
+		r.leave(like, rest(item, known...))
+	default:
+		if kind == "item_reference" || kind == "" && item.Get("id").Type == gjson.String {
+			r.State = cmp.Or(r.State, "item_reference")
+		}
+		r.media(item)
+		r.leave(Message{Role: RoleOther}, opaque(item.Raw))
+	}
+}
+
+// replied adds what was gathered of a reply as one message.
+func (r *asking) replied() {
+	if len(r.reply) == 0 {
+		return
+	}
+	message := Message{Role: "assistant"}
+	var said []string
+	var left []byte
+	for _, item := range r.reply {
+		if call, ok := itemCall(item); ok {
+			message.ToolCalls = append(message.ToolCalls, call)
+			continue
+		}
+		content := item.Get("content")
+		words, plain := text(content), content.Type == gjson.String
+		if content.IsArray() {
+			words, plain = joined(content)
+		}
+		if item.Get("role").Str == "assistant" {
+			if words != "" {
+				said = append(said, words)
+			}
+			if plain {
+				continue
+			}
+		}
+		left = append(append(left, ','), item.Raw...)
+	}
+	message.Content = strings.Join(said, "\n")
+	if left != nil {
+		left[0] = '['
+		message.Opaque = opaque(string(append(left, ']')))
+	}
+	r.Messages, r.reply = append(r.Messages, message), nil
 }

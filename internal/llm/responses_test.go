@@ -171,9 +171,10 @@ func TestChannels(t *testing.T) {
 		{"grounding", APIChat, chat("", `,"vertex_ai_grounding_metadata":[{"webSearchQueries":["q"]}]`), []string{"grounding"}},
 		{"empty grounding", APIChat, chat("", `,"vertex_ai_grounding_metadata":[]`), nil},
 		{"counted by the server", APIChat, chat("", `,"usage":{"server_tool_use":{"web_fetch_requests":0,"web_search_requests":1}}`), []string{"server_tool_use"}},
-		{"calls that are ours", APIResponses, items(`,{"type":"reasoning"},{"type":"function_call"}`), nil},
-		{"calls of the server", APIResponses, items(`,{"type":"web_search_call"},{"type":"mcp_call"},{"type":"web_search_call"},{"type":"code_interpreter_call"},{"type":"computer_call"},{"type":"file_search_call"}`),
-			[]string{"code_interpreter_call", "computer_call", "file_search_call", "mcp_call", "web_search_call"}},
+		{"calls that are ours", APIResponses, items(`,{"type":"reasoning"},{"type":"function_call"},{"type":"custom_tool_call"},{"type":"local_shell_call"},{"type":"shell_call","environment":{"type":"local"}},{"type":"apply_patch_call"},{"type":"computer_call"},{"type":"tool_search_call","execution":"client"}`), nil},
+		{"calls that may be ours", APIResponses, items(`,{"type":"shell_call","environment":{"type":"container_reference"}},{"type":"tool_search_call"}`), []string{"shell_call", "tool_search_call"}},
+		{"calls of the server", APIResponses, items(`,{"type":"web_search_call"},{"type":"mcp_call"},{"type":"web_search_call"},{"type":"code_interpreter_call"},{"type":"file_search_call"}`),
+			[]string{"code_interpreter_call", "file_search_call", "mcp_call", "web_search_call"}},
 		{"cited files", APIResponses, items(`,{"type":"message","content":[{"type":"output_text","text":"y","annotations":[{"type":"file_citation"}]}]}`), []string{"citations"}},
 		{"hostile names", APIResponses, items(`,{"type":"` + testKey + `"},{"type":"\u0000"},{"type":"` + strings.Repeat("a", 300) + `"}`), []string{"[redacted]", strings.Repeat("a", 200) + "…"}},
 	} {

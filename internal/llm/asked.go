@@ -1,0 +1,473 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+)
+
+// The dialects in which own agents ask models: chat completions, OpenAI's Responses API, and Anthropic's Messages API.
+const (
+	DialectChat      = APIChat
+	DialectResponses = APIResponses
+	DialectMessages  = "messages"
+)
+
+// Asked is an own agent's request, as far as it is read.
+type Asked struct {
+	Model       string
+	Stream      bool
+	MaxTokens   int64     // at most, of a completion; 0 = none stated
+	Completions int       // n, at least 1
+	Messages    []Message // one for each part of a message that is not the model's
+	Tools       []byte    // the value of the member that defines the tools, as it came; nil = none
+	Offered     []string  // names of tools that the agent runs itself
+	Withheld    []string  // what the provider would do on its own: tools that it runs, remote MCP, media by URL, other models
+	State       string    // member that refers to state at the provider, such as previous_response_id; "" = none
+}
+
+// RoleOther is the role of what a request has outside of its messages and a model may read all the same, such as
+// response_format, and of items of a kind that is not known.
+const RoleOther = "other"
+
+// maxAsked bounds the JSON values of a request, names of members included. What is read of a value takes some hundred
+// bytes.
+const maxAsked = 500_000
+
+// ReadAsked reads a request. An error says why the body is no request of the dialect: it is not one JSON object, states a
+// member twice (endpoints disagree about which of them counts), or lacks the model or the messages.
+//
+// System prompts and messages for developers have the role "system", results of tools the role "tool". What the model said
+// is one message for each reply; of other messages each part is one. Text is Content and a picture Image; other parts,
+// reasoning and members that are not known are Opaque, as they came. Marks for the cache of prompts are left out, since
+// they wander from message to message. Settings that a model may read (text, lists and objects) are one message of
+// RoleOther, the first.
+func ReadAsked(dialect string, body []byte) (Asked, error) {
+	if err := checkAsked(body); err != nil {
+		return Asked{}, err
+	}
+	form, ok := requestForms[dialect]
+	if !ok {
+		return Asked{}, fmt.Errorf("dialect %q is not known", dialect)
+	}
+	request := gjson.ParseBytes(body)
+	if name := misspelt(request, slices.Concat(form.read, withheldMembers, stateMembers)); name != "" {
+		return Asked{}, fmt.Errorf("member %q differs from a member of the interface in case only", name)
+	}
+	r := &asking{Asked: Asked{Completions: 1}}
+	if err := r.settings(request, form); err != nil {
+		return Asked{}, err
+	}
+	if err := form.messages(r, request); err != nil {
+		return Asked{}, err
+	}
+	return r.Asked, nil
+}
+
+// requestForm says what one dialect's requests consist of.
+type requestForm struct {
+	read      []string // members that are read, or that no model reads
+	maxTokens []string
+	messages  func(*asking, gjson.Result) error
+	tool      func(gjson.Result) (names []string, runs bool) // runs: by the agent
+}
+
+var requestForms = map[string]requestForm{
+	DialectChat: {
+		read: []string{"messages", "functions", "function_call", "max_tokens", "max_completion_tokens", "modalities", "n",
+			"reasoning_effort", "verbosity", "tools", "tool_choice", "stream", "stream_options", "model",
+			"user", "metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "reasoning"},
+		maxTokens: []string{"max_tokens", "max_completion_tokens"},
+		messages:  (*asking).chatMessages, tool: chatTool,
+	},
+	DialectResponses: {
+		read: []string{"input", "instructions", "max_output_tokens", "include", "truncation", "store", "tools", "tool_choice", "stream", "stream_options", "model",
+			"user", "metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "reasoning", "client_metadata"},
+		maxTokens: []string{"max_output_tokens"},
+		messages:  (*asking).responsesItems, tool: responsesTool,
+	},
+	DialectMessages: {
+		read: []string{"messages", "system", "max_tokens", "tools", "tool_choice", "stream", "model", "metadata", "service_tier", "thinking", "betas",
+			"cache_control", "inference_geo", "speed"},
+		maxTokens: []string{"max_tokens"},
+		messages:  (*asking).messagesMessages, tool: messagesTool,
+	},
+}
+
+// withheldMembers have the provider search, read or run something, or ask another model: OpenAI's, OpenRouter's, xAI's,
+// Alibaba's, Cohere's, Anthropic's and LiteLLM's.
+var withheldMembers = []string{"web_search_options", "plugins", "search_parameters", "enable_search", "connectors", "mcp_servers", "models", "fallbacks"}
+
+// stateMembers refer to what is at the provider. A prompt is a template there, a container its file system.
+var stateMembers = []string{"previous_response_id", "conversation", "background", "prompt", "container"}
+
+// checkAsked reports why a body is not one JSON object without doubles.
+func checkAsked(body []byte) error {
+	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true))
+	if dec.PeekKind() != '{' {
+		return errors.New("the body is not a JSON object")
+	}
+	for n := 0; ; n++ {
+		_, err := dec.ReadToken()
+		switch {
+		case err == io.EOF:
+			return nil
+		case errors.Is(err, jsontext.ErrDuplicateName):
+			return errors.New("the body has a member twice in one object")
+		case err != nil:
+			return errors.New("the body is not valid JSON")
+		case n > 0 && dec.StackDepth() == 0 && dec.PeekKind() != 0:
+			return errors.New("the body is more than one JSON value")
+		case n == maxAsked:
+			return fmt.Errorf("the body holds more than %d values", maxAsked)
+		}
+	}
+}
+
+// misspelt returns a member of v that has one of the names but for case, which decoders in Go take for it; "" = none.
+func misspelt(v gjson.Result, names []string) (found string) {
+	v.ForEach(func(name, _ gjson.Result) bool {
+		for _, known := range names {
+			if name.Str != known && strings.EqualFold(name.Str, known) {
+				found = clip(name.Str, maxName)
+			}
+		}
+		return found == ""
+	})
+	return found
+}
+
+// asking reads one request.
+type asking struct {
+	Asked
+	reply []gjson.Result // items of a Responses request that the model gave, one after the other
+}
+
+// settings reads what a request has beside its messages.
+func (r *asking) settings(request gjson.Result, form requestForm) error {
+	model := request.Get("model")
+	if model.Type != gjson.String || model.Str == "" {
+		return errors.New(`the body has no "model"`)
+	}
+	r.Model = model.Str
+	switch stream := request.Get("stream"); stream.Type {
+	case gjson.True:
+		r.Stream = true
+	case gjson.False, gjson.Null:
+	default:
+		return errors.New(`"stream" is neither true nor false`)
+	}
+	for _, name := range form.maxTokens {
+		v := request.Get(name)
+		n, ok := optionalCount(v)
+		if !ok && v.Raw != "-1" { // of some servers: no limit
+			return fmt.Errorf("%q is not a number of tokens", name)
+		}
+		r.MaxTokens = max(r.MaxTokens, n)
+	}
+	if n := request.Get("n"); n.Type != gjson.Null && slices.Contains(form.read, "n") {
+		count, ok := count(n)
+		if !ok || count < 1 || count > 128 {
+			return errors.New(`"n" is not a number from 1 to 128`)
+		}
+		r.Completions = int(count)
+	}
+	for _, name := range withheldMembers {
+		if !holdsNothing(request.Get(name)) {
+			r.withhold(name)
+		}
+	}
+	for _, name := range stateMembers {
+		if !holdsNothing(request.Get(name)) && r.State == "" {
+			r.State = name
+		}
+	}
+	known := slices.Concat(form.read, withheldMembers, stateMembers)
+	var read []byte
+	request.ForEach(func(name, value gjson.Result) bool {
+		if (value.Type == gjson.String || value.Type == gjson.JSON) && !slices.Contains(known, name.Str) {
+			read = append(append(append(append(read, ','), name.Raw...), ':'), value.Raw...)
+		}
+		return true
+	})
+	if read != nil {
+		read[0] = '{'
+		r.Messages = append(r.Messages, Message{Role: RoleOther, Content: strings.ToValidUTF8(string(append(read, '}')), "\uFFFD")})
+	}
+	return r.tools(request, form)
+}
+
+// tools reads the definitions of tools.
+func (r *asking) tools(request gjson.Result, form requestForm) error {
+	for _, name := range []string{"tools", "functions"} {
+		list := request.Get(name)
+		if list.Type == gjson.Null || !slices.Contains(form.read, name) {
+			continue
+		}
+		if !list.IsArray() {
+			return fmt.Errorf("%q is not a list", name)
+		}
+		r.Tools = append(r.Tools, list.Raw...)
+		list.ForEach(func(_, tool gjson.Result) bool {
+			if name == "functions" { // from before there were tools
+				r.offer(tool.Get("name"))
+				return true
+			}
+			if name := misspelt(tool, []string{"type", "function", "custom", "name", "environment", "execution", "tools"}); name != "" {
+				r.withhold("tool with the member " + name)
+				return true
+			}
+			names, runs := form.tool(tool)
+			if !runs {
+				r.withhold("tool " + toolKind(tool))
+			}
+			r.Offered = append(r.Offered, names...)
+			return true
+		})
+	}
+	return nil
+}
+
+// toolKind names a tool that the agent does not run by its type, else by its first member.
+func toolKind(tool gjson.Result) (kind string) {
+	if kind = clip(tool.Get("type").String(), maxName); kind == "" {
+		tool.ForEach(func(name, _ gjson.Result) bool {
+			kind = clip(name.Str, maxName)
+			return false
+		})
+	}
+	if kind == "" {
+		kind = "of no type"
+	}
+	return kind
+}
+
+func (r *asking) offer(name gjson.Result) {
+	r.Offered = append(r.Offered, clip(text(name), maxName))
+}
+
+// withhold notes something that the provider would do on its own.
+func (r *asking) withhold(what string) {
+	if !slices.Contains(r.Withheld, what) && len(r.Withheld) < maxWithheld {
+		r.Withheld = append(r.Withheld, what)
+	}
+}
+
+// maxWithheld bounds the names of what a request has that is withheld. The first is enough to refuse it.
+const maxWithheld = 64
+
+// chatTool reports the name of a tool of chat completions.
+func chatTool(tool gjson.Result) (names []string, runs bool) {
+	kind := tool.Get("type").Str
+	if kind != "function" && kind != "custom" {
+		return nil, false
+	}
+	runs = true
+	tool.ForEach(func(name, value gjson.Result) bool {
+		// Gateways take further members for tools of the provider.
+		runs = !value.IsObject() || name.Str == kind || name.Str == "parameters" || name.Str == "cache_control"
+		return runs
+	})
+	if !runs {
+		return nil, false
+	}
+	return []string{clip(text(either(tool, kind+".name", "name")), maxName)}, true
+}
+
+// chatMessages reads the messages of a chat completion.
+func (r *asking) chatMessages(request gjson.Result) error {
+	messages := request.Get("messages")
+	if !messages.IsArray() {
+		return errors.New(`the body has no list "messages"`)
+	}
+	var err error
+	messages.ForEach(func(_, m gjson.Result) bool {
+		if !m.IsObject() {
+			err = errors.New("a message is not an object")
+			return false
+		}
+		r.chatMessage(m)
+		return true
+	})
+	return err
+}
+
+func (r *asking) chatMessage(m gjson.Result) {
+	content := m.Get("content")
+	switch role := m.Get("role").Str; role {
+	case "assistant":
+		r.media(content)
+		message, _ := chatReply(m)
+		known := []string{"role", "content", "refusal", "tool_calls"}
+		if content.IsArray() {
+			var plain bool
+			if message.Content, plain = joined(content); !plain {
+				known[1] = ""
+			}
+		}
+		if call := m.Get("function_call"); call.IsObject() {
+			known = append(known, "function_call")
+			message.ToolCalls = append(message.ToolCalls, ToolCall{Name: text(call.Get("name")), Arguments: text(call.Get("arguments"))})
+		}
+		message.Opaque = rest(m, known...)
+		r.Messages = append(r.Messages, message)
+	case "system", "developer":
+		r.content(Message{Role: "system"}, content)
+		r.leave(Message{Role: "system"}, rest(m, "role", "content"))
+	case "user":
+		r.content(Message{Role: role}, content)
+		r.leave(Message{Role: role}, rest(m, "role", "content"))
+	case "tool", "function":
+		like := Message{Role: "tool", ToolCallID: text(either(m, "tool_call_id", "name"))}
+		r.content(like, content)
+		r.leave(like, rest(m, "role", "content", "tool_call_id", "name"))
+	default:
+		r.content(Message{Role: RoleOther}, content)
+		r.leave(Message{Role: RoleOther}, rest(m, "content"))
+	}
+}
+
+// joined returns the text of a list of parts, and whether they are nothing else.
+func joined(parts gjson.Result) (all string, plain bool) {
+	var b strings.Builder
+	plain = true
+	parts.ForEach(func(_, part gjson.Result) bool {
+		said := either(part, "text", "refusal")
+		plain = plain && said.Type == gjson.String && rest(part, "type", "text", "refusal", "annotations", "logprobs", "cache_control") == nil
+		b.WriteString(text(said))
+		return true
+	})
+	return b.String(), plain
+}
+
+// content adds what a message that is not the model's holds: a string, or a list of parts, each of which is a message.
+func (r *asking) content(like Message, content gjson.Result) {
+	before := len(r.Messages)
+	switch {
+	case content.Type == gjson.String:
+		like.Content = text(content)
+	case content.IsArray():
+		content.ForEach(func(_, part gjson.Result) bool {
+			r.part(like, part)
+			return true
+		})
+	case content.Type != gjson.Null:
+		r.part(like, content)
+	}
+	if len(r.Messages) == before {
+		r.Messages = append(r.Messages, like)
+	}
+}
+
+// part adds one part of a message.
+func (r *asking) part(like Message, part gjson.Result) {
+	known := []string{"type", "cache_control", "citations", "annotations", "logprobs", "detail"}
+	kind := part.Get("type").Str
+	if kind != "search_result" { // it has no address but that of its text
+		r.media(part)
+	}
+	switch {
+	case part.Type == gjson.String:
+		like.Content = text(part)
+	case part.Get("text").Type == gjson.String && (kind == "" || strings.HasSuffix(kind, "text")):
+		like.Content = text(part.Get("text"))
+		like.Opaque = rest(part, append(known, "text")...)
+	case kind == "refusal":
+		like.Content = text(part.Get("refusal"))
+	case kind == "document" && part.Get("source.type").Str == "text":
+		like.Content = text(part.Get("source.data"))
+		like.Opaque = rest(part, append(known, "source")...)
+	case kind == "document" && part.Get("source.type").Str == "content":
+		r.content(like, part.Get("source.content"))
+		r.leave(like, rest(part, append(known, "source")...))
+		return
+	case kind == "search_result":
+		r.content(like, part.Get("content"))
+		r.leave(like, rest(part, append(known, "content")...))
+		return
+	default:
+		if like.Image = readImage(part); like.Image == nil {
+			like.Opaque = opaque(part.Raw)
+		}
+	}
+	r.Messages = append(r.Messages, like)
+}
+
+// leave adds what is left of a message as one of its own.
+func (r *asking) leave(like Message, rest []byte) {
+	if rest != nil {
+		like.Opaque = rest
+		r.Messages = append(r.Messages, like)
+	}
+}
+
+// rest returns an object of the members of v that hold something and are not among the known ones; nil if there are none.
+func rest(v gjson.Result, known ...string) (out []byte) {
+	if !v.IsObject() {
+		return nil
+	}
+	v.ForEach(func(name, value gjson.Result) bool {
+		if !holdsNothing(value) && !slices.Contains(known, name.Str) {
+			out = append(append(append(append(out, ','), name.Raw...), ':'), value.Raw...)
+		}
+		return true
+	})
+	if out == nil {
+		return nil
+	}
+	out[0] = '{'
+	return opaque(string(append(out, '}')))
+}
+
+// opaque returns JSON of a request as what is opaque of a message.
+func opaque(raw string) []byte { return []byte(strings.ToValidUTF8(raw, "\uFFFD")) }
+
+// readImage returns the picture that a part holds, by any of the dialects; nil if it holds none, or not in itself.
+func readImage(part gjson.Result) *Image {
+	media, data := part.Get("source.media_type").String(), part.Get("source.data").String()
+	if address := either(part, "image_url.url", "image_url"); address.Type == gjson.String {
+		head, tail, found := strings.Cut(address.String(), ";base64,")
+		if media, data = strings.TrimPrefix(head, "data:"), tail; !found || media == head {
+			return nil
+		}
+	}
+	if !strings.HasPrefix(media, "image/") {
+		return nil
+	}
+	decoded, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return nil
+	}
+	return &Image{MediaType: clip(media, maxName), Data: decoded}
+}
+
+// hasScheme matches what names something to be fetched.
+var hasScheme = regexp.MustCompile(`^\s*[A-Za-z][A-Za-z0-9+.-]*://`)
+
+// media withholds what a part has the provider fetch: strings that are addresses, and files that it holds. Titles and text
+// are no addresses, whatever they say.
+func (r *asking) media(part gjson.Result) {
+	if part.Type != gjson.JSON {
+		return
+	}
+	part.ForEach(func(name, value gjson.Result) bool {
+		switch {
+		case strings.Contains(name.Str, "file_id") && !holdsNothing(value):
+			r.withhold("file_id")
+		case value.Type == gjson.JSON:
+			r.media(value)
+		case value.Type != gjson.String || slices.Contains([]string{"text", "title", "context", "filename", "refusal", "encrypted_content"}, name.Str):
+		case hasScheme.MatchString(value.Str), slices.Contains([]string{"url", "image_url", "file_url", "video_url", "audio_url"}, name.Str) && !strings.HasPrefix(value.Str, "data:"):
+			r.withhold("media by URL")
+		}
+		return true
+	})
+}
