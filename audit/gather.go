@@ -329,7 +329,7 @@ func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact
 
 // builtin reports whether a tool is one of this program's own, whose arguments it knows the meaning of. Of any
 // other tool every argument may be run, opened or fetched.
-func builtin(tool string) bool { return slices.Contains(policy.BuiltinTools(), tool) }
+func builtin(tool string) bool { return policy.Own(tool) }
 
 // runs reports whether what a tool is given may be run, and may make files.
 func runs(tool string) bool { return tool == "python" || !builtin(tool) }

@@ -81,14 +81,17 @@ func (g *Gate) Specs() []Spec {
 func (g *Gate) Writes() bool { return slices.ContainsFunc(g.order, Tool.writes) }
 
 // Session is the gate as one attempt passes it: it knows the attempt's
-// workspace and what the attempt has spent. Run is called for one turn after the
-// other.
+// workspace and what the attempt has spent. Several turns may be in Run at once.
 type Session struct {
 	gate      *Gate
 	rec       *trajectory.Attempt
 	workspace *Workspace // nil: there are no files
 	probe     Prober
 	kept      Kept
+	shared    bool // an own agent writes to the workspace, too
+
+	asking sync.Mutex   // held by a turn with calls that ask a model where a budget bounds them
+	files  sync.RWMutex // held by a turn; one with calls that can change the workspace holds it alone
 
 	limits Limits
 
@@ -121,6 +124,26 @@ func (g *Gate) Open(rec *trajectory.Attempt, workspace *Workspace, before Spent,
 	return &Session{gate: g, rec: rec, workspace: workspace, probe: probe, calls: before.Calls, cost: before.CostMicroUSD, seen: map[string]seenUse{}}
 }
 
+// Share prepares the session for an own agent, whose processes write to the workspace, too, at any time. It keeps the
+// workspace as it is, for [Workspace.Change]. From then on nothing in the workspace is restored, since that would
+// undo what the agent itself has done: before a call that can change it, it is kept as it is then, and where it
+// cannot be, the call is denied. A call that the end of the context cuts off has a result that says so.
+func (s *Session) Share() error {
+	s.shared = true
+	if s.workspace == nil {
+		return nil
+	}
+	s.workspace.shared = true
+	_, err := s.workspace.keep()
+	return err
+}
+
+// Kept returns what tools keep between the calls of the attempt.
+func (s *Session) Kept() *Kept { return &s.kept }
+
+// Specs returns the descriptions of the tools of the session's gate.
+func (s *Session) Specs() []Spec { return s.gate.Specs() }
+
 // Close ends what tools have kept between the calls of the attempt.
 func (s *Session) Close() error { return s.kept.Close() }
 
@@ -137,8 +160,11 @@ func (s *Session) Exhausted() bool {
 type Call struct{ ID, Name, Args string }
 
 // Result is what the model is shown for a call: the text, and the digest of the
-// message that holds it.
-type Result struct{ CallID, Text, SHA256 string }
+// message that holds it. IsError says that the call was refused or failed.
+type Result struct {
+	CallID, Text, SHA256 string
+	IsError              bool
+}
 
 // pass is one call on its way through the gate.
 type pass struct {
@@ -171,16 +197,18 @@ func (p *pass) writes() bool { return p.tool != nil && p.tool.writes() }
 // in order. Those that are allowed run at the same time, but for two kinds that run
 // in order: those that can change the workspace, and, where a budget bounds them,
 // those that ask a model, each of which is decided once what the one before took is
-// known. An error means that the machinery broke
+// known. Other turns wait where they hold calls of the same kind; one with calls that
+// can change the workspace runs beside no other. An error means that the machinery broke
 // (the evidence could not be recorded, the workspace neither kept nor put back, the
 // context ended, a tool failed in a way that the model cannot act on).
 func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, error) {
 	passes := make([]*pass, len(calls))
 	var now, later []*pass
-	asking := false
+	asking, writing := false, false
 	for i, c := range calls {
 		p := s.read(c)
 		passes[i] = p
+		writing = writing || p.writes()
 		paid := p.tool != nil && p.tool.asks() && s.bounded()
 		if paid && asking {
 			later = append(later, p)
@@ -188,6 +216,17 @@ func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, er
 		}
 		asking = asking || paid
 		now = append(now, p)
+	}
+	if asking {
+		s.asking.Lock()
+		defer s.asking.Unlock()
+	}
+	if writing {
+		s.files.Lock()
+		defer s.files.Unlock()
+	} else {
+		s.files.RLock()
+		defer s.files.RUnlock()
 	}
 	for _, p := range now {
 		s.decide(p)
@@ -202,9 +241,9 @@ func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, er
 	var refused, executed []trajectory.Payload
 	results := make([]Result, len(passes))
 	for i, p := range passes {
-		results[i] = Result{CallID: p.call.ID, Text: p.refusal}
+		results[i] = Result{CallID: p.call.ID, Text: p.refusal, IsError: true}
 		if p.allowed() && (p.ran || p.output.Model != nil) { // also beside one that broke: it may have cost something
-			results[i].Text = p.output.Shown
+			results[i].Text, results[i].IsError = p.output.Shown, p.output.IsError
 			if !p.settled {
 				refused = append(refused, s.refusedEvents(p)...)
 				executed = append(executed, s.executedEvent(p))
@@ -350,7 +389,7 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 	}
 	output, err := p.tool.call(timed, s.env(p), []byte(p.call.Args))
 	p.latency = s.gate.Now().Sub(began)
-	if err != nil && timed.Err() != nil && ctx.Err() == nil {
+	if err != nil && timed.Err() != nil && (ctx.Err() == nil || s.shared) {
 		model := output.Model
 		output, err = Failed("%s was cut off: the time of the attempt is used up", p.call.Name), nil
 		output.Model = model

@@ -124,7 +124,7 @@ func TestGateOrder(t *testing.T) {
 		return Output{Document: "the whole", Shown: "a page"}, nil
 	}))
 	results, err := s.Run(context.Background(), 1, []Call{{"c1", "probe", `{"text":"x"}`}})
-	if err != nil || len(results) != 1 || results[0] != (Result{"c1", "a page", messageDigest("c1", "a page")}) {
+	if err != nil || len(results) != 1 || results[0] != (Result{CallID: "c1", Text: "a page", SHA256: messageDigest("c1", "a page")}) {
 		t.Fatalf("results %+v, error %v", results, err)
 	}
 	if !strings.Contains(seen, `"type":"policy_decision"`) || strings.Contains(seen, "tool_executed") {

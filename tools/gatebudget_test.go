@@ -171,7 +171,7 @@ func TestBudgetHoldsInsideATurn(t *testing.T) {
 			}
 			for i, r := range results {
 				if r.CallID != fmt.Sprint("c", i) || strings.HasPrefix(r.Text, "refused: R006 budget: ") == strings.Contains(r.Text, "A gate.") {
-					t.Errorf("result %d is %q", i, r)
+					t.Errorf("result %d is %+v", i, r)
 				}
 			}
 		})
@@ -328,7 +328,7 @@ func TestFreeCallsAreNotSerialised(t *testing.T) {
 	results, err := s.Run(t.Context(), 1, calls)
 	must(t, err)
 	if len(b.limits) != 2 || results[2].Text != "read" || results[4].CallID != "w" {
-		t.Errorf("%d looks, results %q", len(b.limits), results)
+		t.Errorf("%d looks, results %+v", len(b.limits), results)
 	}
 }
 

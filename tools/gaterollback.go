@@ -21,7 +21,7 @@ func (s *Session) keep(passes []*pass) ([]trajectory.Payload, error) {
 	if !errors.As(err, &u) {
 		return nil, err
 	}
-	if s.workspace.kept == nil {
+	if s.workspace.kept == nil || s.shared {
 		for _, p := range passes {
 			if p.decision.Verdict != policy.Deny && p.writes() {
 				p.deny(policy.Decision{Reason: "the workspace cannot be kept before it is changed: " + u.text})
@@ -61,8 +61,12 @@ func (s *Session) leave(passes []*pass) ([]trajectory.Payload, error) {
 			break
 		}
 	}
-	if !violated && len(writers) == 0 {
+	if !violated && (len(writers) == 0 || s.shared) {
 		return nil, nil
+	}
+	if s.shared { // the call did not run
+		reason, _ := s.rec.Redact.Redact(b.reason)
+		return []trajectory.Payload{trajectory.Rollback{CallID: b.callID, Reason: reason, Restored: []string{}, RuleIDs: b.rules}}, nil
 	}
 	if !violated {
 		removed, err := s.workspace.keep()

@@ -68,7 +68,7 @@ func TestGateApproval(t *testing.T) {
 	must(t, err)
 	if !slices.Equal(ran, []string{secret}) || results[0].Text != "did" || !strings.HasPrefix(results[1].Text, "refused: a person refused this call: ") ||
 		!strings.HasPrefix(results[2].Text, "error: the arguments do not fit") || !strings.HasPrefix(results[3].Text, "refused: R002") {
-		t.Errorf("ran %q, results %q", ran, results)
+		t.Errorf("ran %q, results %+v", ran, results)
 	}
 	if len(approver.got) != 2 || approver.got[0].TaskID != "task" || approver.got[0].Tool != "probe" || approver.got[0].Args != `{"text":"[redacted]"}` || approver.got[0].Reason == "" {
 		t.Errorf("asked %+v", approver.got)

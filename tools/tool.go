@@ -15,7 +15,9 @@
 // where there is no one to ask (TestGateApproval, TestGateNoOneToAsk). A turn that breaks
 // rules in mode autonomous, or leaves more than can be kept, has its workspace restored to
 // the byte; what cannot be copied before is not changed (TestGateRollback,
-// TestGateCheckpointFails, TestWorkspaceRestores).
+// TestGateCheckpointFails, TestWorkspaceRestores). An own agent writes to its workspace
+// itself, and calls tools at any time: calls that can change the workspace run alone, and
+// nothing of it is restored (TestSharedWriters, TestSharedIsNotRestored).
 //
 // Calls that ask a model are decided one after the other, each with what is left of
 // the task's money, tokens and time; others are not held up

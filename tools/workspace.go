@@ -26,6 +26,7 @@ type Workspace struct {
 	kept    tree // as it was kept last; nil: never
 	keptSum string
 	lines   written
+	shared  bool // with an own agent, whose pipes and sockets are left alone
 }
 
 // KeptSuffix makes the name of the folder that the copy is in. One that a process
@@ -73,6 +74,7 @@ func (w *Workspace) keep() (removed []string, err error) {
 	}
 	now, err := look(w.root, func(e *entry, content io.ReadSeeker) error {
 		switch {
+		case e.Kind == kindOther && w.shared:
 		case e.Kind == kindOther:
 			if err := w.root.Remove(e.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return &unkeepable{"a pipe, socket or device in it cannot be removed"}

@@ -96,7 +96,8 @@ func (w *Workspace) texts(path string, trees ...tree) ([]text, error) {
 
 // Change is what an attempt has made of its workspace, in the form in which rec
 // records it. Nothing that the attempt started may be running. A workspace that has
-// become too large since the last turn is restored as it was then.
+// become too large since the last turn is restored as it was then; one that is shared with
+// an own agent is left as it is, and nothing is said of it but that the change is cut.
 func (w *Workspace) Change(rec *trajectory.Attempt) (*trajectory.WorkspaceChange, error) {
 	if w.kept == nil { // nothing was allowed to write
 		_, sum, err := w.now()
@@ -105,6 +106,9 @@ func (w *Workspace) Change(rec *trajectory.Attempt) (*trajectory.WorkspaceChange
 	_, err := w.keep()
 	var u *unkeepable
 	if errors.As(err, &u) {
+		if w.shared {
+			return &trajectory.WorkspaceChange{Files: []string{}, Truncated: true}, nil
+		}
 		err = w.restore()
 	}
 	if err != nil {

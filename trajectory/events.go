@@ -489,7 +489,8 @@ type CheckpointSaved struct {
 // RuleIDs; or, without RuleIDs, because it had grown beyond its limits or could not be looked through. Where that
 // showed before the calls of the turn ran, it was last kept after an earlier turn. The three digests are of the
 // workspace as it was kept, as it was found ("" where it could not be kept as it was) and as it was left: the rollback
-// is correct where the first and the last are equal.
+// is correct where the first and the last are equal. The workspace of an own agent is not restored, since the agent
+// writes to it itself: there are no digests then, and the call did not run.
 type Rollback struct {
 	CallID     string   `json:"call_id"`
 	Reason     string   `json:"reason"`

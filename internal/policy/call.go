@@ -17,6 +17,13 @@ func BuiltinTools() []string {
 	return []string{"calculate", "describe_image", "list_files", "python", "read_file", "transcribe_audio", "web_fetch", "web_search"}
 }
 
+// SubmitAnswer is the tool by which an own agent gives its answer. It reaches nothing and changes nothing, and no rule,
+// list, mode or budget denies it: an answer is judged by the scorer.
+const SubmitAnswer = "submit_answer"
+
+// Own reports whether a tool is one of this program, whose arguments it knows the meaning of.
+func Own(tool string) bool { return tool == SubmitAnswer || slices.Contains(BuiltinTools(), tool) }
+
 // ToolName returns this program's name for a tool that other systems have under another (Read, Bash),
 // and any other name as it is.
 func ToolName(tool string) string {
@@ -69,7 +76,7 @@ func CallOf(tool string, args map[string]string) Call {
 		c.Texts = append(c.Texts, args[name])
 	}
 	switch tool {
-	case "calculate", "web_search":
+	case "calculate", "web_search", SubmitAnswer:
 	case "web_fetch":
 		c.URLs = []string{args["url"]}
 		if at := args["archived"]; at != "" {

@@ -59,8 +59,12 @@ type Decision struct {
 	Reason  string
 }
 
-// Decide judges one call: deny list, then what is unknown, then rules, then budgets, then mode.
+// Decide judges one call: deny list, then what is unknown, then rules, then budgets, then mode. An answer
+// (SubmitAnswer) is always allowed.
 func Decide(p Policy, c Call) Decision {
+	if c.Tool == SubmitAnswer && c.Known && known(p.Mode) {
+		return Decision{Verdict: Allow}
+	}
 	fired := broken(p, c)
 	switch {
 	case spent(int64(c.ToolCalls), int64(p.MaxToolCalls)):
@@ -103,9 +107,9 @@ func Decide(p Policy, c Call) Decision {
 }
 
 // Offers reports whether a call of a tool may be allowed: neither the deny list, the allow list nor the
-// mode excludes the tool. Other tools are not offered to the model.
+// mode excludes the tool, or it is SubmitAnswer. Other tools are not offered to the model.
 func (p Policy) Offers(tool string) bool {
-	return known(p.Mode) && !listed(p.Deny, tool) && p.admits(tool)
+	return known(p.Mode) && (tool == SubmitAnswer || !listed(p.Deny, tool) && p.admits(tool))
 }
 
 // admits reports whether the allow list has a tool, and the mode does not exclude it.

@@ -417,7 +417,7 @@ func TestHashProperty(t *testing.T) {
 // Decide answers for every input, never allows what is denied, unknown or over budget, and its
 // denials say why.
 func TestDecideIsTotal(t *testing.T) {
-	tools := rapid.SampledFrom([]string{"", "read_file", "python", EveryTool, "\xff"})
+	tools := rapid.SampledFrom([]string{"", SubmitAnswer, "read_file", "python", EveryTool, "\xff"})
 	modes := rapid.SampledFrom([]Mode{"", Restricted, Approved, Autonomous, "root"})
 	texts := rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 		"/", "judgments.jsonl", "https://hf.co/datasets/gaia-benchmark/GAIA", "file:x", "%%%", "..", "a:",
@@ -435,6 +435,12 @@ func TestDecideIsTotal(t *testing.T) {
 		d := Decide(p, c)
 		if diff := cmp.Diff(d, Decide(p, c)); diff != "" {
 			t.Fatalf("two decisions: %s", diff)
+		}
+		if c.Tool == SubmitAnswer {
+			if allowed := c.Known && known(p.Mode); (d.Verdict == Allow) != allowed || allowed && !cmp.Equal(d, Decision{Verdict: Allow}) || p.Offers(c.Tool) != known(p.Mode) {
+				t.Fatalf("an answer: %+v under %+v gives %+v", c, p, d)
+			}
+			return
 		}
 		denied := slices.Contains(p.Deny, c.Tool) || slices.Contains(p.Deny, EveryTool)
 		allowed := (p.Mode != Restricted || slices.Contains(readers(), c.Tool)) && (slices.Contains(p.Allow, c.Tool) || slices.Contains(p.Allow, EveryTool))

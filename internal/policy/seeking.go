@@ -205,7 +205,7 @@ func forms(text string) []string {
 // Searched returns what a call has others look for: queries and addresses, and
 // all that a server's tool is given.
 func (c Call) Searched() []string {
-	if c.Tool == "web_search" || !slices.Contains(BuiltinTools(), c.Tool) {
+	if c.Tool == "web_search" || !Own(c.Tool) {
 		return slices.Concat(c.Texts, c.URLs)
 	}
 	return c.URLs
@@ -218,7 +218,7 @@ func (c Call) Asked() []string {
 	if c.Tool == "web_search" {
 		all = append(all, c.Texts...)
 	}
-	server := !slices.Contains(BuiltinTools(), c.Tool)
+	server := !Own(c.Tool)
 	for _, url := range c.URLs {
 		if server && (strings.HasPrefix(strings.ToLower(url), "file:") || strings.ContainsFunc(url, betweenWords)) {
 			continue // text with an address in it, which is there once more by itself
@@ -232,7 +232,7 @@ func (c Call) Asked() []string {
 // that a server's tool is given, and what a fetch has besides its address.
 func (c Call) Told() []string {
 	switch {
-	case !slices.Contains(BuiltinTools(), c.Tool):
+	case !Own(c.Tool):
 		return c.Texts
 	case c.Tool == "web_fetch":
 		return slices.DeleteFunc(slices.Clone(c.Texts), func(text string) bool { return slices.Contains(c.URLs, text) })
