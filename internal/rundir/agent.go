@@ -98,6 +98,10 @@ func (a *Attempt) exchange(turn int, t *openTurn, p trajectory.Payload) (reason 
 			return fmt.Sprintf("completes turn %d, whose model call has not ended", turn)
 		}
 		delete(a.turns, turn)
+	case trajectory.PolicyViolation: // of a call, or a reply that exceeds a budget
+		if t.stage == compiled || t.stage == started {
+			return fmt.Sprintf("is not the next event of turn %d", turn)
+		}
 	default: // of a tool call
 		_, proposes := p.(trajectory.ToolProposed)
 		if t.stage != noCall && t.stage != toolCall || proposes && t.proposed {

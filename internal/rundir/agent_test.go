@@ -25,6 +25,7 @@ a.1.2 sends
 a.1.3 turn
 a.1.3 propose calculate
 a.1.2 replies in=20 out=2 cost=4
+a.1.2 violation R006
 a.1.2 done
 a.1.3 refuse R001
 a.1.1 replies in=10 out=5 cost=3
@@ -133,6 +134,7 @@ func TestFoldRefusesOfOwnAgent(t *testing.T) {
 		{"tool call after a model call", replied + "a.1.1 propose calculate", "is not the next event of turn 1"},
 		{"model call in a turn with a tool call", turned + "a.1.1 propose calculate\na.1.1 asks", "is not the next event of turn 1"},
 		{"two tool calls in a turn", turned + "a.1.1 propose calculate\na.1.1 allow\na.1.1 propose calculate", "is not the next event of turn 1"},
+		{"violation before the reply", asked + "a.1.1 violation R006", "is not the next event of turn 1"},
 		{"closed before its reply", asked + "a.1.1 done", "completes turn 1, whose model call has not ended"},
 		{"retry", closed + "a.1.2 turn\na.1.2 asks kept=1\na.1.2 sends\na.1.2 replies retry", "repeats a call, which an own agent does with a call of its own"},
 		{"message of another source", turned + "a.1.1 asks source=question", `lists a message of the source "question"`},
