@@ -51,8 +51,14 @@ var systemNote = sync.OnceValue(func() note {
 })
 
 func noteOf(m llm.Message, source string) note {
+	listed, b := Listed(m, source)
+	return note{fresh: b, listed: listed}
+}
+
+// Listed returns a message as the journal lists it, but for its image, and its canonical form.
+func Listed(m llm.Message, source string) (trajectory.Message, []byte) {
 	b := canonicalJSON(m)
-	return note{fresh: b, listed: trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: canonical.Digest(b), Source: source}}
+	return trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: canonical.Digest(b), Source: source}, b
 }
 
 func (c *conversation) add(source string, m llm.Message) {

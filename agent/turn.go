@@ -270,34 +270,19 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 		r.timer.Stop()
 	}
 	r.since = r.Now()
-	label := r.rec.Redact.Label
 	var over []trajectory.Payload
-	e := trajectory.ModelCallCompleted{LatencyMs: t.LatencyMs, RequestedModel: r.Name, RetryOf: r.previous, Try: t.Number}
-	if t.Err != nil {
-		message, _ := r.rec.Redact.Redact(t.Err.Message)
-		e.Error = &trajectory.CallError{Code: label(t.Err.Code), Message: message, Retryable: t.Err.Retryable, Status: t.Err.Status}
-	}
 	if t.Response != nil {
 		r.recordable(t.Response.Message.ToolCalls)
-		e.CostMicroUSD, e.FinishReason, e.Fingerprint = t.Response.CostMicroUSD, label(t.Response.FinishReason), label(t.Response.Fingerprint)
-		e.RequestID, e.ResponseModel = label(t.Response.RequestID), label(t.Response.ResponseModel)
-		for _, name := range t.Response.Channels {
-			e.UnrecordedChannels = append(e.UnrecordedChannels, label(name))
-		}
-		slices.Sort(e.UnrecordedChannels)
-		e.UnrecordedChannels = slices.Compact(e.UnrecordedChannels)
-		u := t.Response.Usage
-		e.Tokens = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}
-		e.UsageReported = u.Reported
-		x := r.rec.Excerpt(string(canonicalJSON(t.Response.Message)), trajectory.OutputHead)
-		e.BodySHA256, e.Bytes, e.Head, e.OutputSHA256 = x.BodySHA256, x.Bytes, x.Head, x.SHA256
-		e.Redactions, e.Truncated = x.Redactions, x.Truncated
+	}
+	e := Completed(r.rec, r.Name, t)
+	e.RetryOf = r.previous
+	if t.Response != nil {
 		if t.Err == nil {
-			r.talk.due.Reply(x.SHA256)
+			r.talk.due.Reply(e.OutputSHA256)
 		}
-		used := u.In + u.Out
-		if !u.Reported { // an unknown usage counts as its estimate
-			used += r.talk.tokens(r.bytes, someBytes) + x.Bytes/someBytes
+		used := e.Tokens.In + e.Tokens.Out
+		if !e.UsageReported { // an unknown usage counts as its estimate
+			used += r.talk.tokens(r.bytes, someBytes) + e.Bytes/someBytes
 		}
 		if r.Limits.Budget != nil {
 			r.Limits.Budget.Charge(t.Response.CostMicroUSD)
@@ -312,4 +297,31 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 	}
 	r.previous, r.failed = ids[0], t.Err
 	return nil
+}
+
+// Completed returns the record of a try: what the journal holds of its reply and of its failure.
+func Completed(rec *trajectory.Attempt, model string, t llm.Try) trajectory.ModelCallCompleted {
+	label := rec.Redact.Label
+	e := trajectory.ModelCallCompleted{LatencyMs: t.LatencyMs, RequestedModel: model, Try: t.Number}
+	if t.Err != nil {
+		message, _ := rec.Redact.Redact(t.Err.Message)
+		e.Error = &trajectory.CallError{Code: label(t.Err.Code), Message: message, Retryable: t.Err.Retryable, Status: t.Err.Status}
+	}
+	if t.Response == nil {
+		return e
+	}
+	e.CostMicroUSD, e.FinishReason, e.Fingerprint = t.Response.CostMicroUSD, label(t.Response.FinishReason), label(t.Response.Fingerprint)
+	e.RequestID, e.ResponseModel = label(t.Response.RequestID), label(t.Response.ResponseModel)
+	for _, name := range t.Response.Channels {
+		e.UnrecordedChannels = append(e.UnrecordedChannels, label(name))
+	}
+	slices.Sort(e.UnrecordedChannels)
+	e.UnrecordedChannels = slices.Compact(e.UnrecordedChannels)
+	u := t.Response.Usage
+	e.Tokens = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}
+	e.UsageReported = u.Reported
+	x := rec.Excerpt(string(canonicalJSON(t.Response.Message)), trajectory.OutputHead)
+	e.BodySHA256, e.Bytes, e.Head, e.OutputSHA256 = x.BodySHA256, x.Bytes, x.Head, x.SHA256
+	e.Redactions, e.Truncated = x.Redactions, x.Truncated
+	return e
 }

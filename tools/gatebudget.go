@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"math"
 	"sort"
 	"time"
 
@@ -54,6 +55,21 @@ func (s *Session) Spend(callID string, microUSD *int64, tokens int64) []trajecto
 		end(before, s.tokens, limit, "tokens")
 	}
 	return over
+}
+
+// Left returns what is left of the task's money, in micro-USD, and of its tokens: 0 or
+// less where they are spent, math.MaxInt64 where there is no limit.
+func (s *Session) Left() (microUSD, tokens int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	microUSD, tokens = math.MaxInt64, math.MaxInt64
+	if limit := s.gate.Policy.MaxCostMicroUSD; limit != policy.Unlimited {
+		microUSD = limit - s.cost
+	}
+	if s.limits.Tokens > 0 {
+		tokens = s.limits.Tokens - s.tokens
+	}
+	return microUSD, tokens
 }
 
 // TokensSpent reports whether the tokens of the task are used up.

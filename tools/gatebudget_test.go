@@ -12,6 +12,7 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -242,6 +243,9 @@ func TestOverspendIsRecorded(t *testing.T) {
 			_, _, refused, over := taken(t, s, sink)
 			if len(b.limits) != 1 || refused != 2 || over != 1 {
 				t.Errorf("%d looks, %d refused, %d violations", len(b.limits), refused, over)
+			}
+			if money, tokens := s.Left(); (money < 0) != (c.tokens == 0) || money > 0 && money != math.MaxInt64 || (tokens < 0) != (c.tokens > 0) || tokens > 0 && tokens != math.MaxInt64 {
+				t.Errorf("%d micro-USD and %d tokens are left", money, tokens)
 			}
 			payloads := tools.Recorded(t, sink)
 			if v, ok := payloads[3].(trajectory.PolicyViolation); !ok || v.CallID != "c0" || v.Description != c.want {

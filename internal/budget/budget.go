@@ -126,6 +126,24 @@ func (b *Budget) Wait(ctx context.Context, need int64) (*Reservation, bool) {
 	}
 }
 
+// Call reserves what one request may cost, as [Budget.Bound] says, and waits as
+// [Budget.Wait] does. settle takes what the request did cost, in micro-USD, nil for
+// its bound, and releases the rest. Requests in parallel each make a call of it, and
+// who holds nothing else cannot block another.
+func (b *Budget) Call(ctx context.Context, model string, tokensIn, tokensOut int64) (settle func(microUSD *int64), enough bool) {
+	r, enough := b.Wait(ctx, b.Bound(model, tokensIn, tokensOut))
+	if r == nil {
+		return func(*int64) {}, enough
+	}
+	return func(microUSD *int64) {
+		cost := r.held
+		if microUSD != nil {
+			cost = *microUSD
+		}
+		b.change(cost, -r.held)
+	}, true
+}
+
 // Take reserves money without waiting.
 func (b *Budget) Take(need int64) (*Reservation, bool) {
 	if b == nil {

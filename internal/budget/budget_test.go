@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -72,6 +73,53 @@ func TestWait(t *testing.T) {
 	a.Close()
 	if b := <-got; b == nil || b.held != 80 {
 		t.Error("it did not get what was given back")
+	}
+}
+
+// TestCalls: requests at once that each reserve for themselves wait for what others may yet leave, are refused when
+// nothing is under way, and together never cost more than there is.
+func TestCalls(t *testing.T) {
+	const budget, size, cost = 1000, 90, 30
+	p := dollarAToken(t, budget)
+	var all sync.WaitGroup
+	var paid atomic.Int64
+	for range 16 {
+		all.Go(func() {
+			for {
+				settle, enough := p.Call(context.Background(), "m", size, 0)
+				if !enough {
+					return
+				}
+				p.mu.Lock()
+				if p.spent+p.reserved > budget {
+					t.Errorf("%d are spent and %d reserved", p.spent, p.reserved)
+				}
+				p.mu.Unlock()
+				micro := int64(cost)
+				settle(&micro)
+				paid.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if want := int64((budget-size)/cost + 1); paid.Load() != want || p.spent != want*cost || p.reserved != 0 {
+		t.Errorf("%d calls of %d were paid, %d spent, %d reserved", paid.Load(), want, p.spent, p.reserved)
+	}
+	p = dollarAToken(t, budget)
+	settle, _ := p.Call(context.Background(), "m", size, 0)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, enough := p.Call(ended, "m", budget, 0); enough {
+		t.Error("what another has reserved was reserved again")
+	}
+	if settle(nil); p.spent != size || p.reserved != 0 {
+		t.Errorf("an unknown cost counts as %d", p.spent)
+	}
+	var none *Budget
+	if settle, enough := none.Call(context.Background(), "m", 1<<60, 0); !enough {
+		t.Error("a run without a limit refuses a call")
+	} else {
+		settle(nil)
 	}
 }
 

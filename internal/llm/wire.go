@@ -45,14 +45,14 @@ func (x *exchange) send(ctx context.Context, baseURL, key string) *Error {
 	x.sent = true
 	res, err := x.http.Do(req)
 	if err != nil {
-		return transportError(err)
+		return TransportError(err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, x.maxBody+1))
 	success := res.StatusCode >= 200 && res.StatusCode <= 299
 	switch {
 	case err != nil && success:
-		return transportError(err)
+		return TransportError(err)
 	case int64(len(answer)) > x.maxBody && success:
 		return &Error{Status: res.StatusCode, Code: "response_too_large", RequestID: requestID(res.Header),
 			Message: fmt.Sprintf("the answer is larger than %d bytes", x.maxBody)}
@@ -65,9 +65,9 @@ func (x *exchange) send(ctx context.Context, baseURL, key string) *Error {
 	return failed
 }
 
-// transportError describes a request that got no whole answer. The URL is left out: it may hold
+// TransportError describes why a request got no whole answer. The URL is left out: it may hold
 // credentials.
-func transportError(err error) *Error {
+func TransportError(err error) *Error {
 	var own *Error // of a transport that is ours: a cassette
 	if errors.As(err, &own) {
 		return own

@@ -113,6 +113,10 @@ func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 					}
 					break // it is graded with what it has
 				}
+				if r.fold.Manifest.Agent != nil { // each of its calls reserves for itself
+					paid.Close()
+					paid = nil
+				}
 				err := r.attempt(ctx, task, t, paid)
 				paid.Close()
 				if err != nil {
