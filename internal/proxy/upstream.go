@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// authorize adds the key. Anthropic's own host takes it in a header of its own; of those with the same interface some
+// take that one, and some the usual one.
+func (u Upstream) authorize(req *http.Request, dialect string) {
+	if u.APIKey == "" {
+		return
+	}
+	host := strings.ToLower(req.URL.Hostname())
+	anthropic := host == "anthropic.com" || strings.HasSuffix(host, ".anthropic.com")
+	if dialect == llm.DialectMessages {
+		req.Header.Set("X-Api-Key", u.APIKey)
+	}
+	if dialect != llm.DialectMessages || !anthropic {
+		req.Header.Set("Authorization", "Bearer "+u.APIKey)
+	}
+}
+
+// leastKey is the length of a key below which it is a placeholder, such as "none".
+const leastKey = 8
+
+// forms are the key as texts hold it.
+func (u Upstream) forms() []string {
+	if len(u.APIKey) < leastKey {
+		return nil
+	}
+	forms := []string{u.APIKey}
+	for _, form := range []string{strings.ReplaceAll(u.APIKey, "/", `\/`), url.QueryEscape(u.APIKey), url.PathEscape(u.APIKey)} {
+		if form != u.APIKey {
+			forms = append(forms, form)
+		}
+	}
+	return forms
+}
+
+// hide returns a body without the key.
+func (u Upstream) hide(b []byte) []byte {
+	for _, form := range u.forms() {
+		if bytes.Contains(b, []byte(form)) {
+			b = bytes.ReplaceAll(b, []byte(form), []byte(trajectory.Redacted))
+		}
+	}
+	return b
+}
+
+func (u Upstream) hideText(s string) string { return string(u.hide([]byte(s))) }
+
+// hideIn returns a header without values that hold the key.
+func (u Upstream) hideIn(h http.Header) http.Header {
+	clean := http.Header{}
+	for name, values := range h {
+		for _, v := range values {
+			if u.hideText(v) == v {
+				clean.Add(name, v)
+			}
+		}
+	}
+	return clean
+}
