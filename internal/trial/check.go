@@ -1,0 +1,276 @@
+package trial
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/agentdir"
+	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/tools/sandbox"
+)
+
+// mostLooked bounds the files of a folder that [Check] looks at.
+const mostLooked = 200_000
+
+// searchPath is the PATH of an agent.
+var searchPath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
+
+// systemLibraries are where the dynamic linker looks by itself.
+var systemLibraries = []string{"/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib", "/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*"}
+
+// Folder is what [Check] looks at. Path is the agent's folder and Program its program, a path in the folder or an absolute
+// one. Given are the further folders that the agent can read. All paths are absolute.
+type Folder struct {
+	Path    string
+	Program string
+	Given   []string
+}
+
+// Check reports what of an agent's folder will not work in the sandbox, before anything runs.
+func Check(f Folder) []doctor.Finding {
+	program := f.Program
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(f.Path, program)
+	}
+	found := []doctor.Finding{f.checkProgram(program)}
+	if found[0].State == doctor.OK {
+		found = append(found, f.checkStart(program))
+	}
+	return append(found, f.checkContents()...)
+}
+
+func finding(name, use, problem, good, remedy string) doctor.Finding {
+	if problem == "" {
+		return doctor.Finding{Name: name, State: doctor.OK, Detail: good, Use: use}
+	}
+	return doctor.Finding{Name: name, State: doctor.Failed, Detail: problem, Remedy: remedy, Use: use}
+}
+
+// sees reports whether the agent sees a path at its place: what it leads to, through all links, is in the sandbox.
+func (f Folder) sees(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	for _, folder := range slices.Concat([]string{"/usr", f.Path}, f.Given, sandbox.SystemFolders()) {
+		if at, err := filepath.EvalSymlinks(folder); err == nil && agentdir.Within(real, at) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f Folder) checkProgram(program string) doctor.Finding {
+	info, err := os.Stat(program)
+	problem, remedy := "", ""
+	switch {
+	case err != nil:
+		problem, remedy = fmt.Sprintf("%s is not there", program), "write an executable named agent, or begin with a recipe: gaia agent init NAME DIR"
+	case !info.Mode().IsRegular():
+		problem, remedy = fmt.Sprintf("%s is not a file", program), "name the program in 'command' below agent in gaia.yaml"
+	case info.Mode()&0o111 == 0:
+		problem, remedy = fmt.Sprintf("%s cannot be executed", program), "chmod +x "+view.Quote(program)
+	case info.Mode()&0o005 != 0o005:
+		problem, remedy = fmt.Sprintf("%s can be executed by its owner only", program), "chmod a+rx "+view.Quote(program)
+		return doctor.Finding{Name: "program", State: doctor.Missing, Detail: problem, Remedy: remedy, Use: "is started for each attempt"}
+	}
+	return finding("program", "is started for each attempt", problem, program, remedy)
+}
+
+// checkStart looks at what the kernel needs to start a program: the interpreter that its first line names, or the linker
+// and libraries of a native one.
+func (f Folder) checkStart(program string) doctor.Finding {
+	use := "starts the program"
+	file, err := os.Open(program)
+	if err != nil {
+		return finding("interpreter", use, err.Error(), "", "let yourself read it")
+	}
+	defer file.Close()
+	line, err := bufio.NewReaderSize(file, 256).ReadSlice('\n')
+	if !bytes.HasPrefix(line, []byte("#!")) {
+		if missing, native := f.libraries(program); native {
+			found := finding("interpreter", use, strings.Join(missing, ", "), "none: a native program", "link it statically, or put the libraries beside it and set its RUNPATH to $ORIGIN")
+			if len(missing) > 0 { // as far as can be told: the linker has further ways
+				found.State = doctor.Missing
+			}
+			return found
+		}
+		return finding("interpreter", use, "the first line names no interpreter, and it is no native program", "", "begin it with a line such as #!/usr/bin/python3 or #!/bin/sh")
+	}
+	if err != nil {
+		return finding("interpreter", use, "the first line is too long", "", "write a shorter one, such as #!/bin/sh")
+	}
+	if bytes.HasSuffix(line, []byte("\r\n")) {
+		return finding("interpreter", use, "the first line ends in a carriage return", "", "save the file with Unix line ends")
+	}
+	words := strings.Fields(string(line[2:]))
+	if len(words) == 0 {
+		return finding("interpreter", use, "the first line names no interpreter", "", "begin it with a line such as #!/usr/bin/python3")
+	}
+	name := words[0]
+	if filepath.Base(name) == "env" && len(words) > 1 && f.sees(name) {
+		words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "-") || strings.Contains(w, "=") })
+		if len(words) == 0 {
+			return finding("interpreter", use, "env is given no program", "", "begin it with a line such as #!/usr/bin/env python3")
+		}
+		for _, dir := range searchPath {
+			if at := filepath.Join(dir, words[0]); f.sees(at) {
+				return finding("interpreter", use, "", at, "")
+			}
+		}
+		return finding("interpreter", use, fmt.Sprintf("%s is not on the PATH of the sandbox, %s", words[0], strings.Join(searchPath, ":")), "",
+			"name the interpreter by its path, and the folder that it is in in 'folders' below agent in gaia.yaml, unless it is below /usr")
+	}
+	problem, remedy := "", ""
+	if _, err := os.Stat(name); err != nil {
+		problem, remedy = fmt.Sprintf("%s is not there", name), "install it, or name another in the first line"
+	} else if !f.sees(name) {
+		problem, remedy = fmt.Sprintf("%s is not in the sandbox", name), "plan its folder: write 'folders: ["+root(name)+"]' below agent in gaia.yaml"
+	}
+	return finding("interpreter", use, problem, name, remedy)
+}
+
+// root returns the folder to plan for an interpreter: the one above bin.
+func root(program string) string {
+	if real, err := filepath.EvalSymlinks(program); err == nil {
+		program = real
+	}
+	dir := filepath.Dir(program)
+	if filepath.Base(dir) == "bin" {
+		return filepath.Dir(dir)
+	}
+	return dir
+}
+
+// checkContents looks through the folder for what leads out of it: links, the interpreters of Python's virtual environments,
+// and libraries of native programs.
+func (f Folder) checkContents() []doctor.Finding {
+	var links, missing, plan []string
+	files, native, size := 0, 0, int64(0)
+	err := filepath.WalkDir(f.Path, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if files++; files > mostLooked {
+			return fs.SkipAll
+		}
+		name, _ := filepath.Rel(f.Path, path)
+		switch d.Type() {
+		case fs.ModeSymlink:
+			if !f.sees(path) {
+				links = append(links, name)
+			}
+			return nil
+		case 0:
+		default:
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		size += info.Size()
+		if d.Name() == "pyvenv.cfg" {
+			if home := venvHome(path); home != "" && !f.sees(home) {
+				plan = append(plan, filepath.Dir(home))
+			}
+		}
+		if info.Mode()&0o111 != 0 && info.Size() > 64 && native < 1000 {
+			lost, is := f.libraries(path)
+			if is {
+				native++
+			}
+			for _, library := range lost {
+				missing = append(missing, name+" needs "+library)
+			}
+		}
+		return nil
+	})
+	use := "can be read by the agent"
+	if err != nil {
+		return []doctor.Finding{finding("folder", use, err.Error(), "", "let yourself read all of it")}
+	}
+	found := []doctor.Finding{finding("folder", use, "", fmt.Sprintf("%s, %s", view.Count(files, "file"), view.Bytes(size)), "")}
+	if len(plan) > 0 {
+		slices.Sort(plan)
+		plan = slices.Compact(plan)
+		found = append(found, finding("environment", "has the Python packages", "the interpreter of the virtual environment is in "+strings.Join(plan, ", ")+", which is not in the sandbox", "",
+			"plan it: write 'folders: ["+strings.Join(plan, ", ")+"]' below agent in gaia.yaml; or make the environment with /usr/bin/python3"))
+		links = slices.DeleteFunc(links, func(name string) bool { return strings.HasPrefix(filepath.Base(name), "python") })
+	}
+	optional := func(name, use string, what []string, remedy string) {
+		if n := len(what); n > 3 {
+			what = append(what[:3:3], fmt.Sprintf("and %d more", n-3))
+		}
+		if len(what) > 0 {
+			found = append(found, doctor.Finding{Name: name, State: doctor.Missing, Detail: strings.Join(what, ", "), Remedy: remedy, Use: use})
+		}
+	}
+	optional("links", "lead to files that the sandbox has not", links, "copy what they lead to into the folder, or name its folder in 'folders' below agent in gaia.yaml")
+	optional("libraries", "are needed by native programs", missing, "install them below /usr, or put them into the folder")
+	return found
+}
+
+// venvHome returns the folder of the interpreter that a virtual environment is made of, by its pyvenv.cfg.
+func venvHome(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	text, _ := io.ReadAll(io.LimitReader(file, 64<<10))
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == "home" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// libraries returns what the sandbox lacks of the linker and libraries of a native program, and whether it is one.
+func (f Folder) libraries(path string) (missing []string, native bool) {
+	file, err := elf.Open(path)
+	if err != nil {
+		return nil, false
+	}
+	defer file.Close()
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP {
+			name, _ := io.ReadAll(io.LimitReader(p.Open(), 4096))
+			if linker := string(bytes.TrimRight(name, "\x00")); !f.sees(linker) {
+				missing = append(missing, linker)
+			}
+		}
+	}
+	needed, err := file.ImportedLibraries()
+	if err != nil {
+		return missing, true
+	}
+	dirs := systemLibraries
+	for _, tag := range []elf.DynTag{elf.DT_RUNPATH, elf.DT_RPATH} {
+		paths, _ := file.DynString(tag)
+		for _, p := range paths {
+			for dir := range strings.SplitSeq(p, ":") {
+				dirs = append([]string{strings.NewReplacer("$ORIGIN", filepath.Dir(path), "${ORIGIN}", filepath.Dir(path)).Replace(dir)}, dirs...)
+			}
+		}
+	}
+	for _, library := range needed {
+		if !slices.ContainsFunc(dirs, func(dir string) bool {
+			at, _ := filepath.Glob(filepath.Join(dir, library))
+			return slices.ContainsFunc(at, f.sees)
+		}) {
+			missing = append(missing, library)
+		}
+	}
+	return missing, true
+}

@@ -1,0 +1,329 @@
+// Package trial explains one attempt of an own agent to the person who wrote the agent.
+//
+// [Read] takes what was seen of the attempt from the evidence of a verified run, and from nothing else: model calls,
+// tool calls, requests that were refused, the answer and the end of the process. [Report.Text] shows it on one screen,
+// with what to change first where the attempt has no answer (TestExplain). [Check] looks at the agent's folder before
+// anything runs: an executable that is missing or cannot be executed, an interpreter or a library that the sandbox will
+// not have (TestCheck). docs/agents.md has the contract that both refer to.
+package trial
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Report is what was seen of an attempt.
+type Report struct {
+	Agent      string              `json:"agent"` // its name
+	Answer     *string             `json:"answer"`
+	AtOnce     int                 `json:"calls_at_once"` // model calls, at most
+	Calls      []Calls             `json:"calls"`
+	Correct    *bool               `json:"correct"`
+	DurationMs int64               `json:"duration_ms"`
+	End        trajectory.AgentEnd `json:"end"`
+	InReply    bool                `json:"in_reply"` // a reply of a model held the answer
+	Outcome    string              `json:"outcome"`  // trajectory.Answered, NoAnswer or Errored
+	Reason     string              `json:"reason,omitzero"`
+	Refused    []Refused           `json:"refused"`
+	Rule       string              `json:"rule,omitzero"` // that found the answer
+	Run        string              `json:"run,omitzero"`  // its directory, where it is kept
+	TaskID     string              `json:"task_id"`
+	Tools      []Tool              `json:"tools"`
+	Why        []Cause             `json:"why"` // there is no answer; the most likely cause first
+}
+
+// Calls counts the model calls that have these things in common.
+type Calls struct {
+	Count    int               `json:"count"`
+	Aborted  int               `json:"aborted,omitzero"` // the agent hung up
+	Dialect  string            `json:"dialect"`
+	Model    string            `json:"model"`
+	Problem  string            `json:"problem,omitzero"`
+	Retries  int               `json:"client_retries,omitzero"`
+	Status   int               `json:"status"` // of HTTP; 0: no reply came
+	Streamed int               `json:"streamed,omitzero"`
+	Tokens   trajectory.Tokens `json:"tokens"`
+}
+
+// Tool counts the calls of a tool.
+type Tool struct {
+	Count  int    `json:"count"`
+	Denied int    `json:"denied,omitzero"`
+	Failed int    `json:"failed,omitzero"`
+	Name   string `json:"name"`
+}
+
+// Refused counts the requests that were refused for one reason.
+type Refused struct {
+	Code   string `json:"code"`
+	Count  int    `json:"count"`
+	Hint   string `json:"hint,omitzero"`
+	Model  string `json:"model,omitzero"`
+	Path   string `json:"path"`
+	Status int    `json:"status"`
+}
+
+// ErrNotOwn means that the run has no attempt of an own agent that ended.
+var ErrNotOwn = errors.New("the run has no attempt of an own agent that ended")
+
+// Read reads the last attempt of the first task of a run. The run is verified.
+func Read(dir fs.FS) (Report, error) {
+	r := Report{Calls: []Calls{}, Tools: []Tool{}, Refused: []Refused{}, Why: []Cause{}}
+	a := reader{report: &r}
+	found, err := rundir.Verify(dir, rundir.Options{Event: a.add})
+	if err != nil {
+		return r, err
+	}
+	if found.Manifest.Agent == nil || !a.ended {
+		return r, ErrNotOwn
+	}
+	r.Agent = found.Manifest.Agent.Name
+	r.explain(found.Manifest.Agent.Tools == plan.AgentToolsGate)
+	return r, nil
+}
+
+// reader gathers a report from the events of a run.
+type reader struct {
+	report  *Report
+	started map[int]trajectory.ModelCallStarted // by turn
+	tools   map[string]string                   // names of tools, by the call's id
+	began   int64
+	ended   bool
+}
+
+func (a *reader) add(e trajectory.Event) error {
+	r := a.report
+	if e.TaskID == "" || r.TaskID != "" && e.TaskID != r.TaskID {
+		return nil
+	}
+	switch p := e.Payload.(type) {
+	case trajectory.TaskStarted:
+		*r = Report{TaskID: e.TaskID, Calls: []Calls{}, Tools: []Tool{}, Refused: []Refused{}, Why: []Cause{}}
+		*a = reader{report: r, started: map[int]trajectory.ModelCallStarted{}, tools: map[string]string{}, began: e.MonoUs}
+	case trajectory.ModelCallStarted:
+		a.started[e.Turn] = p
+		r.AtOnce = max(r.AtOnce, len(a.started))
+	case trajectory.ModelCallCompleted:
+		a.completed(a.started[e.Turn], p)
+		delete(a.started, e.Turn)
+	case trajectory.ToolProposed:
+		a.tools[p.CallID] = p.Name
+		a.tool(p.CallID).Count++
+	case trajectory.PolicyDecision:
+		if p.Decision == "deny" {
+			a.tool(p.CallID).Denied++
+		}
+	case trajectory.ToolExecuted:
+		if p.IsError {
+			a.tool(p.CallID).Failed++
+		}
+	case trajectory.RequestRefused:
+		a.refused(p)
+	case trajectory.Error:
+		r.Reason = p.Message
+	case trajectory.AnswerCommitted:
+		r.Answer, r.Rule, r.InReply = &p.Answer, p.Rule, p.InReply
+	case trajectory.AttemptEnded:
+		a.ended = true
+		r.Outcome, r.DurationMs = p.Outcome, (e.MonoUs-a.began)/1000
+		r.Reason = cmp.Or(r.Reason, p.Reason)
+		if p.Agent != nil {
+			r.End = *p.Agent
+		}
+	case trajectory.Judgment:
+		r.Correct = &p.Official
+	}
+	return nil
+}
+
+func (a *reader) completed(s trajectory.ModelCallStarted, p trajectory.ModelCallCompleted) {
+	c := Calls{Model: p.RequestedModel}
+	if s.Request != nil {
+		c.Dialect = s.Request.Dialect
+	}
+	if p.Reply != nil {
+		c.Status = p.Reply.Status
+	}
+	if p.Error != nil {
+		c.Problem = cmp.Or(p.Error.Code, p.Error.Message)
+	}
+	i := slices.IndexFunc(a.report.Calls, func(o Calls) bool {
+		return o.Dialect == c.Dialect && o.Model == c.Model && o.Status == c.Status && o.Problem == c.Problem
+	})
+	if i < 0 {
+		i = len(a.report.Calls)
+		a.report.Calls = append(a.report.Calls, c)
+	}
+	of := &a.report.Calls[i]
+	of.Count++
+	of.Tokens = of.Tokens.Add(p.Tokens)
+	if s.Request != nil && s.Request.Stream {
+		of.Streamed++
+	}
+	if s.Request != nil && s.Request.Retry {
+		of.Retries++
+	}
+	if p.Reply != nil && p.Reply.Aborted {
+		of.Aborted++
+	}
+}
+
+// tool returns the count of the tool that a call is of.
+func (a *reader) tool(callID string) *Tool {
+	name, all := a.tools[callID], &a.report.Tools
+	i := slices.IndexFunc(*all, func(t Tool) bool { return t.Name == name })
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, Tool{Name: name})
+	}
+	return &(*all)[i]
+}
+
+func (a *reader) refused(p trajectory.RequestRefused) {
+	all := &a.report.Refused
+	i := slices.IndexFunc(*all, func(o Refused) bool { return o.Code == p.Code && o.Path == p.Path && o.Model == p.Model })
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, Refused{Code: p.Code, Path: p.Path, Model: p.Model, Status: p.Status, Hint: hints[p.Code]})
+	}
+	(*all)[i].Count++
+}
+
+// shown bounds the rows of each kind that [Report.Text] shows.
+const shown = 6
+
+// Text returns the report for one screen.
+func (r Report) Text() string {
+	var l view.List
+	l.Addf("agent", "%s, task %s", r.Agent, r.TaskID)
+	answer := "none"
+	if r.Answer != nil {
+		answer = fmt.Sprintf("%q, by %s", clip(*r.Answer, 120), by[r.Rule])
+		if !r.InReply {
+			answer += "; no reply of a model held it"
+		}
+		if r.Correct != nil {
+			answer += map[bool]string{true: "; correct", false: "; incorrect"}[*r.Correct]
+		}
+	}
+	l.Add("answer", answer)
+	l.Addf("time", "%.1f s", float64(r.DurationMs)/1000)
+	var rows []string
+	for _, c := range r.Calls {
+		row := fmt.Sprintf("%s of %s to %s: ", view.Count(c.Count, "call"), c.Dialect, c.Model)
+		switch {
+		case c.Status == 0:
+			row += "no reply"
+		default:
+			row += fmt.Sprintf("status %d", c.Status)
+		}
+		if c.Problem != "" {
+			row += " (" + clip(c.Problem, 60) + ")"
+		}
+		row += fmt.Sprintf(", %d tokens in, %d out", c.Tokens.In, c.Tokens.Out)
+		for _, n := range []struct {
+			count int
+			what  string
+		}{{c.Streamed, "streamed"}, {c.Retries, "repeated"}, {c.Aborted, "hung up"}} {
+			if n.count > 0 {
+				row += fmt.Sprintf(", %d %s", n.count, n.what)
+			}
+		}
+		rows = append(rows, row)
+	}
+	if r.AtOnce > 1 {
+		rows = append(rows, fmt.Sprintf("at most %d at once", r.AtOnce))
+	}
+	addRows(&l, "model", rows)
+	rows = nil
+	for _, t := range r.Tools {
+		row := fmt.Sprintf("%s: %s", t.Name, view.Count(t.Count, "call"))
+		if t.Denied > 0 {
+			row += fmt.Sprintf(", %d denied", t.Denied)
+		}
+		if t.Failed > 0 {
+			row += fmt.Sprintf(", %d failed", t.Failed)
+		}
+		rows = append(rows, row)
+	}
+	addRows(&l, "tools", rows)
+	rows = nil
+	for _, f := range r.Refused {
+		row := fmt.Sprintf("%s: %s, status %d, %s", f.Path, f.Code, f.Status, view.Count(f.Count, "request"))
+		if f.Model != "" {
+			row += fmt.Sprintf(" of the model %q", clip(f.Model, 60))
+		}
+		if f.Hint != "" && len(r.Why) == 0 {
+			row += "; " + f.Hint
+		}
+		rows = append(rows, row)
+	}
+	if more := r.End.Refused - trajectory.MostRequestsRefused; more > 0 {
+		rows = append(rows, fmt.Sprintf("and %d more", more))
+	}
+	addRows(&l, "refused", rows)
+	l.Add("ended", r.ended())
+	text := view.RowsText(l)
+	if tail := lastLines(r.End.Stderr, 8); tail != "" {
+		text += "standard error ended in:\n" + view.Indent(tail) + "\n"
+	}
+	for _, w := range r.Why {
+		text += "\n" + view.Line(w.What) + "\n"
+		if w.Hint != "" {
+			text += "  hint: " + view.Line(w.Hint) + "\n"
+		}
+	}
+	return text
+}
+
+// addRows adds rows of one kind: the first ones, and how many more.
+func addRows(l *view.List, name string, rows []string) {
+	if len(rows) == 0 {
+		rows = []string{"none"}
+	}
+	if len(rows) > shown {
+		rows = append(rows[:shown:shown], fmt.Sprintf("and %d more", len(rows)-shown))
+	}
+	for i, row := range rows {
+		if i > 0 {
+			name = ""
+		}
+		l.Add(name, row)
+	}
+}
+
+// ended says how the process ended.
+func (r Report) ended() string {
+	switch e := r.End; {
+	case e.Ended == "":
+		return "not seen: " + cmp.Or(r.Reason, r.Outcome)
+	case e.Ended == trajectory.AgentExited && e.Exit < 0:
+		return "a signal ended it"
+	case e.Ended == trajectory.AgentExited:
+		return fmt.Sprintf("exit code %d", e.Exit)
+	default:
+		return cmp.Or(ends[e.Ended], e.Ended)
+	}
+}
+
+// lastLines returns the last lines of a text.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n]) + "…"
+	}
+	return s
+}
