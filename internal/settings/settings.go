@@ -1,6 +1,6 @@
 // Package settings reads gaia.yaml: a flat YAML mapping from names of flags to their
-// values, and two lists that are no flags, the MCP servers below mcp and the evaluators
-// below evaluators.
+// values, and three that are no flags, the MCP servers below mcp, the evaluators below
+// evaluators, and what an own agent is below agent.
 //
 //	model: gpt-4o
 //	level: [1, 2]
@@ -71,6 +71,7 @@ type File struct {
 	Name       string
 	Servers    []Server
 	Evaluators []Evaluator
+	Agent      *Agent // nil: the file has none
 	values     []value
 	set        map[string]ast.Node // the flags that were set from it
 }
@@ -207,6 +208,8 @@ func (f *File) take(pair *ast.MappingValueNode) error {
 		return f.takeServers(pair.Value)
 	case evaluatorsKey:
 		return f.takeEvaluators(pair.Value)
+	case agentKey:
+		return f.takeAgent(pair.Value)
 	}
 	v := value{key: key, nodes: []ast.Node{pair.Value}}
 	if list, ok := pair.Value.(*ast.SequenceNode); ok {
@@ -261,7 +264,7 @@ func (f *File) wrong(t *token.Token, hint, format string, args ...any) *Error {
 // NotFlags are the flags of run that are for the command line alone: they say where
 // settings come from, are of one call, or give code this machine.
 func NotFlags() []string {
-	return []string{"help", "settings", "like", "dry-run", "unsafe-local-python"}
+	return []string{"help", "settings", "like", "dry-run", "unsafe-local-python", "agent", "agent-timeout", "unsafe-local-agent"}
 }
 
 // Apply sets the flags that the file names, except those for which keep reports that

@@ -163,7 +163,8 @@ func TestServers(t *testing.T) {
 // can show.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "# x\n", "model: a\nlimit: 3\n", "level: [1, 2]\n", "level:\n- 1\n- 2\n", "a: &b c\nd: *b", "{a: b}", "\t", "model: \"a\\u0000\"", "model: 'x", "? a\n: b",
-		"a: |\n b", "%YAML 1.2\n---\na: b", "max-task-cost: 0.5", "a: [[[", "- - -", "\xff", "\ufeffmodel: x", "model: a\r\nlimit: b\r", "model: x # c", "<<: *a", "a: b: c", "mcp:\n- name: a\n  url: https://a.example\n  headers:\n    X: Y\n- name: b\n  command: [c]\n", "---\n---\n", "...\n", "level: [1,,]"} {
+		"a: |\n b", "%YAML 1.2\n---\na: b", "max-task-cost: 0.5", "a: [[[", "- - -", "\xff", "\ufeffmodel: x", "model: a\r\nlimit: b\r", "model: x # c", "<<: *a", "a: b: c", "mcp:\n- name: a\n  url: https://a.example\n  headers:\n    X: Y\n- name: b\n  command: [c]\n", "---\n---\n", "...\n", "level: [1,,]",
+		"agent:\n  folder: a\n  command: [b, c]\n  models:\n    d: e\n  memory: 4 GiB\n  timeout: 5m\n  strip: true\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
