@@ -138,7 +138,9 @@ func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 	}
 	x.tries = 1
 	p := &x.planned
-	p.Invalid = x.complete(&x.runSettings)
+	if p.Invalid = x.settleAgent(&x.runSettings, file, x.ofRun.Flags().Changed); p.Invalid == nil {
+		p.Invalid = x.complete(&x.runSettings)
+	}
 	// The policy is settled last before the search engine.
 	if p.Invalid != nil && !x.plan.Rehearsal && x.plan.Policy.Mode != "" {
 		p.NoSearch, p.Invalid = p.Invalid, nil

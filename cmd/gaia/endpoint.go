@@ -85,6 +85,9 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	if err != nil {
 		return world{}, err
 	}
+	if err = a.readAgent(ctx, s, w.noSandbox); err != nil {
+		return world{}, err
+	}
 	if !s.dry { // which reads no attachments
 		if err = w.Set.HashAttachments(ctx); err != nil {
 			return world{}, err
@@ -204,6 +207,9 @@ func (w *world) ask(s *runSettings, baseURL, apiKey string) (err error) {
 		return err
 	}
 	c, err := m.Connect(&s.plan)
+	if s.plan.Agent != nil {
+		s.plan.Model.API = "" // each request of the agent has a dialect
+	}
 	w.Concurrency = m.AtOnce + m.AtOnce/tasksWaiting
 	w.Limiter, w.Model, w.Viewer, w.Transcriber, w.Judge, w.Preflight = c.Limiter, c.Model, c.Viewer, c.Transcriber, c.Judge, c.Preflight
 	return err

@@ -76,7 +76,7 @@ continues without evidence or stops (--on-unsubmittable).`,
 
 // unemptied returns the flags of run whose value must not be empty.
 func unemptied() []string {
-	return []string{"key", "settings", "like", "cassette", "policy", "approve", "vision-model", "served-as"}
+	return []string{"agent", "key", "settings", "like", "cassette", "policy", "approve", "vision-model", "served-as"}
 }
 
 func (a *app) warn(message string) { fmt.Fprintf(a.stderr, "gaia: warning: %s\n", view.Line(message)) }
@@ -331,8 +331,10 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 			return err
 		}
 		s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
-		if err := a.settleSearch(s); err != nil {
-			return err
+		if s.hasTools() {
+			if err := a.settleSearch(s); err != nil {
+				return err
+			}
 		}
 	}
 	if !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Server != "" }) {
@@ -564,6 +566,7 @@ type runResult struct {
 // dryPlan is what run --dry-run prints with --json: what would be planned, and
 // what it is estimated to cost.
 type dryPlan struct {
+	Agent         *plan.AgentPlan         `json:"agent,omitzero"`
 	Budgets       plan.Budgets            `json:"budgets"`
 	Cassette      string                  `json:"cassette,omitzero"`
 	Concurrency   string                  `json:"concurrency"`
@@ -608,7 +611,7 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 	if unread > 0 {
 		a.warn(view.Count(unread, "summary") + " under " + view.Quote(s.runs) + " cannot be read, and count for nothing")
 	}
-	p := dryPlan{Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.concurrency, Dataset: m.Dataset, DryRun: true,
+	p := dryPlan{Agent: m.Agent, Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.concurrency, Dataset: m.Dataset, DryRun: true,
 		Estimate: budget.NewEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
 		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, Search: m.Search, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Vision: m.Vision, Voting: m.Voting}
 	if e := p.Estimate; e.CostMicroUSD != nil && e.RunBoundMicroUSD != nil && *e.CostMicroUSD > *e.RunBoundMicroUSD {

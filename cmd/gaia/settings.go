@@ -26,6 +26,7 @@ import (
 // and what is no plan.
 type runSettings struct {
 	plan plan.Plan
+	own  ownAgent
 	taskFlags
 
 	// Members of the plan in the form of their flags.
@@ -179,6 +180,9 @@ func (a *app) settle(cmd *cobra.Command, s *runSettings, file *settings.File) (e
 	if err := s.checkFlags(flags.Changed); err != nil {
 		return err
 	}
+	if err := a.settleAgent(s, file, flags.Changed); err != nil {
+		return err
+	}
 	if err := a.complete(s); err != nil {
 		return err
 	}
@@ -212,7 +216,9 @@ func (a *app) complete(s *runSettings) error {
 				"the built-in tasks run only with the built-in model")
 		}
 		s.source, p.Model.Name, s.vision = sourceFixtures, fixtures.Model, cmp.Or(s.vision, fixtures.VisionModel)
-		p.Judge, p.Transcription = &plan.JudgePlan{Model: fixtures.JudgeModel}, &plan.TranscriptionPlan{Model: fixtures.TranscriptionModel}
+		if p.Judge = (&plan.JudgePlan{Model: fixtures.JudgeModel}); s.hasTools() {
+			p.Transcription = &plan.TranscriptionPlan{Model: fixtures.TranscriptionModel}
+		}
 		return s.settlePolicy()
 	}
 	s.source = cmp.Or(s.source, sourceHub)
@@ -224,11 +230,14 @@ func (a *app) complete(s *runSettings) error {
 	if err := s.settlePolicy(); err != nil {
 		return err
 	}
+	if !s.hasTools() {
+		return nil
+	}
 	return a.settleSearch(s)
 }
 
 // settlePolicy sets the policy of the plan: that of a plan which is repeated or resumed, or the named one with the budgets of
-// the flags. A rehearsal with neither a policy nor MCP servers is autonomous but for one tool and has a small budget, so that
+// the flags. A rehearsal of the built-in agent with neither a policy nor MCP servers is autonomous but for one tool and has a small budget, so that
 // it shows denials by mode and by budget.
 func (s *runSettings) settlePolicy() (err error) {
 	flags := s.plan.Policy
@@ -242,7 +251,7 @@ func (s *runSettings) settlePolicy() (err error) {
 	if err != nil {
 		return err
 	}
-	if s.plan.Rehearsal && s.policyName == "" && len(s.servers) == 0 {
+	if s.plan.Rehearsal && s.policyName == "" && len(s.servers) == 0 && s.plan.Agent == nil {
 		p.Allow = slices.DeleteFunc(policy.BuiltinTools(), func(tool string) bool { return tool == fixtures.LeftOut })
 		p.MaxCostMicroUSD = fixtures.TaskMicroUSD
 	}

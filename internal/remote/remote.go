@@ -17,16 +17,19 @@ import (
 )
 
 // ParseURL reads a base URL as --base-url gives it.
-func ParseURL(text string) (*url.URL, error) {
+func ParseURL(text string) (*url.URL, error) { return ParseURLOf("--base-url", "OPENAI_API_KEY", text) }
+
+// ParseURLOf reads a base URL that a flag or a variable gives. key is the variable that has its key.
+func ParseURLOf(name, key, text string) (*url.URL, error) {
 	base, err := url.Parse(text)
 	switch {
 	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
-		return nil, exit.Usagef("give a URL such as https://api.openai.com/v1", "--base-url %q is not a base URL", shown(text))
+		return nil, exit.Usagef("give a URL such as https://api.openai.com/v1", "%s %q is not a base URL", name, shown(text))
 	case base.User != nil:
-		return nil, exit.Usagef("set OPENAI_API_KEY instead", "--base-url holds credentials, which would be recorded")
+		return nil, exit.Usagef("set "+key+" instead", "%s holds credentials, which would be recorded", name)
 	case base.RawQuery != "" || base.Fragment != "":
-		return nil, exit.Usagef("leave out what begins with ? or #; a key belongs into OPENAI_API_KEY",
-			"--base-url has a query or a fragment, and endpoints are asked without")
+		return nil, exit.Usagef("leave out what begins with ? or #; a key belongs into "+key,
+			"%s has a query or a fragment, and endpoints are asked without", name)
 	}
 	return base, nil
 }
