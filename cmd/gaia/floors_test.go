@@ -30,7 +30,7 @@ var floors = map[string]int{
 	"internal/transport": 0, "internal/visible": 0, "tools/internal/direct": 0,
 	"internal/llm": 1, "internal/sign": 1, "internal/view": 1, "loader": 1,
 	"judgecache": 2, "trajectory": 2,
-	"audit/probe": 3, "internal/exit": 3, "internal/plan": 3, "internal/prompt": 3, "trajectory/witness": 3,
+	"audit/probe": 3, "internal/exit": 3, "internal/outage": 3, "internal/plan": 3, "internal/prompt": 3, "trajectory/witness": 3,
 	"internal/agentdir": 4, "internal/keyring": 4, "internal/outfile": 4, "internal/rundir": 4, "judge": 4, "tools": 4,
 	"agent": 5, "audit": 5, "internal/history": 5, "internal/preflight": 5,
 	"internal/runview": 5, "submit/export": 5, "tools/media": 5, "tools/sandbox": 5,

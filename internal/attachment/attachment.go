@@ -32,9 +32,9 @@ type Reader interface {
 // gap.
 const maxProbed = 64 << 20
 
-// Prepare makes the folder dir, empty but for a read-only copy of the task's attachment, and lists its files as
-// task_started records them. The caller closes the workspace.
-func Prepare(ctx context.Context, dir string, set loader.Set, task loader.Task, reader Reader, prober *probe.Prober) (*tools.Workspace, []trajectory.File, error) {
+// Prepare makes the folder dir, empty but for a read-only copy of the task's attachment, which is called name there, and
+// lists its files as task_started records them. The caller closes the workspace.
+func Prepare(ctx context.Context, dir string, set loader.Set, task loader.Task, name string, reader Reader, prober *probe.Prober) (*tools.Workspace, []trajectory.File, error) {
 	if err := os.RemoveAll(dir); err != nil { // of an attempt that never began
 		return nil, nil, err
 	}
@@ -47,7 +47,7 @@ func Prepare(ctx context.Context, dir string, set loader.Set, task loader.Task, 
 	}
 	files := []trajectory.File{}
 	if task.FileName != "" {
-		file, err := copyFile(ctx, workspace.Root(), set, task, reader, prober)
+		file, err := copyFile(ctx, workspace.Root(), set, task, name, reader, prober)
 		if err != nil {
 			return nil, nil, errors.Join(err, workspace.Close())
 		}
@@ -56,13 +56,13 @@ func Prepare(ctx context.Context, dir string, set loader.Set, task loader.Task, 
 	return workspace, files, nil
 }
 
-func copyFile(ctx context.Context, root *os.Root, set loader.Set, task loader.Task, reader Reader, prober *probe.Prober) (trajectory.File, error) {
+func copyFile(ctx context.Context, root *os.Root, set loader.Set, task loader.Task, name string, reader Reader, prober *probe.Prober) (trajectory.File, error) {
 	in, err := set.Attachment(ctx, task)
 	if err != nil {
 		return trajectory.File{}, err
 	}
 	defer in.Close()
-	out, err := root.OpenFile(task.FileName, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if err != nil {
 		return trajectory.File{}, err
 	}
@@ -72,7 +72,7 @@ func copyFile(ctx context.Context, root *os.Root, set loader.Set, task loader.Ta
 	if err != nil {
 		return trajectory.File{}, fmt.Errorf("copying the attachment of task %q: %w", task.ID, err)
 	}
-	file := trajectory.File{Bytes: n, Path: task.FileName, SHA256: canonical.DigestOf(sum)}
+	file := trajectory.File{Bytes: n, Path: name, SHA256: canonical.DigestOf(sum)}
 	metadata := func(o loader.Other) bool { return o.Digest == file.SHA256 }
 	if file.SHA256 == set.Digest || slices.ContainsFunc(set.Others, metadata) {
 		return file, fmt.Errorf("the attachment of task %q is the dataset's metadata, which holds the answers: repair the copy of the dataset", task.ID)
@@ -83,7 +83,7 @@ func copyFile(ctx context.Context, root *os.Root, set loader.Set, task loader.Ta
 	if err := out.Close(); err != nil || n > maxProbed {
 		return file, err
 	}
-	data, err := root.ReadFile(task.FileName)
+	data, err := root.ReadFile(name)
 	if err != nil {
 		return file, err
 	}

@@ -235,8 +235,13 @@ func AgentRules() []string {
 }
 
 // AgentAttachment returns the name of an attachment in the working folder of an own agent, which does not tell the
-// task's id as the dataset's name of it does: "attachment" and its extension.
-func AgentAttachment(ext string) string { return "attachment" + ext }
+// task's id as the dataset's name of it does: "attachment" and its extension, if that is plain.
+func AgentAttachment(ext string) string {
+	if !regexp.MustCompile(`^\.[A-Za-z0-9]{1,16}$`).MatchString(ext) {
+		ext = ""
+	}
+	return "attachment" + ext
+}
 
 // Asks reports whether an own agent may ask a model.
 func (m Plan) Asks(model string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -39,12 +40,17 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.env.Redact, Hashes: m.Evidence == plan.EvidenceHashes, Known: r.fold.Known}
 	prober := probe.New(probe.Target{TaskID: task.ID, Question: task.Question, Gold: r.secrets.gold[task.ID], SplitIDs: r.secrets.splitIDs, Answers: r.secrets.answers})
-	files := []trajectory.File{}
-	var workspace *tools.Workspace // nil: the task has no attachment, and no tool writes
-	if task.FileName != "" || r.gate.Writes() {
+	files, question, shownAs := []trajectory.File{}, agent.Question{Text: task.Question, FileName: task.FileName}, ""
+	if m.Agent != nil && task.FileName != "" {
+		shownAs = plan.AgentAttachment(path.Ext(task.FileName))
+		question.FileName = shownAs
+	}
+	dir := filepath.Join(r.work, fmt.Sprintf("%04d-%d", t.Index+1, number))
+	var workspace *tools.Workspace // nil: the task has no attachment, and nothing writes
+	writes := r.gate.Writes() || m.Agent != nil
+	if task.FileName != "" || writes {
 		var err error
-		dir := filepath.Join(r.work, fmt.Sprintf("%04d-%d", t.Index+1, number))
-		if workspace, files, err = attachment.Prepare(ctx, dir, r.env.Set, task, r.env.Reader, prober); err != nil {
+		if workspace, files, err = attachment.Prepare(ctx, dir, r.env.Set, task, question.FileName, r.env.Reader, prober); err != nil {
 			return err
 		}
 		defer func() {
@@ -53,7 +59,6 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 			}
 		}()
 	}
-	question := agent.Question{Text: task.Question, FileName: task.FileName}
 	if task.FileName != "" && m.Model.Images {
 		var err error
 		if question.Picture, err = attachment.Picture(workspace.Root(), task.FileName); err != nil {
@@ -61,28 +66,24 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 		}
 	}
 	// It is durable with the first request, before that is sent: nothing outside of this process depends on it earlier.
-	if _, err := rec.Enqueue(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, Workspace: files}); err != nil {
+	if _, err := rec.Enqueue(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, ShownAs: shownAs, Workspace: files}); err != nil {
 		return err
 	}
+	if m.Agent != nil { // whose process begins without a request
+		if err := rec.Append(0); err != nil {
+			return err
+		}
+	}
 	session := r.gate.Open(rec, workspace, spent, prober)
-	solver := agent.Agent{Model: r.env.Model, Name: m.Model.Name, MaxTurns: m.Budgets.Turns, MaxTokens: m.Model.MaxTokens,
-		Tools: r.gate.Specs(), Now: r.env.Now, Window: m.Model.ContextWindow,
-		Limits: agent.Limits{Tokens: m.Budgets.Tokens, Used: tokens, Wall: time.Duration(m.Budgets.WallMs) * time.Millisecond}}
-	if len(m.Model.Stop) > 0 {
-		solver.Extra = map[string]any{"stop": m.Model.Stop}
-	}
-	if paid != nil {
-		solver.Limits.Budget = paid
-	}
-	answer, err := solver.Solve(ctx, question, session, rec)
+	answer, err := r.solver(dir, tokens, paid).Solve(ctx, question, session, rec)
 	if closing := session.Close(); closing != nil {
 		r.warn(fmt.Errorf("ending what the tools of task %q kept: %w", task.ID, closing))
 	}
 	if errors.Is(err, trajectory.ErrNotRecorded) || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	ended := trajectory.AttemptEnded{Reason: answer.Reason}
-	if workspace != nil && r.gate.Writes() {
+	ended := trajectory.AttemptEnded{Agent: answer.End, Reason: answer.Reason}
+	if workspace != nil && writes {
 		if change, err := workspace.Change(rec); err == nil {
 			ended.Workspace = change
 		} else { // the answer counts all the same
@@ -93,7 +94,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 		return r.failed(rec, ended, err)
 	}
 	r.mu.Lock()
-	r.outage.unreachable = nil // the endpoint is there
+	r.outage.Reached()
 	r.mu.Unlock()
 	if !answer.Found {
 		ended.Outcome = trajectory.NoAnswer
@@ -104,11 +105,29 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	reasoning, more := r.env.Redact.Redact(answer.Reasoning)
 	// The fold keeps them, and without a copy the whole reply.
 	text, reasoning = strings.Clone(text), strings.Clone(reasoning)
-	err = rec.Append(0, trajectory.AnswerCommitted{Answer: text, ReasoningTrace: reasoning, Redactions: hidden + more, Rule: answer.Rule}, ended)
+	err = rec.Append(0, trajectory.AnswerCommitted{Answer: text, InReply: answer.InReply, ReasoningTrace: reasoning, Redactions: hidden + more, Rule: answer.Rule}, ended)
 	if errors.Is(err, trajectory.ErrTooLarge) {
-		return r.failed(rec, trajectory.AttemptEnded{Workspace: ended.Workspace}, err)
+		return r.failed(rec, trajectory.AttemptEnded{Agent: ended.Agent, Workspace: ended.Workspace}, err)
 	}
 	return err
+}
+
+// solver returns what makes an attempt in a workspace, at a task of which earlier attempts have used tokens.
+func (r *Run) solver(workspace string, used int64, paid *budget.Reservation) agent.Solver {
+	m := r.fold.Manifest
+	if m.Agent != nil {
+		return r.env.Own(workspace, used)
+	}
+	a := agent.Agent{Model: r.env.Model, Name: m.Model.Name, MaxTurns: m.Budgets.Turns, MaxTokens: m.Model.MaxTokens,
+		Tools: r.gate.Specs(), Now: r.env.Now, Window: m.Model.ContextWindow,
+		Limits: agent.Limits{Tokens: m.Budgets.Tokens, Used: used, Wall: time.Duration(m.Budgets.WallMs) * time.Millisecond}}
+	if len(m.Model.Stop) > 0 {
+		a.Extra = map[string]any{"stop": m.Model.Stop}
+	}
+	if paid != nil {
+		a.Limits.Budget = paid
+	}
+	return a
 }
 
 // failed ends an attempt whose model or tools failed. A failure that every other task would meet stops the run.
@@ -121,7 +140,7 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 		e.Code, e.Stage = r.env.Redact.Label(model.Code), "model"
 		_, _ = r.log.Append() // what was replied to others before this counts; an error comes back below
 		r.mu.Lock()
-		why = r.outage.failed(rec.TaskID, model, text)
+		why = r.outage.Failed(rec.TaskID, model, text)
 		r.mu.Unlock()
 	}
 	if why != "" {

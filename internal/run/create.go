@@ -11,6 +11,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/outage"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -50,7 +51,7 @@ type secrets struct {
 // state follows the journal.
 type state struct {
 	mu        sync.Mutex // guards what is up to unwritten
-	outage    outage
+	outage    outage.Outage
 	fold      *rundir.Fold
 	followed  int64 // events that fold has taken
 	journal   runfiles.Written
@@ -142,9 +143,12 @@ func (r *Run) createFiles(m plan.Plan) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.files, err = runfiles.Create(r.Dir, append(private, '\n'), runfiles.File{Name: plan.ManifestFile, Data: manifest},
-		runfiles.File{Name: plan.EnvelopeFile, Data: envelope},
-		runfiles.File{Name: plan.ConstitutionFile, Data: policy.Constitution(m.Policy)})
+	files := []runfiles.File{{Name: plan.ManifestFile, Data: manifest}, {Name: plan.EnvelopeFile, Data: envelope},
+		{Name: plan.ConstitutionFile, Data: policy.Constitution(m.Policy)}}
+	if m.Agent != nil {
+		files = append(files, runfiles.File{Name: plan.AgentFilesFile, Data: r.env.AgentFiles})
+	}
+	r.files, err = runfiles.Create(r.Dir, append(private, '\n'), files...)
 	return manifest, err
 }
 
@@ -193,7 +197,7 @@ func (r *Run) recorded(e trajectory.Event, line []byte) error {
 	r.mu.Lock()
 	err := r.fold.Take(&e, line)
 	if err == nil {
-		r.outage.saw(e)
+		r.outage.Saw(e)
 		r.followed = e.Seq + 1
 		r.journal.Add(line)
 	}

@@ -50,9 +50,12 @@ type Env struct {
 	Transcriber media.Transcriber // of the plan's transcription; nil without one
 	Viewer      media.Viewer      // of the plan's vision; nil without one
 	Limiter     *llm.Limiter      // of all these clients; nil: none
-	Prices      llm.Prices
-	Preflight   *preflight.Models // asked before the tasks, by clients without a cassette; nil: nothing
-	Cache       *judgecache.Cache // of earlier verdicts; nil: none are used
+	// Own returns an attempt of the plan's own agent, in a workspace, at a task of which earlier attempts have used tokens.
+	Own        func(workspace string, used int64) agent.Solver
+	AgentFiles []byte // plan.AgentFilesFile of the own agent
+	Prices     llm.Prices
+	Preflight  *preflight.Models // asked before the tasks, by clients without a cassette; nil: nothing
+	Cache      *judgecache.Cache // of earlier verdicts; nil: none are used
 
 	Tools    []tools.Tool    // but for those of Transcriber and Viewer
 	Reader   document.Reader // reads attachments, for their probes
@@ -93,6 +96,9 @@ func (e Env) complete(m plan.Plan) (plan.Plan, error) {
 	m.Evidence = cmp.Or(m.Evidence, plan.EvidenceHeads)
 	if m.Budgets.RunCostMicroUSD > 0 && m.Model.MaxTokens <= 0 {
 		return m, errors.New("a run whose cost is bounded must bound its completions")
+	}
+	if own := m.Agent; own != nil && (e.Own == nil || canonical.Digest(e.AgentFiles) != own.FilesSHA256) {
+		return m, errors.New("the plan has an agent of the user's own, and its files were not read here")
 	}
 	m.Govern(m.Policy)
 	m.Budgets.CostMicroUSD, m.Budgets.ToolCalls = max(m.Policy.MaxCostMicroUSD, 0), max(m.Policy.MaxToolCalls, 0)

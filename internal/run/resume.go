@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -118,6 +120,11 @@ func (r *Run) samePlan(given, old plan.Plan) error {
 		return err
 	}
 	differences, err := plan.Diff(old, now)
+	if old.Agent != nil && now.Agent != nil && old.Agent.FilesSHA256 != now.Agent.FilesSHA256 {
+		if listed, err := os.ReadFile(filepath.Join(r.Dir, plan.AgentFilesFile)); err == nil {
+			differences = append(differences, "agent: "+agentdir.Changes(listed, r.env.AgentFiles))
+		}
+	}
 	if err == nil && len(differences) > 0 {
 		err = &PlanError{differences}
 	}
@@ -153,7 +160,7 @@ func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
 	found, err := rundir.Verify(os.DirFS(r.Dir), rundir.Options{
 		Event: func(e trajectory.Event) error {
 			r.unfit.add(e)
-			r.outage.saw(e)
+			r.outage.Saw(e)
 			return nil
 		},
 		Ended: func(_ rundir.Trajectory, line []byte) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -25,68 +24,6 @@ type StopError struct {
 
 func (e *StopError) Error() string { return e.text }
 func (e *StopError) Unwrap() error { return e.cause }
-
-// How many attempts have to fail before the run stops.
-const (
-	// maxUnreachable is how many consecutive attempts may fail to reach the model, each after all its tries: every
-	// further task would fail. A second attempt at the same task shows the same. Replies that cannot be used are not
-	// counted: the task may be the cause.
-	maxUnreachable = 10
-	// maxRefused is how many tasks may be refused in the same way before any task had a reply: it is not what they ask
-	// that the endpoint refuses.
-	maxRefused = 4
-)
-
-// outage counts what shows that the endpoint is down, by the attempts that failed, in this process.
-type outage struct {
-	unreachable []string             // tasks of consecutive attempts that could not reach the model
-	refused     map[refused][]string // tasks, each once
-	replied     bool                 // a task had a reply, in any process
-}
-
-// refused is how an endpoint refuses a request for good.
-type refused struct {
-	status int
-	code   string
-}
-
-// failed counts how an attempt at a task failed, and returns why the run is to stop, "" if it is not. text is the error
-// in words that can be recorded.
-func (o *outage) failed(task string, e *llm.Error, text string) string {
-	if e.Retryable && (e.Status < 200 || e.Status > 299) {
-		twice := slices.Contains(o.unreachable, task)
-		o.unreachable = append(o.unreachable, task)
-		if n := len(o.unreachable); n >= maxUnreachable || twice {
-			return fmt.Sprintf("%d consecutive attempts could not reach the model; last error: %s", n, text)
-		}
-		return ""
-	}
-	o.unreachable = nil
-	if e.Stop {
-		return text
-	}
-	if o.replied || e.Retryable || e.Status < 400 || e.OneRequest() {
-		return ""
-	}
-	how := refused{e.Status, e.Code}
-	if !slices.Contains(o.refused[how], task) {
-		if o.refused == nil {
-			o.refused = map[refused][]string{}
-		}
-		o.refused[how] = append(o.refused[how], task)
-	}
-	if n := len(o.refused[how]); n >= maxRefused {
-		return fmt.Sprintf("the endpoint refused the first request of %d tasks in the same way; last error: %s", n, text)
-	}
-	return ""
-}
-
-// saw takes an event of the journal.
-func (o *outage) saw(e trajectory.Event) {
-	if done, ok := e.Payload.(trajectory.ModelCallCompleted); ok && done.Error == nil {
-		o.replied = true
-	}
-}
 
 // An UnfitError is why a run that was meant to be submitted cannot be: the audit will refuse it.
 type UnfitError struct{ Reason string }
@@ -153,7 +90,7 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 	r.asked = true
 	specs := r.gate.Specs()
 	asked := *r.env.Preflight
-	asked.Tools = len(specs) > 0
+	asked.Tools = len(specs) > 0 && m.Agent == nil
 	if r.money != nil { // so much that an attempt is left after it
 		spare := least(r.money, r.env.Set.Tasks, specs)
 		asked = asked.By(func(chat preflight.Chatter, hear preflight.Transcriber) (preflight.Chatter, preflight.Transcriber) {
