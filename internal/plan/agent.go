@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/policy"
 )
 
 // AgentFilesFile lists the files of an own agent's folder and of the folders that it is given, one canonical [AgentFile]
@@ -64,9 +65,6 @@ const (
 
 // UnconfinedAgent is what Plan.Unconfined calls an own agent that runs outside of the sandbox.
 const UnconfinedAgent = "agent"
-
-// SubmitAnswerTool is the tool by which an own agent answers. It is in the plan where the agent has its tools from the Gate.
-const SubmitAnswerTool = "submit_answer"
 
 // Limits of an own agent's folders, all together, and of the list of their files.
 const (
@@ -183,7 +181,7 @@ func agentFault(m Plan) string {
 	if reason := a.Fault(); reason != "" {
 		return reason
 	}
-	answers := slices.ContainsFunc(m.Tools, func(t ToolPlan) bool { return t.Name == SubmitAnswerTool && t.Server == "" })
+	answers := slices.ContainsFunc(m.Tools, func(t ToolPlan) bool { return t.Name == policy.SubmitAnswer && t.Server == "" })
 	switch {
 	case m.SubmitIntent && a.Network == NetworkHost:
 		return "is of a run to be submitted with an agent that has the network"
@@ -196,7 +194,7 @@ func agentFault(m Plan) string {
 	case a.Tools == AgentToolsNone && len(m.Tools) > 0:
 		return "has tools for an agent that has its own"
 	case a.Tools == AgentToolsGate && !answers:
-		return "has an agent with tools of the Gate and no tool " + SubmitAnswerTool
+		return "has an agent with tools of the Gate and no tool " + policy.SubmitAnswer
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -149,7 +150,7 @@ func agentPlanOf(t testing.TB, tasks ...string) plan.Plan {
 	a.Folders = []plan.AgentFolder{{Bytes: 90, Files: 2, Path: "/home/u/my-agent", SHA256: canonical.Digest([]byte("a"))}, {Path: "/opt/venv", SHA256: canonical.Digest(nil)}}
 	a.Env, a.Models = []string{"LANG", "TZ"}, map[string]string{"small-model": "small-model-1"}
 	m.Agent = &a
-	m.Tools = []plan.ToolPlan{{Name: plan.SubmitAnswerTool}}
+	m.Tools = []plan.ToolPlan{{Name: policy.SubmitAnswer}}
 	return m
 }
 
