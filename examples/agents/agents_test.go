@@ -77,3 +77,23 @@ func TestRecipes(t *testing.T) {
 		t.Errorf("a recipe that does not exist: %v", err)
 	}
 }
+
+// TestQuickStart: the agents of docs/agents.md are those that tests run, and short.
+func TestQuickStart(t *testing.T) {
+	page, err := os.ReadFile("../../docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, language := range map[string]string{"python/agent": "python", "go/main.go": "go", "shell/agent": "sh"} {
+		source, err := os.ReadFile(filepath.Join("testdata/quickstart", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(page), "\n```"+language+"\n"+string(source)+"```\n") {
+			t.Errorf("docs/agents.md does not have %s as it is", name)
+		}
+		if lines := strings.Count(string(source), "\n"); lines > 15 && language != "go" || lines > 35 {
+			t.Errorf("%s has %d lines", name, lines)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -31,8 +32,8 @@ var hints = map[string]string{
 
 // by says how an answer was given, by its rule.
 var by = map[string]string{
-	"submit-answer.v1":     "the tool submit_answer",
-	"answer-file.v1":       "the file ANSWER",
+	plan.RuleSubmitted:     "the tool submit_answer",
+	plan.RuleAnswerFile:    "the file ANSWER",
 	"final-answer.v1":      "FINAL ANSWER on standard output",
 	"final-answer-next.v1": "FINAL ANSWER on standard output",
 }
