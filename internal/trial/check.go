@@ -14,8 +14,10 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools/sandbox"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // mostLooked bounds the files of a folder that [Check] looks at.
@@ -273,4 +275,51 @@ func (f Folder) libraries(path string) (missing []string, native bool) {
 		}
 	}
 	return missing, true
+}
+
+// Observed reports what an attempt showed of an agent: whether it started, asked, used the tools and answered.
+func (r Report) Observed() []doctor.Finding {
+	var models, tools, refused []string
+	for _, c := range r.Calls {
+		variable := "OPENAI_BASE_URL"
+		if c.Dialect == llm.DialectMessages {
+			variable = "ANTHROPIC_BASE_URL"
+		}
+		models = append(models, fmt.Sprintf("%s: %s of %s", variable, view.Count(c.Count, "call"), c.Dialect))
+	}
+	for _, t := range r.Tools {
+		tools = append(tools, t.Name)
+	}
+	hints := []string{}
+	for _, f := range r.Refused {
+		if !harmless(f) {
+			refused = append(refused, fmt.Sprintf("%s: %s", f.Path, f.Code))
+			hints = append(hints, f.Hint)
+		}
+	}
+	cause := Cause{What: r.ended()}
+	if len(r.Why) > 0 {
+		cause = r.Why[0]
+	}
+	asked := finding("models", "answer the agent", "", strings.Join(models, ", "), "")
+	if len(models) == 0 {
+		asked = finding("models", "answer the agent", "the agent asked none", "", "let its client read OPENAI_BASE_URL or ANTHROPIC_BASE_URL")
+	}
+	found := []doctor.Finding{asked}
+	optional := func(name, use string, what []string, none, remedy string) {
+		f := doctor.Finding{Name: name, State: doctor.OK, Detail: strings.Join(what, ", "), Use: use}
+		if len(what) == 0 {
+			f.State, f.Detail, f.Remedy = doctor.Missing, none, remedy
+		}
+		found = append(found, f)
+	}
+	optional("tools", "are called through the Gate", tools, "the agent called none", "if it is to use those of the run: they are at GAIA_MCP_URL and GAIA_TOOLS_URL")
+	if len(refused) > 0 {
+		found = append(found, doctor.Finding{Name: "refused", State: doctor.Missing, Detail: strings.Join(refused, ", "), Remedy: strings.Join(slices.Compact(hints), "; "), Use: "were not passed on"})
+	}
+	answer := finding("answer", "is scored", "", "by "+by[r.Rule], "")
+	if r.Outcome != trajectory.Answered {
+		answer = finding("answer", "is scored", cause.What, "", cause.Hint)
+	}
+	return append(found, answer)
 }
