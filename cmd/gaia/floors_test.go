@@ -36,7 +36,7 @@ var floors = map[string]int{
 	"internal/runview": 5, "submit/export": 5, "tools/media": 5, "tools/sandbox": 5,
 	"audit/render": 6, "internal/doctor": 6, "internal/attachment": 6, "internal/evaluator": 6, "internal/budget": 6, "internal/progress": 6, "internal/stop": 6,
 	"internal/proxy": 6, "internal/prune": 6, "internal/runfiles": 6, "submit": 6, "tools/document": 6,
-	"internal/approve": 7, "internal/trial": 7, "internal/tasklist": 7, "internal/grading": 7, "tools/web": 7,
+	"agent/external": 7, "internal/approve": 7, "internal/trial": 7, "internal/tasklist": 7, "internal/grading": 7, "tools/web": 7,
 	"internal/remote": 8, "internal/run": 8, "internal/verify": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,
 	"internal/settings": 9, "internal/witnessfile": 9,
 	"internal/cli": 10, "internal/ledger": 10, "internal/policyfile": 10, "internal/servers": 10,
@@ -120,7 +120,7 @@ func TestBlindAgent(t *testing.T) {
 	for _, p := range packages(t) {
 		imports[p.name()] = p.Imports
 	}
-	for _, from := range []string{"agent", "internal/proxy", "tools", "tools/sandbox", "tools/media", "tools/document", "tools/web", "tools/mcp"} {
+	for _, from := range []string{"agent", "agent/external", "internal/proxy", "tools", "tools/sandbox", "tools/media", "tools/document", "tools/web", "tools/mcp"} {
 		if imports[from] == nil {
 			t.Fatalf("there is no package %s", from)
 		}

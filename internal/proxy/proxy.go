@@ -243,6 +243,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Refuse records a request of the agent that is none for a model and is not taken, and answers with the reason.
+func (p *Proxy) Refuse(w http.ResponseWriter, r *http.Request, status int, code, text string) {
+	if !p.enter() {
+		panic(http.ErrAbortHandler)
+	}
+	defer p.calls.Done()
+	c := &call{Proxy: p, request: r, came: p.Now()}
+	c.out = newOutlet(w, c)
+	defer c.out.close()
+	c.refuse(&refusal{status, code, text})
+}
+
 // models answers with the planned models, in the form of the dialect.
 func (c *call) models() {
 	type model = map[string]any
