@@ -99,6 +99,9 @@ func (c *call) handle() *refusal {
 	return nil
 }
 
+// bodyTime is how long a body may take, which comes from the same machine.
+const bodyTime = 30 * time.Second
+
 // read takes in the body, for which memory is set aside until free is called.
 func (c *call) read(wait context.Context) (body []byte, free func(), refused *refusal) {
 	free = func() {}
@@ -122,6 +125,8 @@ func (c *call) read(wait context.Context) (body []byte, free func(), refused *re
 	}
 	var read bytes.Buffer
 	read.Grow(int(min(size, 1<<20)) + bytes.MinRead)
+	_ = c.out.rc.SetReadDeadline(time.Now().Add(bodyTime)) // or what others wait for would be held by a body that does not come
+	defer func() { _ = c.out.rc.SetReadDeadline(time.Time{}) }()
 	_, err := read.ReadFrom(http.MaxBytesReader(c.out.w, c.request.Body, c.maxRequest))
 	c.bytes = int64(read.Len())
 	switch tooMuch := (*http.MaxBytesError)(nil); {
@@ -210,17 +215,27 @@ var passedOn = []string{"Accept", "Anthropic-Beta", "Anthropic-Version", "Openai
 func (c *call) pass(to Upstream, sent []byte, free func()) {
 	ctx, cut := context.WithCancel(c.ctx)
 	defer cut()
-	c.out.whenGone(func() { time.AfterFunc(c.Drain, cut) })
+	c.out.whenGone(func() {
+		go func() {
+			select {
+			case <-time.After(c.Drain):
+				cut()
+			case <-ctx.Done():
+			}
+		}()
+	})
 	defer context.AfterFunc(c.request.Context(), c.out.hangUp)()
 	address := strings.TrimRight(to.BaseURL, "/") + c.path
 	if c.dialect == llm.DialectMessages && c.request.URL.Query().Get("beta") == "true" {
 		address += "?beta=true"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(sent))
+	body := &sentBody{data: sent}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body.reader())
 	if err != nil {
 		c.complete(reply{failed: &llm.Error{Code: "invalid_config", Stop: true, Message: "the base URL makes no request"}}, to)
 		return
 	}
+	req.ContentLength, req.GetBody = int64(len(sent)), func() (io.ReadCloser, error) { return body.reader(), nil }
 	for _, name := range passedOn {
 		if values := c.request.Header.Values(name); len(values) > 0 {
 			req.Header[name] = values
@@ -230,6 +245,7 @@ func (c *call) pass(to Upstream, sent []byte, free func()) {
 	req.Header.Set("Accept-Encoding", "identity") // or the reply could not be read
 	to.authorize(req, c.dialect)
 	res, err := transport.Guard(to.Transport).RoundTrip(req)
+	body.drop()
 	free()
 	if err != nil {
 		c.complete(reply{failed: c.transportFailed(err)}, to)
@@ -356,7 +372,9 @@ func (c *call) answer(r reply, failed *llm.Error) {
 		c.out.fail(http.StatusBadGateway, "reply_too_large", failed.Message)
 	case r.failed != nil:
 		c.out.fail(http.StatusBadGateway, failed.Code, "the endpoint of the model gave no whole reply ("+failed.Code+"): try again")
-	case r.status < 200 || r.status > 299:
+	case r.status < 200:
+		c.out.fail(http.StatusBadGateway, "invalid_response", fmt.Sprintf("the endpoint answered with status %d", r.status))
+	case r.status > 299:
 		clean, _ := trajectory.Redactor{}.Redact(string(r.body))
 		c.out.whole(r.status, r.header, []byte(clean))
 	default:

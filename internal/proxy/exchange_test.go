@@ -33,7 +33,7 @@ func TestExchange(t *testing.T) {
 					t.Fatalf("status %d, answer %q", status, got)
 				}
 				sent := <-r.sent
-				if sent.body != request || sent.path != d.path || sent.header.Get("Anthropic-Beta") != "b" || sent.header.Get("Cookie") != "" || sent.header.Get("Authorization") != "Bearer "+testKey {
+				if sent.body != request || sent.path != d.path || sent.header.Get("Anthropic-Beta") != "b" || sent.header.Get("Cookie") != "" || sent.header.Get("Authorization") != "Bearer "+testKey || strings.Contains(fmt.Sprint(sent.header), "placeholder") {
 					t.Errorf("the endpoint received %+v", sent)
 				}
 				a := r.finish()

@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -66,4 +68,35 @@ func (u Upstream) hideIn(h http.Header) http.Header {
 		}
 	}
 	return clean
+}
+
+// sentBody is the body of a request. The transport holds it until it has read the whole reply; once the reply begins,
+// its memory is given back.
+type sentBody struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+func (s *sentBody) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data = nil
+}
+
+func (s *sentBody) reader() io.ReadCloser { return io.NopCloser(&sentReader{body: s}) }
+
+type sentReader struct {
+	body *sentBody
+	at   int
+}
+
+func (r *sentReader) Read(b []byte) (int, error) {
+	r.body.mu.Lock()
+	defer r.body.mu.Unlock()
+	if r.at >= len(r.body.data) {
+		return 0, io.EOF
+	}
+	n := copy(b, r.body.data[r.at:])
+	r.at += n
+	return n, nil
 }
