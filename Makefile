@@ -28,11 +28,27 @@ PYTHON_WITH = python_with() { \
 		echo "$$dir/bin/python"; \
 	}
 
+# install_recipes copies each recipe into INTEROP/agents and installs it there, unless that was done before, and says which
+# cannot be installed.
+define INSTALL_RECIPES
+install_recipes() { \
+		for recipe in $(RECIPES); do \
+			dir=$(INTEROP)/agents/$$recipe; \
+			sum=$$(cat examples/agents/$$recipe/* 2>/dev/null | cksum); \
+			[ "$$(cat $$dir.installed 2>/dev/null)" = "$$sum" ] && continue; \
+			rm -rf $$dir $$dir.installed && mkdir -p $(INTEROP)/agents && go run ./cmd/gaia agent init $$recipe $$dir >/dev/null && \
+				$$dir/install && echo "$$sum" >$$dir.installed || \
+				{ rm -rf $$dir; echo "SKIPPED: the recipe $$recipe cannot be installed, so it solves no task"; }; \
+		done; \
+	}
+endef
+
 # Against other implementations: those of COSIGN, built once (two minutes each), PYTHON_PACKAGES (half a minute), INSPECT,
 # which reads exports, likewise, and python3 and node where they are there. What is not there is skipped, and said.
 COSIGN ?= v2.6.5 v3.1.3
 PYTHON_PACKAGES ?= huggingface_hub==2.4.0 pyarrow==26.0.1 pandas==3.1.1 securesystemslib==1.6.0 cryptography==50.0.2
 INSPECT ?= inspect_ai==0.3.285
+RECIPES ?= claude-code codex inspect openai-agents smolagents
 interop:
 	@$(PYTHON_WITH); programs=; for v in $(COSIGN); do \
 		dir=$(INTEROP)/cosign-$$v; \
@@ -43,7 +59,8 @@ interop:
 	python=$$(python_with 'huggingface_hub, pyarrow, pandas, securesystemslib, cryptography' '$(PYTHON_PACKAGES)') || \
 		echo "SKIPPED: $(PYTHON_PACKAGES) cannot be installed, so datasets and envelopes are not compared with what Python reads and writes"; \
 	inspect=$$(python_with inspect_ai '$(INSPECT)') || echo "SKIPPED: $(INSPECT) cannot be installed, so no export is read with it"; \
-	GAIA_INTEROP=1 GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect \
+	$(INSTALL_RECIPES); install_recipes; \
+	GAIA_INTEROP=1 GAIA_RECIPES=$(INTEROP)/agents GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect \
 		go test -count=1 -run Interop -v ./judge ./submit ./submit/export ./trajectory ./trajectory/witness ./loader ./cmd/gaia
 	@command -v python3 >/dev/null || echo "SKIPPED: there is no python3 here, so what the fuzzer makes up is not put to Python"
 	GAIA_INTEROP=1 go test -run '^$$' -fuzz '^FuzzQuestionScorer$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./judge
