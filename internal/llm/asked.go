@@ -58,15 +58,15 @@ func ReadAsked(dialect string, body []byte) (Asked, error) {
 	if !ok {
 		return Asked{}, fmt.Errorf("dialect %q is not known", dialect)
 	}
-	request := gjson.ParseBytes(body)
-	if name := misspelt(request, slices.Concat(form.read, withheldMembers, stateMembers)); name != "" {
-		return Asked{}, fmt.Errorf("member %q differs from a member of the interface in case only", name)
-	}
 	r := &asking{Asked: Asked{Completions: 1}}
-	if err := r.settings(request, form); err != nil {
+	top, err := r.members(gjson.ParseBytes(body), form)
+	if err != nil {
 		return Asked{}, err
 	}
-	if err := form.messages(r, request); err != nil {
+	if err := r.settings(top, form); err != nil {
+		return Asked{}, err
+	}
+	if err := form.messages(r, top); err != nil {
 		return Asked{}, err
 	}
 	return r.Asked, nil
@@ -76,7 +76,7 @@ func ReadAsked(dialect string, body []byte) (Asked, error) {
 type requestForm struct {
 	read      []string // members that are read, or that no model reads
 	maxTokens []string
-	messages  func(*asking, gjson.Result) error
+	messages  func(*asking, map[string]gjson.Result) error
 	tool      func(gjson.Result) (names []string, runs bool) // runs: by the agent
 }
 
@@ -132,17 +132,9 @@ func checkAsked(body []byte) error {
 	}
 }
 
-// misspelt returns a member of v that has one of the names but for case, which decoders in Go take for it; "" = none.
-func misspelt(v gjson.Result, names []string) (found string) {
-	v.ForEach(func(name, _ gjson.Result) bool {
-		for _, known := range names {
-			if name.Str != known && strings.EqualFold(name.Str, known) {
-				found = clip(name.Str, maxName)
-			}
-		}
-		return found == ""
-	})
-	return found
+// misspelt reports whether a name is one of others but for case: decoders in Go take it for that.
+func misspelt(name string, others []string) bool {
+	return slices.ContainsFunc(others, func(other string) bool { return name != other && strings.EqualFold(name, other) })
 }
 
 // asking reads one request.
@@ -151,14 +143,38 @@ type asking struct {
 	reply []gjson.Result // items of a Responses request that the model gave, one after the other
 }
 
+// members returns the members of a request, and adds those as a message that are no setting and not read otherwise.
+func (r *asking) members(request gjson.Result, form requestForm) (top map[string]gjson.Result, err error) {
+	known := slices.Concat(form.read, withheldMembers, stateMembers)
+	top = map[string]gjson.Result{}
+	var others []byte
+	request.ForEach(func(name, value gjson.Result) bool {
+		top[name.Str] = value
+		if slices.Contains(known, name.Str) {
+			return true
+		}
+		if misspelt(name.Str, known) {
+			err = fmt.Errorf("member %q differs from a member of the interface in case only", clip(name.Str, maxName))
+		}
+		if value.Type == gjson.String || value.Type == gjson.JSON {
+			others = append(append(append(append(others, ','), name.Raw...), ':'), value.Raw...)
+		}
+		return err == nil
+	})
+	if others != nil {
+		others[0] = '{'
+		r.Messages = append(r.Messages, Message{Role: RoleOther, Content: strings.ToValidUTF8(string(append(others, '}')), "\uFFFD")})
+	}
+	return top, err
+}
+
 // settings reads what a request has beside its messages.
-func (r *asking) settings(request gjson.Result, form requestForm) error {
-	model := request.Get("model")
-	if model.Type != gjson.String || model.Str == "" {
+func (r *asking) settings(top map[string]gjson.Result, form requestForm) error {
+	r.Model = text(top["model"])
+	if top["model"].Type != gjson.String || r.Model == "" {
 		return errors.New(`the body has no "model"`)
 	}
-	r.Model = model.Str
-	switch stream := request.Get("stream"); stream.Type {
+	switch top["stream"].Type {
 	case gjson.True:
 		r.Stream = true
 	case gjson.False, gjson.Null:
@@ -166,14 +182,13 @@ func (r *asking) settings(request gjson.Result, form requestForm) error {
 		return errors.New(`"stream" is neither true nor false`)
 	}
 	for _, name := range form.maxTokens {
-		v := request.Get(name)
-		n, ok := optionalCount(v)
-		if !ok && v.Raw != "-1" { // of some servers: no limit
+		n, ok := optionalCount(top[name])
+		if !ok && top[name].Raw != "-1" { // of some servers: no limit
 			return fmt.Errorf("%q is not a number of tokens", name)
 		}
 		r.MaxTokens = max(r.MaxTokens, n)
 	}
-	if n := request.Get("n"); n.Type != gjson.Null && slices.Contains(form.read, "n") {
+	if n := top["n"]; n.Type != gjson.Null && slices.Contains(form.read, "n") {
 		count, ok := count(n)
 		if !ok || count < 1 || count > 128 {
 			return errors.New(`"n" is not a number from 1 to 128`)
@@ -181,60 +196,52 @@ func (r *asking) settings(request gjson.Result, form requestForm) error {
 		r.Completions = int(count)
 	}
 	for _, name := range withheldMembers {
-		if !holdsNothing(request.Get(name)) {
+		if !holdsNothing(top[name]) {
 			r.withhold(name)
 		}
 	}
 	for _, name := range stateMembers {
-		if !holdsNothing(request.Get(name)) && r.State == "" {
+		if !holdsNothing(top[name]) && r.State == "" {
 			r.State = name
 		}
 	}
-	known := slices.Concat(form.read, withheldMembers, stateMembers)
-	var read []byte
-	request.ForEach(func(name, value gjson.Result) bool {
-		if (value.Type == gjson.String || value.Type == gjson.JSON) && !slices.Contains(known, name.Str) {
-			read = append(append(append(append(read, ','), name.Raw...), ':'), value.Raw...)
-		}
-		return true
-	})
-	if read != nil {
-		read[0] = '{'
-		r.Messages = append(r.Messages, Message{Role: RoleOther, Content: strings.ToValidUTF8(string(append(read, '}')), "\uFFFD")})
-	}
-	return r.tools(request, form)
-}
-
-// tools reads the definitions of tools.
-func (r *asking) tools(request gjson.Result, form requestForm) error {
 	for _, name := range []string{"tools", "functions"} {
-		list := request.Get(name)
+		list := top[name]
 		if list.Type == gjson.Null || !slices.Contains(form.read, name) {
 			continue
 		}
 		if !list.IsArray() {
 			return fmt.Errorf("%q is not a list", name)
 		}
-		r.Tools = append(r.Tools, list.Raw...)
-		list.ForEach(func(_, tool gjson.Result) bool {
-			if name == "functions" { // from before there were tools
-				r.offer(tool.Get("name"))
-				return true
-			}
-			if name := misspelt(tool, []string{"type", "function", "custom", "name", "environment", "execution", "tools"}); name != "" {
-				r.withhold("tool with the member " + name)
-				return true
-			}
-			names, runs := form.tool(tool)
-			if !runs {
-				r.withhold("tool " + toolKind(tool))
-			}
-			r.Offered = append(r.Offered, names...)
-			return true
-		})
+		read := form.tool
+		if name == "functions" { // from before there were tools
+			read = func(tool gjson.Result) ([]string, bool) { return []string{clip(text(tool.Get("name")), maxName)}, true }
+		}
+		r.offers(list, read)
 	}
 	return nil
 }
+
+// offers reads a list that defines tools.
+func (r *asking) offers(list gjson.Result, read func(gjson.Result) (names []string, runs bool)) {
+	r.Tools = append(r.Tools, list.Raw...)
+	list.ForEach(func(_, tool gjson.Result) bool {
+		names, runs := read(tool)
+		tool.ForEach(func(name, _ gjson.Result) bool {
+			runs = runs && !misspelt(name.Str, toolMembers)
+			return runs
+		})
+		if !runs {
+			r.withhold("tool " + toolKind(tool))
+			return true
+		}
+		r.Offered = append(r.Offered, names...)
+		return true
+	})
+}
+
+// toolMembers say who runs a tool.
+var toolMembers = []string{"type", "function", "custom", "name", "environment", "execution", "tools"}
 
 // toolKind names a tool that the agent does not run by its type, else by its first member.
 func toolKind(tool gjson.Result) (kind string) {
@@ -248,10 +255,6 @@ func toolKind(tool gjson.Result) (kind string) {
 		kind = "of no type"
 	}
 	return kind
-}
-
-func (r *asking) offer(name gjson.Result) {
-	r.Offered = append(r.Offered, clip(text(name), maxName))
 }
 
 // withhold notes something that the provider would do on its own.
@@ -283,8 +286,8 @@ func chatTool(tool gjson.Result) (names []string, runs bool) {
 }
 
 // chatMessages reads the messages of a chat completion.
-func (r *asking) chatMessages(request gjson.Result) error {
-	messages := request.Get("messages")
+func (r *asking) chatMessages(top map[string]gjson.Result) error {
+	messages := top["messages"]
 	if !messages.IsArray() {
 		return errors.New(`the body has no list "messages"`)
 	}
@@ -301,38 +304,38 @@ func (r *asking) chatMessages(request gjson.Result) error {
 }
 
 func (r *asking) chatMessage(m gjson.Result) {
-	content := m.Get("content")
-	switch role := m.Get("role").Str; role {
+	top := m.Map()
+	content, known := top["content"], []string{"role", "content"}
+	like := Message{Role: top["role"].Str}
+	switch like.Role {
 	case "assistant":
 		r.media(content)
 		message, _ := chatReply(m)
-		known := []string{"role", "content", "refusal", "tool_calls"}
+		known = append(known, "refusal", "tool_calls")
 		if content.IsArray() {
 			var plain bool
 			if message.Content, plain = joined(content); !plain {
 				known[1] = ""
 			}
 		}
-		if call := m.Get("function_call"); call.IsObject() {
+		if call := top["function_call"]; call.IsObject() {
 			known = append(known, "function_call")
 			message.ToolCalls = append(message.ToolCalls, ToolCall{Name: text(call.Get("name")), Arguments: text(call.Get("arguments"))})
 		}
-		message.Opaque = rest(m, known...)
+		message.Opaque = rest(m, top, known...)
 		r.Messages = append(r.Messages, message)
+		return
 	case "system", "developer":
-		r.content(Message{Role: "system"}, content)
-		r.leave(Message{Role: "system"}, rest(m, "role", "content"))
+		like.Role = "system"
 	case "user":
-		r.content(Message{Role: role}, content)
-		r.leave(Message{Role: role}, rest(m, "role", "content"))
 	case "tool", "function":
-		like := Message{Role: "tool", ToolCallID: text(either(m, "tool_call_id", "name"))}
-		r.content(like, content)
-		r.leave(like, rest(m, "role", "content", "tool_call_id", "name"))
+		like = Message{Role: "tool", ToolCallID: text(either(m, "tool_call_id", "name"))}
+		known = append(known, "tool_call_id", "name")
 	default:
-		r.content(Message{Role: RoleOther}, content)
-		r.leave(Message{Role: RoleOther}, rest(m, "content"))
+		like.Role, known = RoleOther, known[1:]
 	}
+	r.content(like, content)
+	r.leave(like, rest(m, top, known...))
 }
 
 // joined returns the text of a list of parts, and whether they are nothing else.
@@ -341,7 +344,7 @@ func joined(parts gjson.Result) (all string, plain bool) {
 	plain = true
 	parts.ForEach(func(_, part gjson.Result) bool {
 		said := either(part, "text", "refusal")
-		plain = plain && said.Type == gjson.String && rest(part, "type", "text", "refusal", "annotations", "logprobs", "cache_control") == nil
+		plain = plain && said.Type == gjson.String && rest(part, part.Map(), append(unreadMembers, "text", "refusal")...) == nil
 		b.WriteString(text(said))
 		return true
 	})
@@ -367,31 +370,37 @@ func (r *asking) content(like Message, content gjson.Result) {
 	}
 }
 
+// unreadMembers are of parts, and not for a model.
+var unreadMembers = []string{"type", "cache_control", "citations", "annotations", "logprobs", "detail"}
+
 // part adds one part of a message.
 func (r *asking) part(like Message, part gjson.Result) {
-	known := []string{"type", "cache_control", "citations", "annotations", "logprobs", "detail"}
-	kind := part.Get("type").Str
-	if kind != "search_result" { // it has no address but that of its text
+	top := part.Map()
+	kind := top["type"].Str
+	isText := top["text"].Type == gjson.String && (kind == "" || strings.HasSuffix(kind, "text"))
+	if isText {
+		like.Content, like.Opaque = text(top["text"]), rest(part, top, append(unreadMembers, "text")...)
+	}
+	if kind != "search_result" && (!isText || like.Opaque != nil) { // the address of a result is where its text was
 		r.media(part)
 	}
+	source := top["source"]
 	switch {
+	case isText:
 	case part.Type == gjson.String:
 		like.Content = text(part)
-	case part.Get("text").Type == gjson.String && (kind == "" || strings.HasSuffix(kind, "text")):
-		like.Content = text(part.Get("text"))
-		like.Opaque = rest(part, append(known, "text")...)
 	case kind == "refusal":
-		like.Content = text(part.Get("refusal"))
-	case kind == "document" && part.Get("source.type").Str == "text":
-		like.Content = text(part.Get("source.data"))
-		like.Opaque = rest(part, append(known, "source")...)
-	case kind == "document" && part.Get("source.type").Str == "content":
-		r.content(like, part.Get("source.content"))
-		r.leave(like, rest(part, append(known, "source")...))
+		like.Content = text(top["refusal"])
+	case kind == "document" && source.Get("type").Str == "text":
+		like.Content = text(source.Get("data"))
+		like.Opaque = rest(part, top, append(unreadMembers, "source")...)
+	case kind == "document" && source.Get("type").Str == "content":
+		r.content(like, source.Get("content"))
+		r.leave(like, rest(part, top, append(unreadMembers, "source")...))
 		return
 	case kind == "search_result":
-		r.content(like, part.Get("content"))
-		r.leave(like, rest(part, append(known, "content")...))
+		r.content(like, top["content"])
+		r.leave(like, rest(part, top, append(unreadMembers, "content")...))
 		return
 	default:
 		if like.Image = readImage(part); like.Image == nil {
@@ -410,8 +419,13 @@ func (r *asking) leave(like Message, rest []byte) {
 }
 
 // rest returns an object of the members of v that hold something and are not among the known ones; nil if there are none.
-func rest(v gjson.Result, known ...string) (out []byte) {
-	if !v.IsObject() {
+// top are the members of v.
+func rest(v gjson.Result, top map[string]gjson.Result, known ...string) (out []byte) {
+	left := false
+	for name, value := range top {
+		left = left || !holdsNothing(value) && !slices.Contains(known, name)
+	}
+	if !left {
 		return nil
 	}
 	v.ForEach(func(name, value gjson.Result) bool {
@@ -420,9 +434,6 @@ func rest(v gjson.Result, known ...string) (out []byte) {
 		}
 		return true
 	})
-	if out == nil {
-		return nil
-	}
 	out[0] = '{'
 	return opaque(string(append(out, '}')))
 }
@@ -452,22 +463,30 @@ func readImage(part gjson.Result) *Image {
 // hasScheme matches what names something to be fetched.
 var hasScheme = regexp.MustCompile(`^\s*[A-Za-z][A-Za-z0-9+.-]*://`)
 
-// media withholds what a part has the provider fetch: strings that are addresses, and files that it holds. Titles and text
-// are no addresses, whatever they say.
+// media withholds what a part has the provider fetch: strings that are addresses, and files that it holds. Text, titles
+// and citations are no addresses to fetch, whatever they say.
 func (r *asking) media(part gjson.Result) {
 	if part.Type != gjson.JSON {
 		return
 	}
 	part.ForEach(func(name, value gjson.Result) bool {
 		switch {
+		case slices.Contains(wordMembers, name.Str):
 		case strings.Contains(name.Str, "file_id") && !holdsNothing(value):
 			r.withhold("file_id")
 		case value.Type == gjson.JSON:
 			r.media(value)
-		case value.Type != gjson.String || slices.Contains([]string{"text", "title", "context", "filename", "refusal", "encrypted_content"}, name.Str):
-		case hasScheme.MatchString(value.Str), slices.Contains([]string{"url", "image_url", "file_url", "video_url", "audio_url"}, name.Str) && !strings.HasPrefix(value.Str, "data:"):
+		case value.Type != gjson.String:
+		case hasScheme.MatchString(value.Str), slices.Contains(addressMembers, name.Str) && !strings.HasPrefix(value.Str, "data:"):
 			r.withhold("media by URL")
 		}
 		return true
 	})
 }
+
+// wordMembers are members of parts that no provider fetches, and addressMembers those that it fetches if they are no data.
+var (
+	wordMembers = []string{"text", "title", "context", "filename", "refusal", "encrypted_content", "annotations", "citations", "logprobs"}
+
+	addressMembers = []string{"url", "image_url", "file_url", "video_url", "audio_url"}
+)

@@ -176,44 +176,73 @@ func (e *edit) strip(dialect string) error {
 			e.gone[i] = true
 		}
 	}
-	list := e.member("tools")
-	if list < 0 || !e.value(list).IsArray() {
-		return nil
-	}
-	at := e.members[list].start
-	tools, err := children(e.body[at:e.members[list].end])
-	if err != nil {
-		return err
-	}
-	gone := map[int]bool{}
-	var names []string // of what is taken out
-	for i, t := range tools {
-		tool := gjson.ParseBytes(e.body[at+t.start : at+t.end])
-		one := &asking{}
-		if err := one.tools(gjson.Parse(`{"tools":[`+tool.Raw+`]}`), requestForms[dialect]); err != nil {
+	var names []string // of the tools that are taken out
+	all := false
+	if i := e.member("tools"); i >= 0 {
+		cut, went, left, err := e.stripTools(dialect, e.members[i].start, e.members[i].end)
+		if err != nil {
 			return err
 		}
-		if gone[i] = len(one.Withheld) > 0; gone[i] {
-			names = append(names, tool.Get("type").Str, tool.Get("name").Str, tool.Get("server_label").Str)
+		names = went
+		if all = len(went) > 0 && left == 0; all {
+			e.gone[i] = true
 		} else {
-			delete(gone, i)
+			e.splices = append(e.splices, cut...)
 		}
 	}
-	choice := e.member("tool_choice")
-	if len(gone) > 0 && len(gone) == len(tools) {
-		e.gone[list] = true
-		for _, name := range []string{"tool_choice", "parallel_tool_calls"} { // endpoints refuse them without tools
-			if i := e.member(name); i >= 0 {
-				e.gone[i] = true
+	if i := e.member("input"); i >= 0 && dialect == DialectResponses && e.value(i).IsArray() { // items may define tools
+		at := e.members[i].start
+		items, err := children(e.body[at:e.members[i].end])
+		if err != nil {
+			return err
+		}
+		for _, item := range items {
+			parts, err := children(e.body[at+item.start : at+item.end])
+			if err != nil {
+				return err
+			}
+			for _, part := range parts {
+				if part.name != "tools" {
+					continue
+				}
+				cut, went, _, err := e.stripTools(dialect, at+item.start+part.start, at+item.start+part.end)
+				if err != nil {
+					return err
+				}
+				e.splices, names = append(e.splices, cut...), append(names, went...)
 			}
 		}
-		return nil
 	}
-	e.splices = append(e.splices, cuts(e.body[at:e.members[list].end], at, tools, gone)...)
-	if choice >= 0 && len(gone) > 0 && mentions(e.value(choice), names) {
-		e.gone[choice] = true
+	if i := e.member("parallel_tool_calls"); i >= 0 && all { // endpoints refuse it without tools
+		e.gone[i] = true
+	}
+	if i := e.member("tool_choice"); i >= 0 && (all || mentions(e.value(i), names)) {
+		e.gone[i] = true
 	}
 	return nil
+}
+
+// stripTools takes tools of the provider out of the list that lies from at to end. It returns what they are called, and how
+// many tools are left.
+func (e *edit) stripTools(dialect string, at, end int) (cut []splice, went []string, left int, err error) {
+	list := e.body[at:end]
+	if !gjson.ParseBytes(list).IsArray() {
+		return nil, nil, 0, nil
+	}
+	tools, err := children(list)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	gone := map[int]bool{}
+	for i, t := range tools {
+		one := &asking{}
+		tool := gjson.ParseBytes(list[t.start:t.end])
+		if one.offers(gjson.Parse("["+tool.Raw+"]"), requestForms[dialect].tool); len(one.Withheld) > 0 {
+			gone[i] = true
+			went = append(went, toolKind(tool), tool.Get("name").Str, tool.Get("server_label").Str)
+		}
+	}
+	return cuts(list, at, tools, gone), went, len(tools) - len(gone), nil
 }
 
 // mentions reports whether a string of v is one of the names.

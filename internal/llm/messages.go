@@ -25,11 +25,11 @@ func messagesTool(tool gjson.Result) (names []string, runs bool) {
 }
 
 // messagesMessages reads the messages of the Messages API.
-func (r *asking) messagesMessages(request gjson.Result) error {
-	if system := request.Get("system"); system.Type != gjson.Null {
+func (r *asking) messagesMessages(top map[string]gjson.Result) error {
+	if system := top["system"]; system.Type != gjson.Null {
 		r.content(Message{Role: "system"}, system)
 	}
-	messages := request.Get("messages")
+	messages := top["messages"]
 	if !messages.IsArray() {
 		return errors.New(`the body has no list "messages"`)
 	}
@@ -39,39 +39,42 @@ func (r *asking) messagesMessages(request gjson.Result) error {
 			err = errors.New("a message is not an object")
 			return false
 		}
-		content, known := m.Get("content"), []string{"role", "content"}
-		like := Message{Role: "user"}
-		switch m.Get("role").Str {
-		case "assistant":
-			r.blockMedia(content)
-			r.Messages = append(r.Messages, readContent(content))
-			r.leave(Message{Role: "assistant"}, rest(m, known...))
-			return true
-		case "system":
-			like.Role = "system"
-		case "user":
-		default:
-			like.Role, known[0] = RoleOther, ""
-		}
-		if !content.IsArray() {
-			r.content(like, content)
-			r.leave(like, rest(m, known...))
-			return true
-		}
-		content.ForEach(func(_, block gjson.Result) bool {
-			if block.Get("type").Str != "tool_result" {
-				r.content(like, gjson.Parse("["+block.Raw+"]"))
-				return true
-			}
-			result := Message{Role: "tool", ToolCallID: text(block.Get("tool_use_id"))}
-			r.content(result, block.Get("content"))
-			r.leave(result, rest(block, "type", "tool_use_id", "content", "cache_control", "is_error"))
-			return true
-		})
-		r.leave(like, rest(m, known...))
+		r.messagesMessage(m)
 		return true
 	})
 	return err
+}
+
+func (r *asking) messagesMessage(m gjson.Result) {
+	top := m.Map()
+	content, known := top["content"], []string{"content", "role"}
+	like := Message{Role: top["role"].Str}
+	switch like.Role {
+	case "assistant":
+		r.blockMedia(content)
+		r.Messages = append(r.Messages, readContent(content))
+	case "system", "user":
+	default:
+		like.Role, known = RoleOther, known[:1]
+	}
+	switch {
+	case like.Role == "assistant":
+	case content.IsArray():
+		content.ForEach(func(_, block gjson.Result) bool {
+			top := block.Map()
+			if top["type"].Str != "tool_result" {
+				r.part(like, block)
+				return true
+			}
+			result := Message{Role: "tool", ToolCallID: text(top["tool_use_id"])}
+			r.content(result, top["content"])
+			r.leave(result, rest(block, top, "type", "tool_use_id", "content", "cache_control", "is_error"))
+			return true
+		})
+	default:
+		r.content(like, content)
+	}
+	r.leave(like, rest(m, top, known...))
 }
 
 // blockMedia withholds what the blocks of a reply, as it was sent back, have the provider fetch. What tools were called

@@ -283,11 +283,11 @@ func responsesTool(tool gjson.Result) (names []string, runs bool) {
 }
 
 // responsesItems reads the input of a response.
-func (r *asking) responsesItems(request gjson.Result) error {
-	if instructions := request.Get("instructions"); instructions.Type != gjson.Null {
+func (r *asking) responsesItems(top map[string]gjson.Result) error {
+	if instructions := top["instructions"]; instructions.Type != gjson.Null {
 		r.content(Message{Role: "system"}, instructions)
 	}
-	input := request.Get("input")
+	input := top["input"]
 	if input.Type == gjson.String {
 		r.content(Message{Role: "user"}, input)
 		return nil
@@ -311,16 +311,20 @@ func (r *asking) responsesItems(request gjson.Result) error {
 	return err
 }
 
-// item reads one item. What the model gave is gathered until something else comes.
+// item reads one item. What the model gave is gathered until something else comes. Codex defines its tools in an item.
 func (r *asking) item(item gjson.Result) {
-	kind, role := item.Get("type").Str, item.Get("role").Str
+	top := item.Map()
+	if top["tools"].IsArray() {
+		r.offers(top["tools"], responsesTool)
+	}
+	kind, role := top["type"].Str, top["role"].Str
 	if kind == "" && role != "" {
 		kind = "message"
 	}
 	_, calls := itemCall(item)
 	if calls || kind == "reasoning" || kind == "compaction" || kind == "message" && role == "assistant" ||
 		strings.HasSuffix(kind, "_call") {
-		r.media(item.Get("content"))
+		r.media(top["content"])
 		r.reply = append(r.reply, item)
 		return
 	}
@@ -336,18 +340,19 @@ func (r *asking) item(item gjson.Result) {
 		default:
 			like.Role, known[5] = RoleOther, ""
 		}
-		r.content(like, item.Get("content"))
-		r.leave(like, rest(item, known...))
+		r.content(like, top["content"])
+		r.leave(like, rest(item, top, known...))
 	case strings.HasSuffix(kind, "_output"):
-		like := Message{Role: "tool", ToolCallID: text(item.Get("call_id"))}
-		if output := item.Get("output"); output.IsObject() || kind == "shell_call_output" {
-			r.part(like, output)
+		like := Message{Role: "tool", ToolCallID: text(top["call_id"])}
+		if output := top["output"]; kind == "shell_call_output" { // what commands wrote, in a form of its own
+			like.Content = text(output)
+			r.Messages = append(r.Messages, like)
 		} else {
 			r.content(like, output)
 		}
-		r.leave(like, rest(item, known...))
+		r.leave(like, rest(item, top, known...))
 	default:
-		if kind == "item_reference" || kind == "" && item.Get("id").Type == gjson.String {
+		if kind == "item_reference" || kind == "" && top["id"].Type == gjson.String {
 			r.State = cmp.Or(r.State, "item_reference")
 		}
 		r.media(item)

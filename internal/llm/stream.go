@@ -57,10 +57,11 @@ func (s *Stream) Next(event []byte) (pass []byte, last bool) {
 		s.fail("invalid_stream", "an event of the stream is not a JSON object")
 		return event, false
 	}
-	if kind = cmp.Or(e.Get("type").Str, kind); s.kept > s.limit {
+	if s.fault == "" && s.kept > s.limit {
 		s.fail("response_too_large", "the streamed reply is larger than "+strconv.Itoa(s.limit)+" bytes")
-		s.reply, s.items = object{}, nil
+		s.reply, s.items = s.reply.only("id", "model", "usage"), nil
 	}
+	kind = cmp.Or(e.Get("type").Str, kind)
 	switch s.dialect {
 	case DialectChat:
 		return s.chunk(event, e), false
@@ -202,12 +203,7 @@ func (s *Stream) Body() []byte {
 		s.fail("truncated_stream", "the stream ended before the reply did")
 	}
 	if s.fault != "" {
-		failed := object{}
-		for _, name := range []string{"id", "model", "usage"} {
-			if m := s.reply.get(name); m != nil {
-				failed.set(name, string(m.appendTo(nil)))
-			}
-		}
+		failed := s.reply.only("id", "model", "usage")
 		failed.set("error", `{"code":"`+s.fault+`","message":"`+s.why+`","status":502}`)
 		return failed.appendTo(nil)
 	}
@@ -355,6 +351,16 @@ func (o *object) set(name, raw string) {
 	o.members[name] = &member{raw: raw}
 }
 
+// only returns an object of the members of those names.
+func (o *object) only(names ...string) (out object) {
+	for _, name := range names {
+		if m := o.members[name]; m != nil {
+			out.set(name, string(m.appendTo(nil)))
+		}
+	}
+	return out
+}
+
 func (o *object) rename(from, to string) {
 	if m := o.members[from]; m != nil && o.members[to] == nil {
 		delete(o.members, from)
@@ -392,7 +398,7 @@ func (o *object) add(name string, v gjson.Result) {
 		switch {
 		case !slices.Contains(wholeStrings, name):
 			m.extend(v)
-		case v.Str != "":
+		case v.Str != "" && (name != "id" || m.raw == `""`): // some endpoints have another id in each part
 			o.set(name, v.Raw)
 		}
 	case v.IsObject() && m.isObject():
