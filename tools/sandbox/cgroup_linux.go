@@ -111,6 +111,17 @@ func newCgroup(parent string, memory, tasks int64) (cgroup, error) {
 	return g, nil
 }
 
+// closeInherited keeps from programs in the sandbox what this process was started with besides
+// its standard streams. What it opens itself they do not get anyway.
+func closeInherited() {
+	open, _ := filepath.Glob("/proc/self/fd/*")
+	for _, name := range open {
+		if fd, err := strconv.Atoi(filepath.Base(name)); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}
+
 // start starts a command in the group.
 func (g cgroup) start(cmd *exec.Cmd) error {
 	if g == "" {

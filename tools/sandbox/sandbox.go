@@ -79,6 +79,7 @@ func New(ctx context.Context, c Config) (*Sandbox, error) {
 	if !filepath.IsAbs(c.Bwrap) {
 		return nil, fmt.Errorf("the path of bubblewrap is not absolute: %q", c.Bwrap)
 	}
+	closeInherited()
 	s := &Sandbox{bwrap: c.Bwrap}
 	for _, p := range c.Hidden {
 		at, err := settled(p)
