@@ -169,6 +169,9 @@ func (a *app) announce(r *run.Run, s *runSettings) {
 		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", runview.ReplayNote)
 	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.State().ManifestSHA256)
+	if m.Agent != nil {
+		fmt.Fprintf(a.stderr, "gaia: agent: %s\n", view.Line(runview.Agent(m.Agent)))
+	}
 	if !s.plan.Rehearsal && !s.resumed { // else nothing can be done about it
 		fmt.Fprintf(a.stderr, "gaia: %s\n", view.Line(runview.Tools(m)))
 	}

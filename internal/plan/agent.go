@@ -250,5 +250,8 @@ func (m Plan) Asks(model string) bool {
 	return ok
 }
 
+// Label names an own agent and the digest of its folder.
+func (a *AgentPlan) Label() string { return a.Name + " " + a.Folders[0].SHA256 }
+
 // RepliesAs returns the name that replies of a model of an own agent have.
 func (a *AgentPlan) RepliesAs(model string) string { return cmp.Or(a.Models[model], model) }

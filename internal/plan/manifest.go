@@ -337,7 +337,7 @@ func TaskSalt(secret, taskID string) (string, error) {
 // AnsweredBy names what answered the tasks of a run. RepliedAs, RepliedOther and all harnesses after the first follow
 // from the journal, everything else from the plan.
 type AnsweredBy struct {
-	Agent        string               `json:"agent"`
+	Agent        string               `json:"agent"`       // AgentBuiltIn, or the label of an own agent
 	CleanBuild   bool                 `json:"clean_build"` // every harness was built from a known commit without changes
 	Harnesses    []trajectory.Harness `json:"harnesses"`   // of the plan, and each other one that resumed the run
 	MCPServers   []string             `json:"mcp_servers"` // sorted, with the origin of those asked over HTTP
@@ -353,6 +353,9 @@ type AnsweredBy struct {
 func (m Plan) AnsweredBy() AnsweredBy {
 	by := AnsweredBy{Agent: AgentBuiltIn, Harnesses: []trajectory.Harness{m.Harness}, MCPServers: []string{}, Model: m.Model.Name, Origin: m.Model.Origin,
 		RepliedAs: []string{}, Search: m.Search, ServedAs: slices.Concat([]string{}, m.Model.ServedAs)}
+	if m.Agent != nil {
+		by.Agent = m.Agent.Label()
+	}
 	for _, t := range m.Offered() {
 		if server, found := strings.CutPrefix(t.Server, "mcp:"); found {
 			by.MCPServers = append(by.MCPServers, server)

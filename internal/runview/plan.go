@@ -22,6 +22,10 @@ func Plan(m plan.Plan) [][2]string {
 		levels[t.Level-1]++
 	}
 	rows.Addf("tasks", "%d (%d/%d/%d by level), %s each", len(m.Tasks), levels[0], levels[1], levels[2], view.Count(m.Voting.Attempts, "attempt"))
+	if m.Agent != nil {
+		rows.Add("agent", Agent(m.Agent))
+		rows.Add("limits", agentLimits(m.Agent))
+	}
 	rows.Add("model", model(m.Model))
 	if m.Judge != nil {
 		rows.Add("judge", m.Judge.Model)
@@ -71,11 +75,48 @@ func model(m plan.ModelPlan) string {
 	return text
 }
 
+// Agent names an own agent, by the digest of its folder, and says what it reaches.
+func Agent(a *plan.AgentPlan) string {
+	network := "no network"
+	switch {
+	case a.Unconfined:
+		network = "outside of the sandbox"
+	case a.Network == plan.NetworkHost:
+		network = "the network of this machine"
+	}
+	tools := "tools of the run"
+	if a.Tools == plan.AgentToolsNone {
+		tools = "tools in itself"
+	}
+	return a.Label() + ", " + network + ", " + tools
+}
+
+// agentLimits describes what bounds an own agent.
+func agentLimits(a *plan.AgentPlan) string {
+	text := fmt.Sprintf("%s, %s, %s of memory, %s, %s of files an attempt", view.Count(a.Calls, "model call"), time.Duration(a.TimeoutMs)*time.Millisecond,
+		size(a.MemoryBytes), view.Count(a.Processes, "process"), size(a.DiskBytes))
+	if a.Unconfined {
+		text = fmt.Sprintf("%s, %s an attempt", view.Count(a.Calls, "model call"), time.Duration(a.TimeoutMs)*time.Millisecond)
+	}
+	return text
+}
+
+// size returns bytes in the units that settings have.
+func size(n int64) string {
+	if n%(1<<30) == 0 {
+		return fmt.Sprintf("%d GiB", n>>30)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
 // budgets describes the limits of an attempt, and of the run.
 func budgets(b plan.Budgets) string {
-	text := view.Count(b.Turns, "turn")
-	if b.ToolCalls > 0 {
-		text += ", " + view.Count(b.ToolCalls, "tool call")
+	text := view.Count(b.ToolCalls, "tool call")
+	if b.Turns > 0 { // an own agent has none
+		text = view.Count(b.Turns, "turn")
+		if b.ToolCalls > 0 {
+			text += ", " + view.Count(b.ToolCalls, "tool call")
+		}
 	}
 	if b.Tokens > 0 {
 		text += fmt.Sprintf(", %d tokens", b.Tokens)
@@ -108,6 +149,9 @@ func Tools(m plan.Plan) string {
 		if !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Name == optional[0] }) {
 			missing = append(missing, optional[0]+" ("+optional[1]+")")
 		}
+	}
+	if m.Agent != nil && m.Agent.Tools == plan.AgentToolsNone {
+		return "tools: those of the agent"
 	}
 	line := "tools: " + strings.Join(names, ", ")
 	if len(missing) > 0 {

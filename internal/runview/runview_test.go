@@ -53,6 +53,17 @@ func TestPlan(t *testing.T) {
 	if got := Notices(m); !strings.Contains(got, RehearsalNote) || !strings.Contains(got, ReplayNote) {
 		t.Errorf("the notices are %q", got)
 	}
+	own := plan.DefaultAgent()
+	own.Name, own.Folders, own.MemoryBytes = "mine", []plan.AgentFolder{{SHA256: "sha256:1"}}, 512<<20
+	m.Agent, m.Budgets.Turns = &own, 0
+	contains(t, Plan(m), "agent mine sha256:1, no network, tools of the run", "limits 2000 model calls, 30m0s, 512 MiB of memory, 256 processes, 1 GiB of files an attempt",
+		"budgets 2 tool calls, 3 tokens,")
+	own.Network, own.Unconfined, own.Tools, own.Calls = plan.NetworkHost, true, plan.AgentToolsNone, 1
+	contains(t, Plan(m), "agent mine sha256:1, outside of the sandbox, tools in itself", "limits 1 model call, 30m0s an attempt")
+	if got := Tools(m); got != "tools: those of the agent" {
+		t.Errorf("the tools are %q", got)
+	}
+	m.Agent = nil
 	m.Policy.Deny = []string{"web_search"}
 	if got := Tools(m); got != "tools: calculate; not offered: web_search (the policy denies it), describe_image (--vision-model), python (see 'gaia doctor'), transcribe_audio (--transcription-model)" {
 		t.Errorf("the tools are %q", got)

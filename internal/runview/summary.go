@@ -60,6 +60,9 @@ func Summary(w io.Writer, dir string, found *rundir.Run, unsubmittable string) e
 		return err
 	}
 	rows := view.List(Dataset(m))
+	if m.Agent != nil {
+		rows.Add("agent", Agent(m.Agent))
+	}
 	rows.Add("model", s.Model)
 	rows.Add("outcomes", Outcomes(s.Outcomes))
 	if v := s.Voting; v != nil {

@@ -144,6 +144,9 @@ func Count(n int, thing string) string {
 	if stem, ok := strings.CutSuffix(thing, "y"); ok {
 		return fmt.Sprintf("%d %sies", n, stem)
 	}
+	if strings.HasSuffix(thing, "s") {
+		thing += "e"
+	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
