@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/gaia-harness/gaia/agent/external"
 	"github.com/gaia-harness/gaia/examples/agents"
 	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -19,6 +22,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/stop"
@@ -28,6 +32,7 @@ import (
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/semaphore"
 )
 
 // ownAgent is the agent of the user's own that solves the tasks, as flags and settings name it.
@@ -36,8 +41,7 @@ type ownAgent struct {
 	timeout int64  // in milliseconds; 0 is that of the settings or the plan
 	unsafe  bool   // it runs outside of the sandbox
 
-	files []byte   // plan.AgentFilesFile, once the folders are read
-	env   []string // variables that it is given, with their values
+	messages, messagesKey string // endpoint of the messages dialect
 }
 
 // defaultMessagesURL is where models are that speak the messages dialect.
@@ -132,15 +136,17 @@ func (s *runSettings) hasTools() bool {
 	return s.plan.Agent == nil || s.plan.Agent.Tools == plan.AgentToolsGate
 }
 
-// messagesURL returns the endpoint of the messages dialect, and its key.
-func (a *app) messagesURL() (base, key string) {
-	return cmp.Or(a.getenv("ANTHROPIC_BASE_URL"), defaultMessagesURL), a.getenv("ANTHROPIC_API_KEY")
+// settleMessages settles where the messages dialect is asked.
+func (a *app) settleMessages(s *runSettings) error {
+	s.own.messages, s.own.messagesKey = cmp.Or(a.getenv("ANTHROPIC_BASE_URL"), defaultMessagesURL), a.getenv("ANTHROPIC_API_KEY")
+	_, err := remote.ParseURLOf("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", s.own.messages)
+	return err
 }
 
-// readAgent completes the plan of an own agent with its folders, which are read now, and with where models are. It warns of what
-// an agent can do that is not confined. Hidden are places that no agent may read.
-func (a *app) readAgent(ctx context.Context, s *runSettings, noSandbox error) error {
-	own := s.plan.Agent
+// addAgent completes the plan of an own agent with its folders, which are read now, and with where models are, and adds what all
+// its attempts share. It warns of an agent that is not confined.
+func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
+	own, noSandbox := s.plan.Agent, w.noSandbox
 	if own == nil {
 		return nil
 	}
@@ -176,35 +182,45 @@ func (a *app) readAgent(ctx context.Context, s *runSettings, noSandbox error) er
 	}
 	read := *own // not that of a plan to repeat
 	read.Folders, read.FilesSHA256, read.MessagesOrigin = folders, canonical.Digest(files), ""
-	if messages, _ := a.messagesURL(); !s.plan.Rehearsal {
-		if _, err := remote.ParseURLOf("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", messages); err != nil {
-			return err
-		}
-		if read.MessagesOrigin = remote.Origin(messages); read.MessagesOrigin == remote.Origin(s.baseURL) {
-			read.MessagesOrigin = ""
-		}
+	if !s.plan.Rehearsal && remote.Origin(s.own.messages) != remote.Origin(s.baseURL) {
+		read.MessagesOrigin = remote.Origin(s.own.messages)
 	}
-	s.plan.Agent, s.own.files = &read, files
-	return a.agentEnv(s)
-}
-
-// agentEnv takes the variables that an own agent is given. A key of the run's is none of them, whatever it is called.
-func (a *app) agentEnv(s *runSettings) error {
-	token, _, err := a.hubEnv().Token()
-	if err != nil {
+	s.plan.Agent, w.AgentFiles = &read, files
+	w.Own = &external.Agent{Proxy: proxy.Config{Upstreams: w.upstreams, Models: append([]string{s.plan.Model.Name}, slices.Sorted(maps.Keys(read.Models))...),
+		MaxTokens: int64(s.plan.Model.MaxTokens), Strip: read.Strip, Calls: read.Calls, Prices: w.Prices, Now: time.Now, Bodies: semaphore.NewWeighted(agentBodies)}}
+	if !read.Unconfined {
+		w.Own.Sandbox = w.sandbox
+	}
+	if w.Own.Env, err = a.agentEnv(read.Env); err != nil || s.dry {
 		return err
 	}
-	for _, name := range s.plan.Agent.Env {
+	if w.Own.Shim, err = os.Executable(); err != nil {
+		return err
+	}
+	w.Own.SocketDir, err = os.MkdirTemp("", "gaia-") // a path of a socket is short
+	return err
+}
+
+// agentBodies bounds the bytes of requests of own agents that wait to be sent, of all attempts.
+const agentBodies = 256 << 20
+
+// agentEnv returns the variables that an own agent is given. A key of the run's is none of them, whatever it is called.
+func (a *app) agentEnv(names []string) (env []string, err error) {
+	token, _, err := a.hubEnv().Token()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
 		value := a.getenv(name)
 		switch {
 		case value == "":
-			return usage("set it, or take it out of env below agent", "the agent is to be given %s, which is not set", name)
+			return nil, usage("set it, or take it out of env below agent", "the agent is to be given %s, which is not set", name)
 		case slices.Contains([]string{a.getenv("OPENAI_API_KEY"), a.getenv("ANTHROPIC_API_KEY"), token}, value):
-			return usage("take it out of env below agent: the run adds the key to requests", "%s has the value of a key, which no agent is given", name)
+			return nil, usage("take it out of env below agent: the run adds the key to requests", "%s has the value of a key, which no agent is given", name)
 		}
-		s.own.env = append(s.own.env, name+"="+value)
+		env = append(env, name+"="+value)
 	}
-	return nil
+	return env, nil
 }
 
 func (a *app) agentCommand() *cobra.Command {

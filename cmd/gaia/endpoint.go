@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -29,11 +30,15 @@ import (
 type world struct {
 	run.Env
 	close     func() error
-	sandbox   *sandbox.Sandbox // nil: there is none
-	noSandbox error            // why
+	sandbox   *sandbox.Sandbox          // nil: there is none
+	noSandbox error                     // why
+	upstreams map[string]proxy.Upstream // of an own agent, by dialect
 }
 
 func (w world) Close() error {
+	if w.Own != nil && w.Own.SocketDir != "" {
+		defer os.RemoveAll(w.Own.SocketDir)
+	}
 	if w.close == nil {
 		return nil
 	}
@@ -57,6 +62,11 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	}
 	defer programs() // it leaves nothing behind
 	defer cancel()
+	if s.plan.Agent != nil {
+		if err := a.settleMessages(s); err != nil {
+			return world{}, err
+		}
+	}
 	var pages web.Config
 	engine := s.engine
 	if s.plan.Rehearsal {
@@ -85,7 +95,7 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	if err != nil {
 		return world{}, err
 	}
-	if err = a.readAgent(ctx, s, w.noSandbox); err != nil {
+	if err = a.addAgent(ctx, &w, s); err != nil {
 		return world{}, err
 	}
 	if !s.dry { // which reads no attachments
@@ -146,6 +156,7 @@ func (w *world) rehearse(s *runSettings) (web.Config, web.Engine, error) {
 	if w.Prices, err = llm.ParsePrices(fixtures.Prices()); err != nil {
 		return web.Config{}, web.Engine{}, fmt.Errorf("reading the built-in prices: %w", err)
 	}
+	s.own.messages, s.own.messagesKey = strings.TrimSuffix(server.ModelURL, "/v1"), ""
 	if err := w.ask(s, server.ModelURL, ""); err != nil {
 		return web.Config{}, web.Engine{}, err
 	}
@@ -188,8 +199,13 @@ func (w *world) connect(s *runSettings, apiKey string) error {
 	return nil
 }
 
-// keyed returns an error for an endpoint elsewhere without a key.
+// keyed returns an error for an endpoint elsewhere without a key. An own agent may speak the messages dialect alone: then no
+// model is asked otherwise.
 func (s *runSettings) keyed(base *url.URL, apiKey string) error {
+	if p := &s.plan; p.Agent != nil && apiKey == "" && !remote.IsLocal(base) && s.own.messagesKey != "" && p.Judge == nil && p.Transcription == nil && s.looks() == "" {
+		p.NoPreflight = true
+		return nil
+	}
 	if c, _ := s.tape(); apiKey == "" && !s.dry && c.Mode != plan.CassetteReplay && !remote.IsLocal(base) {
 		return remote.NoKey(base)
 	}
@@ -209,6 +225,7 @@ func (w *world) ask(s *runSettings, baseURL, apiKey string) (err error) {
 	c, err := m.Connect(&s.plan)
 	if s.plan.Agent != nil {
 		s.plan.Model.API = "" // each request of the agent has a dialect
+		w.upstreams = m.Upstreams(s.own.messages, s.own.messagesKey, c.Limiter)
 	}
 	w.Concurrency = m.AtOnce + m.AtOnce/tasksWaiting
 	w.Limiter, w.Model, w.Viewer, w.Transcriber, w.Judge, w.Preflight = c.Limiter, c.Model, c.Viewer, c.Transcriber, c.Judge, c.Preflight

@@ -280,7 +280,7 @@ func ContinueRecorder(dir string, next http.RoundTripper) (*Recorder, error) {
 		return nil, err
 	}
 	if next == nil {
-		next = plainTransport()
+		next = PlainTransport()
 	}
 	return &Recorder{dir: dir, next: transport.Guard(next), counts: counts}, nil
 }

@@ -65,7 +65,7 @@ func New(c Config) *Client {
 		c.Sleep = Sleep
 	}
 	if c.Transport == nil {
-		c.Transport = plainTransport()
+		c.Transport = PlainTransport()
 	}
 	c.APIKey, c.BaseURL = strings.TrimSpace(c.APIKey), strings.TrimSpace(c.BaseURL)
 	return &Client{config: c, broken: unusable(c), http: &http.Client{
@@ -75,8 +75,8 @@ func New(c Config) *Client {
 	}}
 }
 
-// plainTransport reads no environment: prompts pass no proxy that was not configured.
-func plainTransport() http.RoundTripper {
+// PlainTransport returns a transport that reads no environment: prompts pass no proxy that was not configured.
+func PlainTransport() http.RoundTripper {
 	return &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second}
 }
 

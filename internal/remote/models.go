@@ -17,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/preflight"
+	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools/media"
 )
@@ -110,6 +111,25 @@ func (m Models) Connect(p *plan.Plan) (c Clients, err error) {
 		c.Preflight = nil
 	}
 	return c, nil
+}
+
+// Upstreams returns where the requests of an own agent go, by dialect. The messages dialect has an endpoint and a key; those
+// of the plan's endpoint share its limiter. A dialect without a key is left out, unless its endpoint is on this machine.
+func (m Models) Upstreams(messagesURL, messagesKey string, shared *llm.Limiter) map[string]proxy.Upstream {
+	all, carrier := map[string]proxy.Upstream{}, llm.PlainTransport()
+	add := func(base, key string, limiter *llm.Limiter, dialects ...string) {
+		if at, err := url.Parse(base); err == nil && (key != "" || IsLocal(at)) {
+			for _, dialect := range dialects {
+				all[dialect] = proxy.Upstream{BaseURL: base, APIKey: key, Transport: carrier, Limiter: limiter}
+			}
+		}
+	}
+	add(m.URL, m.Key, shared, llm.DialectChat, llm.DialectResponses)
+	if Origin(messagesURL) != Origin(m.URL) {
+		shared = llm.NewLimiter(llm.LimiterConfig{Fixed: m.AtOnce, RequestsPerMinute: m.RPM, TokensPerMinute: m.TPM, Now: time.Now})
+	}
+	add(strings.TrimRight(messagesURL, "/")+"/v1", messagesKey, shared, llm.DialectMessages)
+	return all
 }
 
 // named returns a client for a model beside the one that answers: --api is of that model alone.

@@ -45,11 +45,13 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 		shownAs = plan.AgentAttachment(path.Ext(task.FileName))
 		question.FileName = shownAs
 	}
-	dir := filepath.Join(r.work, fmt.Sprintf("%04d-%d", t.Index+1, number))
+	dir, err := filepath.Abs(filepath.Join(r.work, fmt.Sprintf("%04d-%d", t.Index+1, number)))
+	if err != nil {
+		return err
+	}
 	var workspace *tools.Workspace // nil: the task has no attachment, and nothing writes
 	writes := r.gate.Writes() || m.Agent != nil
 	if task.FileName != "" || writes {
-		var err error
 		if workspace, files, err = attachment.Prepare(ctx, dir, r.env.Set, task, question.FileName, r.env.Reader, prober); err != nil {
 			return err
 		}
@@ -60,7 +62,6 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 		}()
 	}
 	if task.FileName != "" && m.Model.Images {
-		var err error
 		if question.Picture, err = attachment.Picture(workspace.Root(), task.FileName); err != nil {
 			return err
 		}
@@ -116,7 +117,10 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 func (r *Run) solver(workspace string, used int64, paid *budget.Reservation) agent.Solver {
 	m := r.fold.Manifest
 	if m.Agent != nil {
-		return r.env.Own(workspace, used)
+		own := *r.env.Own
+		own.Plan, own.Model, own.Workspace, own.Bodies = *m.Agent, m.Model.Name, workspace, m.Evidence == plan.EvidenceBodies
+		own.Money, own.Tokens, own.Used, own.Now = r.money, m.Budgets.Tokens, used, r.env.Now
+		return own
 	}
 	a := agent.Agent{Model: r.env.Model, Name: m.Model.Name, MaxTurns: m.Budgets.Turns, MaxTokens: m.Model.MaxTokens,
 		Tools: r.gate.Specs(), Now: r.env.Now, Window: m.Model.ContextWindow,

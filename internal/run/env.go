@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/agent/external"
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -50,12 +51,11 @@ type Env struct {
 	Transcriber media.Transcriber // of the plan's transcription; nil without one
 	Viewer      media.Viewer      // of the plan's vision; nil without one
 	Limiter     *llm.Limiter      // of all these clients; nil: none
-	// Own returns an attempt of the plan's own agent, in a workspace, at a task of which earlier attempts have used tokens.
-	Own        func(workspace string, used int64) agent.Solver
-	AgentFiles []byte // plan.AgentFilesFile of the own agent
-	Prices     llm.Prices
-	Preflight  *preflight.Models // asked before the tasks, by clients without a cassette; nil: nothing
-	Cache      *judgecache.Cache // of earlier verdicts; nil: none are used
+	Own         *external.Agent   // what all attempts of the plan's own agent share; nil: the plan has the built-in agent
+	AgentFiles  []byte            // plan.AgentFilesFile of the own agent
+	Prices      llm.Prices
+	Preflight   *preflight.Models // asked before the tasks, by clients without a cassette; nil: nothing
+	Cache       *judgecache.Cache // of earlier verdicts; nil: none are used
 
 	Tools    []tools.Tool    // but for those of Transcriber and Viewer
 	Reader   document.Reader // reads attachments, for their probes
@@ -193,7 +193,13 @@ func (e Env) sweep(m plan.Plan) (*judgecache.Sweep, error) {
 // catalogue returns the tools of a run: those that ask a model are paid from its budget, which money returns once the
 // run executes.
 func (e Env) catalogue(m plan.Plan, money func() *budget.Budget) []tools.Tool {
+	if m.Agent != nil && m.Agent.Tools == plan.AgentToolsNone {
+		return nil
+	}
 	all := slices.Clone(e.Tools)
+	if m.Agent != nil {
+		all = append(all, external.SubmitAnswer())
+	}
 	paid := budget.Metered{Budget: money, Hear: e.Transcriber, Viewer: e.Viewer}
 	if e.Transcriber != nil {
 		all = append(all, media.NewTranscribe(paid, m.Transcription.Model))
