@@ -9,17 +9,17 @@ import (
 )
 
 // Metered asks models as long as the run's money suffices: what a request may cost is
-// reserved first, and charged whole where no reply says what it did cost. It does not
-// wait for what others have reserved, since the attempt that asks has reserved money
-// itself.
+// reserved first, and charged whole where no reply says what it did cost. An attempt
+// that has reserved money itself does not wait for what others have reserved.
 type Metered struct {
 	Budget func() *Budget
+	Waits  bool  // for others: the attempt that asks has reserved nothing
 	Spare  int64 // what has to be left besides, in micro-USD
 	Viewer media.Viewer
 	Hear   media.Transcriber
 }
 
-func (m Metered) pay(need tools.Need, out int) (*Reservation, error) {
+func (m Metered) pay(ctx context.Context, need tools.Need, out int) (*Reservation, error) {
 	b := m.Budget()
 	cost := b.BoundOf(need, int64(out))
 	if m.Spare > 0 { // nothing else is under way
@@ -29,7 +29,11 @@ func (m Metered) pay(need tools.Need, out int) (*Reservation, error) {
 		}
 		both.Close()
 	}
-	held, enough := b.Take(cost)
+	take := b.Take
+	if m.Waits {
+		take = func(need int64) (*Reservation, bool) { return b.Wait(ctx, need) }
+	}
+	held, enough := take(cost)
 	if !enough {
 		return nil, Spent()
 	}
@@ -43,7 +47,7 @@ func (m Metered) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.R
 	for _, t := range r.Tools {
 		need.In += int64(len(t.Name)+len(t.Description)+len(t.Parameters)) / 2
 	}
-	held, err := m.pay(need, r.MaxTokens)
+	held, err := m.pay(ctx, need, r.MaxTokens)
 	if err != nil {
 		return llm.Response{}, err
 	}
@@ -53,7 +57,7 @@ func (m Metered) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.R
 
 // Transcribe has a recording written down.
 func (m Metered) Transcribe(ctx context.Context, t llm.Transcription, o llm.Observer) (llm.Transcript, error) {
-	held, err := m.pay(media.NeedOfRecording(t), 0)
+	held, err := m.pay(ctx, media.NeedOfRecording(t), 0)
 	if err != nil {
 		return llm.Transcript{}, err
 	}

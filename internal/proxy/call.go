@@ -59,7 +59,7 @@ func (c *call) refuse(why *refusal) {
 	c.mu.Unlock()
 	if record {
 		label := c.attempt.Rec.Redact.Label
-		if err := c.attempt.Rec.Append(0, trajectory.RequestRefused{Bytes: max(c.bytes, c.request.ContentLength, 0), Code: why.code, Model: label(c.asked.Model),
+		if err := c.attempt.Rec.Append(0, trajectory.RequestRefused{Bytes: min(max(c.bytes, c.request.ContentLength, 0), canonical.MaxInt), Code: why.code, Model: label(c.asked.Model),
 			Path: label(c.request.Method + " " + c.request.URL.Path), SHA256: c.digest, Status: why.status}); err != nil {
 			c.notRecorded(err)
 		}

@@ -209,17 +209,9 @@ func TestModels(t *testing.T) {
 
 // TestParallel: calls at once have turns that overlap, and the journal folds.
 func TestParallel(t *testing.T) {
-	const calls = 48
-	together := make(chan struct{}, calls)
-	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
-		together <- struct{}{}
-		for len(together) < 8 && q.Context().Err() == nil { // until some are under way
-			if err := llm.Sleep(q.Context(), 1e6); err != nil {
-				return
-			}
-		}
-		replies(chatReply)(w, q)
-	}, func(s *settings) { s.Parallel = 16 })
+	const calls, atOnce = 48, 16
+	u := &underWay{first: make(chan struct{}), await: atOnce}
+	r := newRig(t, u.ServeHTTP, func(s *settings) { s.Parallel = atOnce })
 	done := make(chan int, calls)
 	for i := range calls {
 		go func() {
@@ -239,7 +231,7 @@ func TestParallel(t *testing.T) {
 			retries++
 		}
 	}
-	if a.Turns != calls || a.Tokens.In != 10*calls || retries != calls-40 {
-		t.Errorf("%d turns, %+v, %d retries", a.Turns, a.Tokens, retries)
+	if a.Turns != calls || a.Tokens.In != 10*calls || retries != calls-40 || u.most != atOnce {
+		t.Errorf("%d turns, %+v, %d retries, %d at once", a.Turns, a.Tokens, retries, u.most)
 	}
 }

@@ -257,6 +257,33 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
+// TestStuckAgent: an agent that takes nothing of a stream has hung up after the time of a drain, and blocks nothing.
+func TestStuckAgent(t *testing.T) {
+	passed := make(chan struct{})
+	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
+		streams(chatBegin)(w, q)
+		for range 400 {
+			streams(": "+strings.Repeat("x", 10_000)+"\n\n")(w, q)
+		}
+		streams(chatMiddle, chatUsage, chatEnd)(w, q)
+		close(passed)
+	}, func(s *settings) { s.Drain = 50 * time.Millisecond })
+	res, err := r.client.Do(r.request("/v1/chat/completions", streamed(chat("q"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	select {
+	case <-passed:
+	case <-time.After(time.Minute):
+		t.Fatal("the endpoint waits for the agent")
+	}
+	r.finish()
+	if p := of[trajectory.ModelCallCompleted](r)[0]; !p.Reply.Aborted {
+		t.Errorf("recorded %+v", p.Reply)
+	}
+}
+
 // TestSilence: an agent that waits for a stream is sent comments, also while the request waits for its place, and what
 // fails after that is an event.
 func TestSilence(t *testing.T) {

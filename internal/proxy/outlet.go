@@ -169,9 +169,9 @@ func (o *outlet) close() {
 	_ = o.rc.SetWriteDeadline(time.Time{}) // the connection serves other requests
 }
 
-// notBack are the headers of a reply that the agent does not get: those of the connection, and those that would have it
-// keep or reach something else. The length is that of what is passed on.
-var notBack = []string{"Alt-Svc", "Connection", "Content-Encoding", "Content-Length", "Keep-Alive", "Link", "Location", "Proxy-Authenticate", "Proxy-Connection",
+// notBack are the headers of a reply that the agent does not get: those of the connection, those that would have it keep
+// or reach something else, and those that name the account. The length is that of what is passed on.
+var notBack = []string{"Alt-Svc", "Anthropic-Organization-Id", "Connection", "Content-Encoding", "Content-Length", "Keep-Alive", "Link", "Location", "Openai-Organization", "Openai-Project", "Proxy-Authenticate", "Proxy-Connection",
 	"Set-Cookie", "Set-Cookie2", "Strict-Transport-Security", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Www-Authenticate"}
 
 func copyHeader(to, from http.Header) {

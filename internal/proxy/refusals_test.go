@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/sync/semaphore"
 )
 
 // TestRefusals: what is not passed on is recorded and answered in the form of the dialect, and nothing is sent.
@@ -87,6 +90,67 @@ func TestEndlessBody(t *testing.T) {
 	r.finish()
 	if p := of[trajectory.RequestRefused](r)[0]; p.Code != "request_too_large" || p.Bytes > r.proxy.maxRequest+1 {
 		t.Errorf("recorded %+v", p)
+	}
+}
+
+// TestImpossibleLength: no length that an agent states makes the journal fail.
+func TestImpossibleLength(t *testing.T) {
+	r := newRig(t, replies(chatReply), nil)
+	for _, path := range []string{"/v1/chat/completions", "/v1/" + strings.Repeat("%00%ff", 1000)} {
+		req := r.request(path, "")
+		req.Body, req.ContentLength = io.NopCloser(endless{}), math.MaxInt64
+		if res, err := r.client.Do(req); err == nil {
+			res.Body.Close()
+		}
+	}
+	r.finish()
+	if found := of[trajectory.RequestRefused](r); len(found) != 2 || found[0].Bytes < 1<<50 || r.proxy.Err() != nil {
+		t.Errorf("recorded %+v, %v", found, r.proxy.Err())
+	}
+}
+
+// TestRoom: a request waits where others hold the memory for bodies, until theirs have left.
+func TestRoom(t *testing.T) {
+	r := newRig(t, replies(chatReply), func(s *settings) { s.Bodies = semaphore.NewWeighted(64 << 10) })
+	r.proxy.maxRequest = 64 << 10
+	in, out := io.Pipe()
+	first := r.request("/v1/chat/completions", "")
+	first.Body, first.ContentLength = in, -1
+	got := make(chan int, 2)
+	go func() {
+		res, err := r.client.Do(first)
+		if err != nil {
+			t.Error(err)
+			got <- 0
+			return
+		}
+		res.Body.Close()
+		got <- res.StatusCode
+	}()
+	if _, err := io.WriteString(out, chat("first")[:20]); err != nil {
+		t.Fatal(err)
+	}
+	for r.proxy.Bodies.TryAcquire(1) { // until the proxy reads it
+		r.proxy.Bodies.Release(1)
+		runtime.Gosched()
+	}
+	go func() {
+		status, _ := r.post("/v1/chat/completions", chat("second"))
+		got <- status
+	}()
+	if _, err := io.WriteString(out, chat("first")[20:]); err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	if a, b := <-got, <-got; a != 200 || b != 200 {
+		t.Errorf("status %d and %d", a, b)
+	}
+	if !strings.Contains((<-r.sent).body, "first") {
+		t.Error("the second did not wait")
+	}
+	r.finish()
+	if !r.proxy.Bodies.TryAcquire(64 << 10) {
+		t.Error("memory is held after the requests")
 	}
 }
 

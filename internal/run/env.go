@@ -200,7 +200,7 @@ func (e Env) catalogue(m plan.Plan, money func() *budget.Budget) []tools.Tool {
 	if m.Agent != nil {
 		all = append(all, external.SubmitAnswer())
 	}
-	paid := budget.Metered{Budget: money, Hear: e.Transcriber, Viewer: e.Viewer}
+	paid := budget.Metered{Budget: money, Waits: m.Agent != nil, Hear: e.Transcriber, Viewer: e.Viewer}
 	if e.Transcriber != nil {
 		all = append(all, media.NewTranscribe(paid, m.Transcription.Model))
 	}
