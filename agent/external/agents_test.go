@@ -93,7 +93,7 @@ func TestAgents(t *testing.T) {
 				}
 			}},
 		{name: "half a request", script: `for p in /v1/chat/completions /tools/calculate /mcp; do (printf "POST $p HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"; sleep 60) | telnet 127.0.0.1 4180 & done; sleep 0.3; echo 1 >ANSWER`, text: "1", rule: plan.RuleAnswerFile},
-		{name: "daemons", script: `setsid setsid sh -c 'sleep 0.5; echo late >/work/ANSWER' & (setsid sleep 100 &) ; sleep 0.1`, reason: "exited with code 0"},
+		{name: "daemons", script: `setsid setsid sh -c 'sleep 3; echo late >/work/ANSWER' & (setsid sleep 100 &) ; sleep 0.1`, reason: "exited with code 0"},
 		{name: "kills the shim", script: "kill -9 $PPID; sleep 10; echo late >ANSWER", reason: "it ended the shim"},
 		{name: "sleeps past the deadline", script: forever, change: short, reason: "its time was over", ended: trajectory.AgentDeadline},
 		{name: "ignores SIGTERM", script: "trap '' TERM\n" + forever, change: short, reason: "it did not end", ended: trajectory.AgentDeadline},
@@ -106,7 +106,7 @@ func TestAgents(t *testing.T) {
 				t.Errorf("%d proposed, %d refusals recorded, %+v", len(proposed), len(refused), end)
 			}
 		}},
-		{name: "a stream that is left", change: func(b *bench) { goAgent("leave")(b); b.endpoint = endless }, text: "gone", rule: plan.RuleAnswerFile,
+		{name: "a stream that is left", change: func(b *bench) { goAgent("leave")(b); b.endpoint = endless(b) }, text: "gone", rule: plan.RuleAnswerFile,
 			check: func(t *testing.T, b *bench, _ *trajectory.AgentEnd) {
 				if done := of[trajectory.ModelCallCompleted](b); len(done) != 1 || done[0].Reply == nil || !done[0].Reply.Aborted {
 					t.Errorf("%+v", done)

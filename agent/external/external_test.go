@@ -136,13 +136,15 @@ func newBench(t testing.TB, script string, change func(*bench), more ...tools.To
 	t.Cleanup(upstream.Close)
 	prices, err := llm.ParsePrices([]byte(`{"version":"1","note":"invented","models":{"model-a":{"input_microusd_per_mtok":1,"cached_input_microusd_per_mtok":1,"output_microusd_per_mtok":1}}}`))
 	must(t, err)
-	folder, self := t.TempDir(), t.TempDir()
+	folder := t.TempDir()
+	sockets, err := os.MkdirTemp("", "g") // a short path
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	must(t, os.WriteFile(filepath.Join(folder, "agent"), []byte("#!/bin/sh\n"+script), 0o755))
 	executable, err := os.Executable()
 	must(t, err)
-	must(t, os.Symlink(executable, filepath.Join(self, "gaia")))
 	to := proxy.Upstream{BaseURL: upstream.URL + "/v1", APIKey: "sk-invented-0123456789abcdef", Transport: &http.Transport{}}
-	b.Agent = Agent{Model: testModel, Shim: executable, Workspace: t.TempDir(), SocketDir: "", Now: time.Now, Grace: 300 * time.Millisecond,
+	b.Agent = Agent{Model: testModel, Shim: executable, Workspace: t.TempDir(), SocketDir: sockets, Now: time.Now, Grace: 300 * time.Millisecond,
 		Plan: plan.AgentPlan{Calls: 2000, Command: []string{"agent"}, DiskBytes: 4 << 30, MemoryBytes: 1 << 30, Processes: 64, Network: plan.NetworkNone,
 			Folders: []plan.AgentFolder{{Path: folder}, {Path: filepath.Dir(executable)}}, TimeoutMs: 60_000, Tools: plan.AgentToolsGate},
 		Proxy: proxy.Config{Upstreams: map[string]proxy.Upstream{llm.DialectChat: to, llm.DialectResponses: to, llm.DialectMessages: to}, Models: []string{testModel},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 // goAgents are agents that the test binary is, in the sandbox.
-var goAgents = map[string]func() error{"mcp": mcpAgent, "mcp-raw": rawAgent, "calls": callsAgent, "leave": leaveAgent}
+var goAgents = map[string]func() error{"mcp": mcpAgent, "mcp-raw": rawAgent, "calls": callsAgent, "leave": leaveAgent, "mcp-forever": foreverAgent}
 
 // mcpAgent calls tools in parallel over MCP, as the library's client does.
 func mcpAgent() error {
@@ -66,6 +67,14 @@ func mcpAgent() error {
 	}
 	_, _, err = call("submit_answer", map[string]any{"answer": fmt.Sprint(bytes.Count(notes, []byte("\n")))})
 	return err
+}
+
+// foreverAgent calls a tool over MCP until it is killed.
+func foreverAgent() error {
+	for {
+		_, _, _ = send("POST", os.Getenv("GAIA_MCP_URL"), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"note","arguments":{"text":"x"}}}`,
+			"Content-Type", "application/json", "Accept", "*/*")
+	}
 }
 
 // send sends a request and returns the status and the body of the answer.
@@ -119,7 +128,7 @@ func rawAgent() error {
 			{`{"jsonrpc":"2.0","id":9,"method":"prompts/list","params":{}}`, `"jsonrpc":"2.0"`},
 			{`{"jsonrpc":"2.0","id":10,"method":"none"}`, `unsupported`},
 		} {
-			if _, text, err = send("POST", url, c.request, header...); err != nil || !strings.Contains(text, c.want) {
+			if status, text, err = send("POST", url, c.request, header...); err != nil || !strings.Contains(text, c.want) {
 				return fmt.Errorf("%s: %s: %d %s %v", version, c.request, status, text, err)
 			}
 		}
@@ -153,15 +162,26 @@ func callsAgent() error {
 	return os.WriteFile("ANSWER", []byte("done"), 0o600)
 }
 
-// endless begins a stream that does not end by itself for a while.
-func endless(w http.ResponseWriter, _ int) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	for i := range 40 {
-		fmt.Fprintf(w, "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"model-a-1\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"%d \"},\"finish_reason\":null}]}\n\n", i)
-		_ = http.NewResponseController(w).Flush()
-		time.Sleep(10 * time.Millisecond)
+// endless sends a stream that goes on when the socket of the attempt is closed.
+func endless(b *bench) func(http.ResponseWriter, int) {
+	return func(w http.ResponseWriter, _ int) {
+		chunk := func(text, reason string) {
+			fmt.Fprintf(w, "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"model-a-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q},\"finish_reason\":%s}]}\n\n", text, reason)
+			_ = http.NewResponseController(w).Flush()
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		chunk("the answer", "null")
+		for open := true; open; time.Sleep(10 * time.Millisecond) {
+			sockets, _ := filepath.Glob(filepath.Join(b.SocketDir, "s*", "s"))
+			open = len(sockets) > 0
+		}
+		for range 20 {
+			chunk(" is", "null")
+			time.Sleep(10 * time.Millisecond)
+		}
+		chunk(" 42", `"stop"`)
+		fmt.Fprint(w, "data: [DONE]\n\n")
 	}
-	fmt.Fprint(w, "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"model-a-1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 }
 
 // leaveAgent begins to read a stream and ends.
