@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -272,20 +271,11 @@ fetches the agent, in pinned versions, into the folder.`,
   gaia agent list                      the names`,
 		Args: cli.Args(1, 2, "the name of a recipe and perhaps a folder"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			folder := args[len(args)-1]
-			switch err := agents.Copy(args[0], folder); {
-			case errors.Is(err, fs.ErrNotExist):
-				return usage("'gaia agent list' has the names", "no recipe is named %q", args[0])
-			case errors.Is(err, fs.ErrExist):
-				return usage("name another folder: gaia agent init "+view.Quote(args[0])+" DIR", "%s is there, and not empty", view.Quote(folder))
-			case err != nil:
-				return fail(exit.Failure, err)
+			next, err := agents.Copy(args[0], args[len(args)-1])
+			if err != nil {
+				return err
 			}
-			path := "./" + view.Quote(filepath.Clean(folder))
-			if filepath.IsAbs(folder) || strings.HasPrefix(folder, ".") {
-				path = view.Quote(folder)
-			}
-			_, err := fmt.Fprintf(a.stdout, "%s is there; next:\n  %s/install\n  gaia agent try %s\n  gaia run --agent %s\n", view.Quote(folder), path, path, path)
+			_, err = io.WriteString(a.stdout, next)
 			return err
 		},
 	}
@@ -383,11 +373,8 @@ exit code 3.`,
 		if err != nil || folder == "" {
 			return usage("give it: gaia agent doctor DIR", "no folder of an agent is named")
 		}
-		f := trial.Folder{Path: path, Program: own.Command[0]}
-		for _, given := range own.Folders[1:] {
-			f.Given = append(f.Given, given.Path)
-		}
-		report := doctor.NewReport(trial.Check(f), true)
+		own.Folders[0].Path = path
+		report := doctor.NewReport(trial.Check(own), true)
 		if len(report.Failures()) == 0 {
 			r, err := x.rehearse(ctx, folder, file)
 			if err != nil {

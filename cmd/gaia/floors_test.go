@@ -25,13 +25,13 @@ const module = "github.com/gaia-harness/gaia/"
 
 // floors has the floor of each package: it imports packages of lower floors only.
 var floors = map[string]int{
-	"examples/agents": 0, "internal/calc": 0, "internal/canonical": 0, "internal/child": 0, "internal/durable": 0, "internal/parquetfile": 0,
+	"internal/calc": 0, "internal/canonical": 0, "internal/child": 0, "internal/durable": 0, "internal/parquetfile": 0,
 	"internal/policy": 0, "internal/regular": 0, "internal/secret": 0, "internal/shim": 0, "internal/selection": 0, "internal/stats": 0,
 	"internal/transport": 0, "internal/visible": 0, "tools/internal/direct": 0,
 	"internal/llm": 1, "internal/sign": 1, "internal/view": 1, "loader": 1,
 	"judgecache": 2, "trajectory": 2,
 	"audit/probe": 3, "internal/exit": 3, "internal/outage": 3, "internal/plan": 3, "internal/prompt": 3, "trajectory/witness": 3,
-	"internal/agentdir": 4, "internal/keyring": 4, "internal/outfile": 4, "internal/rundir": 4, "judge": 4, "tools": 4,
+	"internal/agentdir": 4, "examples/agents": 4, "internal/keyring": 4, "internal/outfile": 4, "internal/rundir": 4, "judge": 4, "tools": 4,
 	"agent": 5, "audit": 5, "internal/history": 5, "internal/preflight": 5,
 	"internal/runview": 5, "submit/export": 5, "tools/media": 5, "tools/sandbox": 5,
 	"audit/render": 6, "internal/doctor": 6, "internal/attachment": 6, "internal/evaluator": 6, "internal/budget": 6, "internal/progress": 6, "internal/stop": 6,

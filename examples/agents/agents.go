@@ -12,6 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/view"
 )
 
 // Only the files of the recipes, not what an install script may have left beside them.
@@ -44,41 +47,46 @@ func List() ([]Recipe, error) {
 	return all, nil
 }
 
-// Copy writes the files of a recipe into a folder, which it creates. It fails with [fs.ErrNotExist] where there is no
-// such recipe, and with [fs.ErrExist] where the folder exists and is not empty.
-func Copy(name, folder string) error {
+// Copy writes the files of a recipe into a folder, which it creates, and returns the commands that come next. It is an error
+// of usage where there is no such recipe, or where the folder exists and is not empty.
+func Copy(name, folder string) (next string, err error) {
 	all, err := List()
 	if err != nil {
-		return err
+		return "", err
 	}
 	if !slices.ContainsFunc(all, func(r Recipe) bool { return r.Name == name }) {
-		return fmt.Errorf("no recipe is named %q: %w", name, fs.ErrNotExist)
+		return "", exit.Usagef("'gaia agent list' has the names", "no recipe is named %q", name)
 	}
 	switch entries, err := os.ReadDir(folder); {
 	case len(entries) > 0:
-		return fmt.Errorf("%s is not empty: %w", folder, fs.ErrExist)
+		return "", exit.Usagef("name another folder: gaia agent init "+name+" DIR", "%s is there, and not empty", view.Quote(folder))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
+		return "", err
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
+		return "", err
 	}
 	entries, err := fs.ReadDir(files, name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, e := range entries {
 		text, err := fs.ReadFile(files, name+"/"+e.Name())
 		if err != nil {
-			return err
+			return "", err
 		}
 		mode := fs.FileMode(0o644)
 		if e.Name() == "agent" || e.Name() == "install" { // embedding loses the bit
 			mode = 0o755
 		}
 		if err := os.WriteFile(filepath.Join(folder, e.Name()), text, mode); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return nil
+	path := filepath.Clean(folder)
+	if !filepath.IsAbs(path) && !strings.HasPrefix(path, ".") {
+		path = "./" + path
+	}
+	path = view.Quote(path)
+	return fmt.Sprintf("next:\n  %s/install\n  gaia agent try %s\n  gaia run --agent %s\n", path, path, path), nil
 }

@@ -1,8 +1,6 @@
 package agents
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/internal/exit"
 )
 
 // TestRecipes: each recipe can be copied, whole, with its scripts executable, and its README.md names the version that it
@@ -27,8 +27,8 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("the summary of %s is %q", r.Name, r.Summary)
 		}
 		folder := filepath.Join(t.TempDir(), "mine")
-		if err := Copy(r.Name, folder); err != nil {
-			t.Fatal(err)
+		if next, err := Copy(r.Name, folder); err != nil || !strings.Contains(next, folder+"/install\n") {
+			t.Fatalf("%q, %v", next, err)
 		}
 		var versions int
 		readme, _ := os.ReadFile(filepath.Join(folder, "README.md"))
@@ -66,14 +66,14 @@ func TestRecipes(t *testing.T) {
 				t.Errorf("%s of %s does not parse: %v\n%s", script, r.Name, err, out)
 			}
 		}
-		if err := Copy(r.Name, folder); !errors.Is(err, fs.ErrExist) {
+		if _, err := Copy(r.Name, folder); exit.Of(err).Code != exit.Usage {
 			t.Errorf("a second copy of %s: %v", r.Name, err)
 		}
 	}
 	if want := []string{"claude-code", "codex", "inspect", "openai-agents", "smolagents"}; !slices.Equal(names, want) {
 		t.Errorf("the recipes are %q, want %q", names, want)
 	}
-	if err := Copy("../agents", t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Copy("../agents", t.TempDir()); exit.Of(err).Code != exit.Usage {
 		t.Errorf("a recipe that does not exist: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -29,19 +30,22 @@ var searchPath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 // systemLibraries are where the dynamic linker looks by itself.
 var systemLibraries = []string{"/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib", "/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*"}
 
-// Folder is what [Check] looks at. Path is the agent's folder and Program its program, a path in the folder or an absolute
-// one. Given are the further folders that the agent can read. All paths are absolute.
-type Folder struct {
-	Path    string
-	Program string
-	Given   []string
+// folder is the agent's folder, and the others that it can read.
+type folder struct {
+	path  string
+	given []string
 }
 
-// Check reports what of an agent's folder will not work in the sandbox, before anything runs.
-func Check(f Folder) []doctor.Finding {
-	program := f.Program
+// Check reports what of an agent's folder will not work in the sandbox, before anything runs. Of the plan it takes the command
+// and the paths of the folders, which are absolute.
+func Check(own plan.AgentPlan) []doctor.Finding {
+	f := folder{path: own.Folders[0].Path}
+	for _, given := range own.Folders[1:] {
+		f.given = append(f.given, given.Path)
+	}
+	program := own.Command[0]
 	if !filepath.IsAbs(program) {
-		program = filepath.Join(f.Path, program)
+		program = filepath.Join(f.path, program)
 	}
 	found := []doctor.Finding{f.checkProgram(program)}
 	if found[0].State == doctor.OK {
@@ -58,20 +62,20 @@ func finding(name, use, problem, good, remedy string) doctor.Finding {
 }
 
 // sees reports whether the agent sees a path at its place: what it leads to, through all links, is in the sandbox.
-func (f Folder) sees(path string) bool {
+func (f folder) sees(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return false
 	}
-	for _, folder := range slices.Concat([]string{"/usr", f.Path}, f.Given, sandbox.SystemFolders()) {
-		if at, err := filepath.EvalSymlinks(folder); err == nil && agentdir.Within(real, at) {
+	for _, place := range slices.Concat([]string{"/usr", f.path}, f.given, sandbox.SystemFolders()) {
+		if at, err := filepath.EvalSymlinks(place); err == nil && agentdir.Within(real, at) {
 			return true
 		}
 	}
 	return false
 }
 
-func (f Folder) checkProgram(program string) doctor.Finding {
+func (f folder) checkProgram(program string) doctor.Finding {
 	info, err := os.Stat(program)
 	problem, remedy := "", ""
 	switch {
@@ -90,7 +94,7 @@ func (f Folder) checkProgram(program string) doctor.Finding {
 
 // checkStart looks at what the kernel needs to start a program: the interpreter that its first line names, or the linker
 // and libraries of a native one.
-func (f Folder) checkStart(program string) doctor.Finding {
+func (f folder) checkStart(program string) doctor.Finding {
 	use := "starts the program"
 	file, err := os.Open(program)
 	if err != nil {
@@ -155,17 +159,17 @@ func root(program string) string {
 
 // checkContents looks through the folder for what leads out of it: links, the interpreters of Python's virtual environments,
 // and libraries of native programs.
-func (f Folder) checkContents() []doctor.Finding {
-	var links, missing, plan []string
+func (f folder) checkContents() []doctor.Finding {
+	var links, missing, needed []string
 	files, native, size := 0, 0, int64(0)
-	err := filepath.WalkDir(f.Path, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(f.path, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		if files++; files > mostLooked {
 			return fs.SkipAll
 		}
-		name, _ := filepath.Rel(f.Path, path)
+		name, _ := filepath.Rel(f.path, path)
 		switch d.Type() {
 		case fs.ModeSymlink:
 			if !f.sees(path) {
@@ -183,7 +187,7 @@ func (f Folder) checkContents() []doctor.Finding {
 		size += info.Size()
 		if d.Name() == "pyvenv.cfg" {
 			if home := venvHome(path); home != "" && !f.sees(home) {
-				plan = append(plan, filepath.Dir(home))
+				needed = append(needed, filepath.Dir(home))
 			}
 		}
 		if info.Mode()&0o111 != 0 && info.Size() > 64 && native < 1000 {
@@ -202,11 +206,11 @@ func (f Folder) checkContents() []doctor.Finding {
 		return []doctor.Finding{finding("folder", use, err.Error(), "", "let yourself read all of it")}
 	}
 	found := []doctor.Finding{finding("folder", use, "", fmt.Sprintf("%s, %s", view.Count(files, "file"), view.Bytes(size)), "")}
-	if len(plan) > 0 {
-		slices.Sort(plan)
-		plan = slices.Compact(plan)
-		found = append(found, finding("environment", "has the Python packages", "the interpreter of the virtual environment is in "+strings.Join(plan, ", ")+", which is not in the sandbox", "",
-			"plan it: write 'folders: ["+strings.Join(plan, ", ")+"]' below agent in gaia.yaml; or make the environment with /usr/bin/python3"))
+	if len(needed) > 0 {
+		slices.Sort(needed)
+		needed = slices.Compact(needed)
+		found = append(found, finding("environment", "has the Python packages", "the interpreter of the virtual environment is in "+strings.Join(needed, ", ")+", which is not in the sandbox", "",
+			"plan it: write 'folders: ["+strings.Join(needed, ", ")+"]' below agent in gaia.yaml; or make the environment with /usr/bin/python3"))
 		links = slices.DeleteFunc(links, func(name string) bool { return strings.HasPrefix(filepath.Base(name), "python") })
 	}
 	optional := func(name, use string, what []string, remedy string) {
@@ -239,7 +243,7 @@ func venvHome(path string) string {
 }
 
 // libraries returns what the sandbox lacks of the linker and libraries of a native program, and whether it is one.
-func (f Folder) libraries(path string) (missing []string, native bool) {
+func (f folder) libraries(path string) (missing []string, native bool) {
 	file, err := elf.Open(path)
 	if err != nil {
 		return nil, false

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -160,7 +161,11 @@ func TestCheck(t *testing.T) {
 		for _, m := range c.make {
 			m(dir)
 		}
-		r := doctor.NewReport(Check(Folder{Path: dir, Program: "agent", Given: c.given}), false)
+		own := plan.AgentPlan{Command: []string{"agent"}, Folders: []plan.AgentFolder{{Path: dir}}}
+		for _, given := range c.given {
+			own.Folders = append(own.Folders, plan.AgentFolder{Path: given})
+		}
+		r := doctor.NewReport(Check(own), false)
 		if r.State != c.state || !strings.Contains(strings.Join(strings.Fields(r.Text()), " "), c.want) {
 			t.Errorf("%s: state %s, want %s with %q\n%s", name, r.State, c.state, c.want, r.Text())
 		}
