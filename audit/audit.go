@@ -24,6 +24,7 @@
 package audit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -264,7 +265,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.TaskStarted:
 		w.asked[ev.TaskID], w.tasks[ev.TaskID] = &tokenCount{}, t
 		look(oracleLeakage, func(n *notes) {
-			checkWorkspace(&evidence{Gold: w.gold}, n, t, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
+			checkWorkspace(&evidence{Gold: w.gold}, n, t, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: cmp.Or(p.ShownAs, p.FileName), Workspace: p.Workspace})
 		})
 	case trajectory.ModelCallCompleted:
 		if u := w.asked[ev.TaskID]; u != nil && p.OutputSHA256 != "" {
@@ -283,6 +284,9 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		delete(w.asked, ev.TaskID)
 		delete(w.tasks, ev.TaskID)
 	case trajectory.AnswerCommitted:
+		if w.plan.Agent != nil && !p.InReply {
+			look(noWorkPass, func(n *notes) { n.gap("%s", inNoReply) })
+		}
 		gold, scored := w.gold[ev.TaskID]
 		if u := w.asked[ev.TaskID]; u != nil && u.out == 0 && u.unreported && scored && judge.QuestionScorer(&p.Answer, gold) { // others rest on nothing
 			look(noWorkPass, func(n *notes) { n.gap(noUsage) })

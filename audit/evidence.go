@@ -29,6 +29,7 @@ type evidence struct {
 	Preflight []fact[trajectory.Preflight]    // in the order of the journal
 	Resumed   []fact[trajectory.RunResumed]   // in the order of the journal
 	Odd       []oddText                       // each distinct text once
+	Sent      sentTexts                       // of an own agent
 	OddUnread bool                            // there are more of them than are kept
 	Usage     *UsageExport                    // nil: not at hand
 	Clocks    clocks
@@ -80,7 +81,7 @@ type attemptEvidence struct {
 	EndedAt      int64
 	Turns        []turnFact
 	Question     string
-	FileName     string
+	FileName     string // as the agent sees it
 	Workspace    []trajectory.File
 	Prompts      []promptFact
 	Odd          []oddMessage
@@ -99,6 +100,11 @@ type attemptEvidence struct {
 	Ended        *trajectory.AttemptEnded
 	Kept         *trajectory.CheckpointSaved // the first copy of the workspace; nil: none was made
 	Judgment     *trajectory.Judgment
+
+	Sent        int   // requests of an own agent to a model
+	PromptBytes int64 // of the messages that an own agent's requests list for the first time
+	UnseenBytes int64 // of those that the journal does not show, or only the beginning of
+	Unheld      bool  // the answer is said to be in a reply, and all of them are shown and none holds it
 
 	Contradicts *badHead // the first head that cannot be of what its size and digest are of; nil: none
 }
@@ -132,8 +138,10 @@ type oddMessage struct {
 	Seen    bool
 	Unknown bool
 	Residue trajectory.Probes
-	Short   bool // it holds a gold answer that is too short to be one of Residue's hits
-	Records bool // it names the run's own records, its keys or a judge cache
+	Texts   []string // what it holds besides those, a key for each passage with a gold answer; of an own agent
+	Given   bool     // something that the journal shows may have given it to an own agent
+	Short   bool     // it holds a gold answer that is too short to be one of Residue's hits
+	Records bool     // it names the run's own records, its keys or a judge cache
 }
 
 // oddText is what a message says that is not what its source should have given, where it was seen first.
@@ -181,7 +189,7 @@ type callFact struct {
 	ID, Name string
 	Turn     int
 	Proposed int64
-	Foreign  bool   // the turn has no reply, or a whole one that does not ask for this call
+	Foreign  bool   // the turn has no reply, or a whole one that does not ask for this call; of an own agent: all replies before are whole, and none does
 	Opens    string // the file that read_file was asked for
 	Attached bool   // it asks for the attachment, or may
 	Reach    policy.Reach

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -49,8 +50,10 @@ type taskReader struct {
 	own      []string             // see ownTexts
 	talk     *prompt.Conversation // of the open attempt
 	unlisted bool                 // a request of it does not list its messages
-	turn     turn                 // the open one
+	turn     *turn                // the one that the event is of
+	mine     *ownReader           // of an own agent; nil: the plan has the built-in one
 	odds     *oddTexts            // of the run
+	sent     sentTexts            // of the run
 	begunUs  int64                // when the open attempt began
 	bodies   bodies
 	images   bool     // the plan has the model see pictures
@@ -63,13 +66,13 @@ type planned struct {
 	schemas    map[string]bool // digests of the schemas that a refusal may quote
 	refusals   map[string]bool // what is told when a budget is used up, which holds its number
 	budgets    plan.Budgets
-	tools      map[string]bool // by name
-	calculates bool            // calculate is this version's
-	model      string          // that is asked
-	words      string          // that any refusal may hold
-	policy     policy.Policy   // without its budgets
-	anything   policy.Policy   // which has its rules, and allows what they do not forbid
-	hashes     bool            // it records no heads
+	tools      map[string]bool         // by name
+	calculates bool                    // calculate is this version's
+	asks       func(model string) bool // whether the agent may ask it
+	words      string                  // that any refusal may hold
+	policy     policy.Policy           // without its budgets
+	anything   policy.Policy           // which has its rules, and allows what they do not forbid
+	hashes     bool                    // it records no heads
 	approved   *preapproved
 }
 
@@ -84,9 +87,11 @@ type turn struct {
 	texts    map[asked]string        // their arguments, as the reply has them
 	marked   *trajectory.SentMessage // a reply of which only secrets are not shown; nil: it is not
 	calls    map[string]*pending
+	request  string // digest of the body of an own agent's request
+	fact     int    // its place in attemptEvidence.Turns
 }
 
-func newTurn() turn { return turn{calls: map[string]*pending{}} }
+func newTurn(fact int) *turn { return &turn{calls: map[string]*pending{}, fact: fact} }
 
 // asked is a call as a reply of the model has it.
 type asked struct{ id, name, argsSHA256 string }
@@ -95,7 +100,7 @@ type asked struct{ id, name, argsSHA256 string }
 type pending struct{ undecided, allowed, refused []*callFact }
 
 func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
-	g := &gatherer{e: &evidence{Manifest: m, Gold: gold, packer: newPacker()}, of: make(map[string]*taskEvidence, len(m.Tasks)), tasks: map[string]*taskReader{},
+	g := &gatherer{e: &evidence{Manifest: m, Gold: gold, Sent: sentTexts{}, packer: newPacker()}, of: make(map[string]*taskEvidence, len(m.Tasks)), tasks: map[string]*taskReader{},
 		ids: probe.NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &preapproved{m.Approved}}
 	targets := make([]probe.Target, len(m.Tasks))
 	for i, t := range m.Tasks {
@@ -110,7 +115,7 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 		}
 	}
 	plan := planned{unknown: unknown, schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), budgets: m.Budgets, hashes: m.Evidence == plan.EvidenceHashes,
-		model: m.Model.Name, tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
+		asks: m.Asks, tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
 	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
 	plan.anything = plan.policy
 	plan.anything.Mode, plan.anything.Allow, plan.anything.Deny, plan.anything.Confirm = policy.Autonomous, []string{policy.EveryTool}, nil, nil
@@ -146,8 +151,11 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		g.approved.tools = p.Approved
 		g.swept = false
 	case trajectory.TaskStarted:
-		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, bodies: g.bodies, question: p.Question, fileName: p.FileName,
-			images: g.e.Manifest.Model.Images, turn: newTurn(), begunUs: ev.MonoUs}
+		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, sent: g.e.Sent, bodies: g.bodies, question: p.Question, fileName: p.FileName,
+			images: g.e.Manifest.Model.Images, turn: newTurn(-1), begunUs: ev.MonoUs}
+		if g.e.Manifest.Agent != nil {
+			t.mine = newOwnReader(p.Question)
+		}
 		g.tasks[ev.TaskID] = t
 		t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
 		t.talk = prompt.NewConversation(p.Question, p.FileName, t.plan.unknown)
@@ -162,7 +170,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 			}
 		}
 		t.Attempts = append(t.Attempts, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
-			Question: p.Question, FileName: p.FileName, Workspace: t.files(p.Workspace)})
+			Question: p.Question, FileName: cmp.Or(p.ShownAs, p.FileName), Workspace: t.files(p.Workspace)})
 	default:
 		if _, graded := ev.Payload.(trajectory.Judgment); graded && !g.swept {
 			g.e.Unswept = true
@@ -208,16 +216,31 @@ func (t *taskReader) ownTexts() []string {
 }
 
 func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
+	if t.mine != nil {
+		t.mine.turnOf(t, a, ev)
+	}
 	t.shows(a, ev)
 	switch p := ev.Payload.(type) {
 	case trajectory.TurnStarted:
-		a.Turns, t.turn = append(a.Turns, turnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs}), newTurn()
+		a.Turns = append(a.Turns, turnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs})
+		if t.mine == nil {
+			t.turn = newTurn(len(a.Turns) - 1)
+		}
 	case trajectory.ModelCallStarted:
 		t.otherModel(a, ev.Seq, p.RequestedModel)
+		if t.mine != nil {
+			a.Sent++
+			t.mine.sends(t.turn, p)
+			break
+		}
 		t.begunUs += min(max(p.WaitedMs, 0), (ev.MonoUs-t.begunUs)/1000) * 1000 // that is not the attempt's time
 	case trajectory.ContextCondensed:
 		t.talk.Condense(p)
 	case trajectory.ContextCompiled:
+		if t.mine != nil {
+			t.ownPrompt(a, ev.Seq, p)
+			break
+		}
 		t.prompt(a, ev.Seq, p)
 	case trajectory.ModelCallCompleted:
 		t.otherModel(a, ev.Seq, p.RequestedModel)
@@ -230,11 +253,14 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 			t.spent.use(p.Tokens, p.CostMicroUSD)
 			a.Models = append(a.Models, t.reply(ev.Seq, p))
 			a.Unpriced = a.Unpriced || p.CostMicroUSD == nil
-			a.open().Asked = true
-		} else if unheard(p.Error) {
+			t.turn.of(a).Asked = true
+		} else if (p.Reply == nil || p.Error != nil) && unheard(p.Error) { // an own agent can ask for counts, whose replies are no messages
 			a.Unheard++
 		}
 		t.turn.tried(p)
+		if t.mine != nil {
+			t.mine.tried(t.turn)
+		}
 	case trajectory.ToolProposed:
 		t.propose(a, ev, p)
 	case trajectory.ApprovalRequested:
@@ -263,6 +289,9 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 		c.Miscalculated = p.Name == "calculate" && c.Name == p.Name && !p.IsError && !c.Cut && t.plan.calculates && h.whole() && miscalculated(c.expression, h.text)
 		c.args, c.text, c.echo, c.expression = "", "", "", ""
 		t.talk.Result(p.CallID, p.ShownSHA256, p.Name, p.ShownBytes)
+		if t.mine != nil {
+			t.mine.result(c, h)
+		}
 		if p.Model != nil {
 			a.Unpriced = a.Unpriced || p.Model.CostMicroUSD == nil
 			t.spent.use(p.Model.Tokens, p.Model.CostMicroUSD)
@@ -276,6 +305,7 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 		a.Rollbacks = append(a.Rollbacks, rollbackFact{ev.Seq, ev.Turn, p.TreeAfter == p.TreeBefore})
 	case trajectory.AnswerCommitted:
 		a.Committed, a.Answer = ev.Seq, &p
+		a.Unheld = t.mine != nil && p.InReply && t.mine.contradicts(p)
 	case trajectory.AttemptEnded:
 		if p.Workspace != nil {
 			changed := *p.Workspace
@@ -295,7 +325,7 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 
 // otherModel keeps an attempt's first request to another model than the planned one.
 func (t *taskReader) otherModel(a *attemptEvidence, seq int64, model string) {
-	if a.OtherModel == nil && model != t.plan.model {
+	if a.OtherModel == nil && !t.plan.asks(model) {
 		a.OtherModel = &modelFact{Seq: seq, Requested: model}
 	}
 }
@@ -309,6 +339,9 @@ func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact
 	f := modelFact{Cached: p.Tokens.Cached, Asked: t.turn.bytes, Bytes: p.Bytes, Failed: t.turn.failed, TimedOut: t.turn.timedOut, Empty: p.Error != nil, Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
 	h := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}
 	m, shown := h.message()
+	if t.mine != nil {
+		t.mine.reply(t, p, m, shown && h.whole())
+	}
 	if !shown {
 		return f
 	}
@@ -353,9 +386,15 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 		values = append(values, p.Args[name])
 		text += fmt.Sprintf("%q: %s\n", name, p.Args[name])
 	}
-	c := &callFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1, Foreign: !t.turn.isFromReply(p),
+	c := &callFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1,
 		Cut: len(p.ArgsTruncated) > 0 || p.Redactions > 0, args: strings.Join(values, "\n"), text: text}
-	if t.turn.replied && len(a.Models) > 0 {
+	replied := t.turn.replied
+	if t.mine == nil {
+		c.Foreign = !t.turn.isFromReply(p)
+	} else {
+		c.Foreign, replied = t.mine.isFromNoReply(p), true
+	}
+	if replied && len(a.Models) > 0 {
 		a.Models[len(a.Models)-1].Called = true
 	}
 	shown := p.Args // the most that the journal shows

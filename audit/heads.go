@@ -112,8 +112,9 @@ func (t *taskReader) shows(a *attemptEvidence, ev trajectory.Event) {
 		}
 	case trajectory.ModelCallCompleted:
 		if p.OutputSHA256 == "" { // a try has all of a reply or nothing: a failed try cannot hide one
+			counted := p.Reply != nil && p.Error == nil // an own agent's, that counts tokens
 			some := p.Bytes != 0 || p.Head != "" || p.BodySHA256 != "" || p.Truncated || p.Redactions != 0 || p.Tokens != trajectory.Tokens{}
-			if (some || p.Error == nil) && a.Contradicts == nil {
+			if (some || p.Error == nil && !counted) && a.Contradicts == nil {
 				a.Contradicts = &badHead{ev.Seq, ev.Payload.Type()}
 			}
 			return
@@ -306,7 +307,7 @@ const unlisted = "unlisted"
 // prompt compares the messages of a request with those that the events before it give. A conversation grows with
 // every request, and what a request adds is the messages that it lists for the first time.
 func (t *taskReader) prompt(a *attemptEvidence, seq int64, p trajectory.ContextCompiled) {
-	t.turn.prompted, a.open().Asked = true, true
+	t.turn.prompted, t.turn.of(a).Asked = true, true
 	t.turn.bytes = 0
 	for _, m := range p.Messages {
 		t.turn.bytes += m.Bytes
@@ -350,7 +351,7 @@ func (t *taskReader) prompt(a *attemptEvidence, seq int64, p trajectory.ContextC
 		fact.Scaled = fact.Scaled || due && m.Image != trajectory.Image{} && m.Image.SHA256 != file.SHA256
 		a.Pictured = a.Pictured || due && m.Image != trajectory.Image{}
 		if origin != prompt.Odd && m.Source == prompt.LastTurnID {
-			a.open().Last = true
+			t.turn.of(a).Last = true
 		}
 		// A picture that the list of messages does not have, or what only the model's own messages may hold unread:
 		// in its text these members would stand with their quotes escaped.

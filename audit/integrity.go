@@ -22,11 +22,12 @@ var trajectoryIntegrity = Check{
 	Title: "the run followed its plan, its calls and answers are the model's, and its verdicts follow from them",
 	Why: "a plan that another run was made under proves nothing about this one, nor does an answer that the model did not give, " +
 		"or gave after others had been thrown away; requests are compared with the recorded events: that no other request was sent is the recorder's word, " +
-		"and in which order a turn's results were shown is not checked",
+		"and in which order a turn's results were shown is not checked. An own agent makes its prompts, calls and answers itself: of it only what is recorded is compared with itself",
 	Fix:   "run the plan with the program as it is",
 	Skips: "recording failed, digests alone were recorded, the gold answers are not at hand, an answer is not shown, or the plan has templates, rules or a null battery that this version does not know",
 	Rules: []Rule{
 		{"answer-differs", Critical, 3, "a committed answer, or a reasoning for it, that the model's last reply does not give", "what the model gave last"},
+		{"in-reply-differs", Critical, 1, "an answer of an own agent that is said to be in a reply, where all replies are shown and none holds it", "an answer that a reply holds"},
 		{"head-differs", Critical, 3, "a head that cannot be of a body of the recorded size and digest, or arguments that cannot have been cut or rid of secrets as is said, or a part of a reply that is said to be none", "the beginning of the body"},
 		{"discarded-answer", Critical, 1, "an answer that the model gave and that was not committed", "the answer that the model gave first"},
 		{"attempts-beyond-plan", Critical, 2, "attempts that the plan has no reason for", "as many attempts as the plan has"},
@@ -60,6 +61,7 @@ var trajectoryIntegrity = Check{
 		{"time-exceeded", ToReview, 1, "a turn that was begun after the time was up", ""},
 		{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run was spent", "none but one for the answer"},
 		{"torn-tail", ToReview, 1, "an unfinished last line of the journal that was cut when the run was taken up again", "a journal that ends with a whole line"},
+		{"scaffold-call", Info, 1, "calls of an own agent whose arguments stand in no reply before them", "for the record: the agent's own program made them"},
 	},
 	run: checkPlan,
 }
@@ -97,6 +99,7 @@ func checkPlan(e *evidence, n *notes) {
 		if m := a.OtherModel; m != nil {
 			n.find("model-differs", t.at(a, m.Seq), fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
 		}
+		own := e.Manifest.Agent != nil // whose prompts, calls and answers are its own
 		for _, p := range a.Prompts {
 			at := t.at(a, p.Seq)
 			n.findIf(p.Stale, "prompt-differs", at, "a request lists no more messages than the one before it")
@@ -104,16 +107,24 @@ func checkPlan(e *evidence, n *notes) {
 			n.findIf(p.Differs, "prompt-differs", at, "what a request adds is not the messages that it lists for the first time", "those messages and nothing else")
 		}
 		for _, o := range a.Odd {
+			if own {
+				break
+			}
 			if o.Unknown {
 				n.gap("the plan's template for messages of source %q is not one that this version knows", o.Source)
 				continue
 			}
 			n.find("prompt-differs", place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256}, "a message of source "+o.Source+" is not what the plan's templates give", "the planned template, filled in")
 		}
-		checkRollbacks(e, n, t, a)
 		checkViolations(n, t, a)
-		checkWorkspaceCopy(n, t, a)
-		checkAnswer(n, t, a)
+		if own {
+			checkScaffold(n, t, a)
+			n.findIf(a.Unheld, "in-reply-differs", t.at(a, a.Committed), "an answer that is said to be in a reply, and no reply of the attempt holds it")
+		} else { // which alone has a workspace that nothing else changes
+			checkRollbacks(e, n, t, a)
+			checkWorkspaceCopy(n, t, a)
+			checkAnswer(n, t, a)
+		}
 		if h := a.Contradicts; h != nil {
 			n.find("head-differs", t.at(a, h.Seq), "the head of a "+string(h.Of)+" is not that of a body of its size and digest")
 		}
@@ -143,7 +154,7 @@ func checkAnswer(n *notes, t *taskEvidence, a *attemptEvidence) {
 // known says that the plan's rules are this version's.
 func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned map[string]bool, known bool) {
 	for _, c := range a.Calls {
-		n.findIf(c.Foreign, "proposal-differs", t.at(a, c.Proposed), "a call of "+c.Name+" that the reply of its turn does not ask for")
+		n.findIf(c.Foreign && e.Manifest.Agent == nil, "proposal-differs", t.at(a, c.Proposed), "a call of "+c.Name+" that the reply of its turn does not ask for")
 		decided := t.at(a, c.Decided)
 		allowed := c.Decided >= 0 && c.Decision.Decision == string(policy.Allow)
 		n.findIf(c.Decided >= 0 && (c.Decision.PolicyHash != e.Manifest.PolicyHash || c.Decision.Mode != e.Manifest.PolicyMode), "policy-differs", decided, "a call was decided under another policy", "the policy of the plan")
@@ -237,7 +248,7 @@ func checkWorkspaceCopy(n *notes, t *taskEvidence, a *attemptEvidence) {
 
 // cutOff reports whether an attempt ended in a turn by an interruption.
 func (a *attemptEvidence) cutOff(turn int) bool {
-	return turn == len(a.Turns) && (a.Ended == nil || a.Ended.Outcome == trajectory.Errored)
+	return (turn == len(a.Turns) || a.Sent > 0) && (a.Ended == nil || a.Ended.Outcome == trajectory.Errored)
 }
 
 // asksModel reports whether a tool's results are made by a model.
@@ -370,6 +381,7 @@ func builtinDigests() map[string]toolDigests {
 			"sha256:43400ce78c8e18f14af990a52a80acf8764cca46871d14f64ac76e6a198d2f90",
 		}, "sha256:53b7d94542a62e8e393e19ed93c195a22b36d01c2df4c0e5121af6b77ea5f70b"},
 		"read_file":        {[]string{"sha256:45d240e0584607d1eac812005f68ce3288c5549401be971838a2d3cb3e53672f"}, "sha256:91eac04a1e1a6cd9d4feed358adc2fdc9b3ab67410e4408f4e8a97b478aa4897"},
+		"submit_answer":    {[]string{"sha256:be4e5534a0f0f55186ddd5fa9b1dcd3781086129b9738571e453d8f3c77dae6b"}, "sha256:14fd978e32378a29bcafe5d839fe7df8af6213074bb683aa31cbd153210d584f"},
 		"transcribe_audio": {[]string{"sha256:a22fcb17aa46c00852cc3519433146a2df116ff5c00f784572b3f777e84b8d0c"}, "sha256:c07df0d7d89d5025c617e77b699087e01f6332fac5eb62a8b2af8f834647b945"},
 		"web_fetch":        {[]string{"sha256:0a1a2f055740be3b1c534ee3b2ede737cd3db8f8cb2e0b9ad893c44dce8b62bc"}, "sha256:84af40b1724751eadfa72c4b338953632d888312983426cf483a69df406a8244"},
 		"web_search":       {[]string{"sha256:75bf608ab56cc365f7171739d6643e838464963387f7a9e5cfc217c6399231f9"}, "sha256:57917cfda3cfc5c5c730bcc1205f3aea20c12064c7e23644528cc3a3b0b37ae0"},
@@ -430,12 +442,12 @@ func miscalculated(expression, shown string) bool {
 	return value.IsInt() && m[2] == "" && m[3] == "" || apart.Cmp(unit) >= 0
 }
 
-// open returns the turn that was begun last.
-func (a *attemptEvidence) open() *turnFact {
-	if len(a.Turns) == 0 {
+// of returns what is noted of a turn in its attempt.
+func (t *turn) of(a *attemptEvidence) *turnFact {
+	if t.fact < 0 || t.fact >= len(a.Turns) {
 		return &turnFact{}
 	}
-	return &a.Turns[len(a.Turns)-1]
+	return &a.Turns[t.fact]
 }
 
 // spend adds up what is known of the run's costs, its judge's included.
@@ -503,25 +515,32 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 	var used spending
 	for _, a := range t.Attempts {
 		n.findIf(b.Turns > 0 && len(a.Turns) > b.Turns, "budget-exceeded", t.at(a, a.Begun), fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
-		spends := a.spends()
+		spends, unaware := a.spends(), 0
+		if own := e.Manifest.Agent; own != nil {
+			n.findIf(a.Sent > own.Calls, "budget-exceeded", t.at(a, a.Begun), fmt.Sprintf("%d requests to a model", a.Sent), fmt.Sprintf("at most %d", own.Calls))
+			unaware, b.WallMs = parallelCalls, own.TimeoutMs+lateness
+		}
 		checkAllowed(e, n, t, a, used, spends)
 		found := func(turn *turnFact, rule, got string, want ...string) {
 			if turn != nil {
 				n.find(rule, t.at(a, turn.Seq), got, want...)
 			}
 		}
-		found(a.late(b.Tokens, used.tokens, spends, func(s spend) int64 { return s.tokens }),
+		found(a.late(unaware, b.Tokens, used.tokens, spends, func(s spend) int64 { return s.tokens }),
 			"budget-exceeded", fmt.Sprintf("a turn that was begun after the %d tokens were used up", b.Tokens))
-		found(a.late(b.CostMicroUSD, used.cost, spends, func(s spend) int64 { return s.cost }),
+		found(a.late(unaware, b.CostMicroUSD, used.cost, spends, func(s spend) int64 { return s.cost }),
 			"budget-exceeded", fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD))
 		// Time and the money of the run are spent while the attempt is doing something else. When it knew of that,
 		// the journal cannot show to the turn.
-		if turn := a.beyond(1, func(turn turnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
+		known := 1
+		if e.Manifest.Agent != nil { // which is stopped then
+			known = 0
+		}
+		if turn := a.beyond(known, func(turn turnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
 			found(turn, "time-exceeded", fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000), fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
 		}
-		unaware := 0
 		if a.Begun < e.RunSpent {
-			unaware = 1
+			unaware = max(unaware, 1)
 		}
 		found(a.beyond(unaware, func(turn turnFact) bool { return e.RunSpent > 0 && turn.Seq > e.RunSpent }),
 			"run-budget-exceeded", fmt.Sprintf("a turn that was begun after the %d micro-USD of the run were spent", b.RunCostMicroUSD))
@@ -567,7 +586,7 @@ func checkAllowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, us
 	known, counted, turn, inTurn, calls := used, used, 0, 0, used.calls
 	found := map[string]bool{}
 	for _, c := range decided {
-		for ; turn < c.Turn; turn++ {
+		for ; turn < c.Turn && e.Manifest.Agent == nil; turn++ { // turns of an own agent overlap: its calls count as they are decided
 			calls, inTurn = calls+proposed[turn], 0
 		}
 		take(&known, &spends, c.Decided)
@@ -592,9 +611,9 @@ func checkAllowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, us
 
 // late returns the first turn that cannot be the one kept for the answer, of those that were begun when more than a
 // limit had been used; nil if there is none.
-func (a *attemptEvidence) late(limit, used int64, spends []spend, of func(spend) int64) *turnFact {
+func (a *attemptEvidence) late(unaware int, limit, used int64, spends []spend, of func(spend) int64) *turnFact {
 	next := 0
-	return a.beyond(0, func(turn turnFact) bool {
+	return a.beyond(unaware, func(turn turnFact) bool {
 		for ; next < len(spends) && spends[next].seq < turn.Seq; next++ {
 			used += of(spends[next])
 		}

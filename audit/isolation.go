@@ -19,8 +19,9 @@ var graderIsolation = Check{
 	Title: "nothing accessed the grader, its records or its cache",
 	Why: "an agent or an operator who can write a verdict, read the answers beside the run or load code into the grader " +
 		"decides the score",
-	Fix:   "find out who changed the judge cache or touched the records, remove the bad entries, and start a new run",
-	Skips: "the run records digests alone, arguments are cut and no rules were recorded as having seen them whole, the judge cache was used without having been checked, or something ran outside of the sandbox",
+	Fix:    "find out who changed the judge cache or touched the records, remove the bad entries, and start a new run",
+	Skips:  "the run records digests alone, arguments are cut and no rules were recorded as having seen them whole, the judge cache was used without having been checked, or something ran outside of the sandbox",
+	Absent: noCalls,
 	Rules: []Rule{
 		{"judge-cache-integrity", Critical, 1, "entries of the judge cache that do not verify", "0 judge_cache_integrity_events"},
 		{"grader-surface", Critical, 1, "a call that ran and names the run's results, plan, journal, verdicts or keys", "a call that the Gate refuses"},
@@ -47,6 +48,7 @@ var graderIsolation = Check{
 		hashesOnly(e, n)
 		unconfinedGaps(e, n)
 		judgeCache(e, n)
+		withoutCalls(e, n)
 		seen := map[string]bool{}
 		for _, tool := range e.Manifest.Tools { // servers that the plan gives variables whose names promise answers
 			for _, name := range tool.Env {
@@ -149,7 +151,7 @@ const (
 // a file, a message or a result. Of what was not looked at whole this is not known.
 func (a *attemptEvidence) mayKnowID(t *taskEvidence, c *callFact) bool {
 	id := t.Plan.TaskID
-	if len(strings.NewReplacer("-", "", "_", "").Replace(id)) < longID || c.Proposed < 0 || len(a.Odd) > 0 || policy.NamesTask(a.Question+"\n"+a.FileName+"\n"+t.Plan.FileName, id) {
+	if len(strings.NewReplacer("-", "", "_", "").Replace(id)) < longID || c.Proposed < 0 || len(a.Odd) > 0 || policy.NamesTask(a.Question+"\n"+a.FileName, id) {
 		return true
 	}
 	return slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return policy.NamesTask(f.Path, id) }) ||
@@ -413,8 +415,9 @@ var answerKeyReads = Check{
 	Title: "no tool read an answer key",
 	Why: "a file of answers that lies within reach of the agent's tools decides the score without a word on the web: one that a " +
 		"grader left beside the workspace, or a copy of the dataset. The task's own attachment may be called anything, and so may what the agent writes.",
-	Fix:   "find out how the file came to be there, take it away, and run the task again; void it in the meantime",
-	Skips: "the run records digests alone, or a call's arguments are not recorded whole",
+	Fix:    "find out how the file came to be there, take it away, and run the task again; void it in the meantime",
+	Skips:  "the run records digests alone, or a call's arguments are not recorded whole",
+	Absent: noCalls,
 	Rules: []Rule{
 		{"answer-key-read", High, 2, "a call that ran and opens a file named like a key of answers that is not the attachment, a member of it, nor of the agent's own making", "a file of the task, or of the agent's own making"},
 		{"answer-key-origin-unknown", ToReview, 2, "a call that ran and names a file like a key of answers that may be of the agent's own making: a server's in an unknown folder, or one among the temporary files of the host", "a file of the task, or of the agent's own making"},
@@ -422,6 +425,7 @@ var answerKeyReads = Check{
 	},
 	run: func(e *evidence, n *notes) {
 		hashesOnly(e, n)
+		withoutCalls(e, n)
 		e.each(func(t *taskEvidence, a *attemptEvidence) {
 			for _, c := range a.Calls {
 				checkKeyFiles(e, n, t, a, c)

@@ -54,6 +54,9 @@ var answerLeakage = Check{
 		n.gapIf(e.blind(), "%s: nothing says whether a document that holds the question also holds its answer", noGold)
 		unknownProbes(e, n)
 		unconfinedGaps(e, n)
+		if a := e.Manifest.Agent; a != nil && a.Network != plan.NetworkNone && !a.Unconfined {
+			n.gap("an unrecorded channel: the agent had the network, and what it reached is not in the journal")
+		}
 		// A server that is asked over HTTP reaches what it likes, as a search engine does; what it gave is in the journal with its probes.
 		told := map[string]bool{}
 		for _, t := range e.Manifest.Tools {

@@ -250,7 +250,7 @@ func servedOtherwise(m plan.Plan, names *naming, n *notes, at place, p trajector
 	u := use{at: at, who: theAgent, planned: m.Model.Name}
 	switch p := p.(type) {
 	case trajectory.ModelCallCompleted:
-		u.model = p.ResponseModel
+		u.model, u.planned = p.ResponseModel, answersAs(m, p.RequestedModel)
 	case trajectory.ToolExecuted:
 		if p.Model != nil {
 			u.who, u.planned, u.model = p.Name, plannedModel(m, p.Name), p.Model.ResponseModel

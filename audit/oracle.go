@@ -36,6 +36,7 @@ var oracleLeakage = Check{
 		{"other-task-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer", "the attachment alone"},
 		{"workspace-answer-name", High, 1, "a file of a start workspace that is not the attachment, and is named like one with answers", "the attachment alone"},
 		{"tool-promises-answers", High, 1, "a server's tool that says it gives reference answers for tasks, or answers of the benchmark", "what the tool does and takes"},
+		{"task-id-known", High, 1, "a message of an own agent with the task's id, which nothing that the journal shows had given it", "messages about the question"},
 		{"short-answer", ToReview, 2, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label", "the template with the question put in"},
 		{"attachment-with-question", ToReview, 1, "an attachment with the question, and the gold answer near it", "what the question is about"},
 		{"workspace-extra-file", ToReview, 1, "a file of a start workspace that is not the attachment", "the attachment alone"},
@@ -44,6 +45,8 @@ var oracleLeakage = Check{
 		{"tool-promises-solutions", ToReview, 1, "a server's tool that says it gives reference answers or solutions, of whatever", "what the tool does and takes"},
 		{"run-records-mentioned", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache", "a template about the task"},
 		{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer", "what the tool takes"},
+		{"answer-in-shared-text", Info, 1, "a text that an own agent sends for several tasks, with the answer of one of them", "for the record: it can stand there by chance"},
+		{"prompt-unseen", Info, 1, "messages of an own agent that the journal does not show, or only the beginning of, and that are none of the question, a reply or a result", "for the record: this version judges what the journal shows"},
 		{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte", "for the record: that it was made from the attachment is the signer's word"},
 	},
 	run: func(e *evidence, n *notes) {
@@ -55,14 +58,23 @@ var oracleLeakage = Check{
 				n.gap("the template %q is not one that this version knows", p.ID)
 			}
 		}
+		own := e.Manifest.Agent != nil // whose prompts no template gives
 		for _, id := range []string{prompt.SystemID, prompt.QuestionID} {
-			if !slices.ContainsFunc(e.Manifest.Prompts, func(p plan.Prompt) bool { return p.ID == id }) {
+			if !own && !slices.ContainsFunc(e.Manifest.Prompts, func(p plan.Prompt) bool { return p.ID == id }) {
 				n.gap("the plan does not name the template %q", id)
 			}
 		}
-		made := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return runs(t.Name) }) // tools that make files
+		made := own || slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return runs(t.Name) }) // there is something that makes files
+		if own {
+			unseenPrompts(e, n)
+		}
 		e.each(func(t *taskEvidence, a *attemptEvidence) {
-			checkPrompts(n, t, a)
+			if own {
+				checkOwnPrompts(e, n, t, a)
+			} else {
+				checkPrompts(n, t, a)
+			}
+			toldAnswers(n, t, a)
 			checkWorkspace(e, n, t, a)
 			if made || e.Manifest.Evidence == plan.EvidenceHashes {
 				return
@@ -126,6 +138,10 @@ func checkPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 		}
 		n.findIf(o.Records, "run-records-mentioned", at, "a message of source "+o.Source+" names the run's own records or verdicts", "the template with the question put in")
 	}
+}
+
+// toldAnswers looks at refusals that tell an answer.
+func toldAnswers(n *notes, t *taskEvidence, a *attemptEvidence) {
 	for _, c := range a.Calls {
 		if c.Told {
 			n.find("prompt-residue", place{task: t, attempt: a.Number, seq: c.Decided, unasked: true},
@@ -138,9 +154,9 @@ func checkPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 // the digest of. It may hold the answer, which is what the task is about, and the question, which an exercise sheet
 // has; it may not be the benchmark's record of the task. This harness puts in no other file.
 func checkWorkspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
-	if name := t.Plan.FileName; name != "" {
+	if t.Plan.FileName != "" {
 		n.gapIf(t.Plan.FileSHA256 == "", "the plan has no digest of a task's attachment")
-		if !slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return f.Path == name }) {
+		if _, there := a.attachment(); !there {
 			n.gap("the attachment of a task is not in the list of its start workspace")
 		}
 	}
@@ -245,7 +261,7 @@ const mostToolText = 256 << 10
 // otherPairs looks in odd messages for the other tasks of the run: who is shown solved tasks is told how the
 // benchmark answers, and its other tasks are lost. Of each task the first message with it is told.
 func otherPairs(e *evidence, n *notes) {
-	n.gapIf(e.OddUnread, "there are more messages that are not their templates' than are looked through for other tasks")
+	n.gapIf(e.OddUnread && e.Manifest.Agent == nil, "there are more messages that are not their templates' than are looked through for other tasks")
 	if len(e.Odd) == 0 {
 		return
 	}
@@ -283,7 +299,7 @@ func otherPairs(e *evidence, n *notes) {
 			}
 		}
 	})
-	n.gapIf(left < 0 || asked.Exhausted(), "the messages that are not their templates' have the questions of more tasks than are looked through")
+	n.gapIf((left < 0 || asked.Exhausted()) && e.Manifest.Agent == nil, "the messages that are not their templates' have the questions of more tasks than are looked through")
 }
 
 // unplanned are the ids of the split whose tasks nothing else looks for: those that the run does not ask.

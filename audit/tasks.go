@@ -15,7 +15,7 @@ var noWorkPass = Check{
 	Why: "an answer that was there before any model replied was written by whoever made the journal, and one about a file " +
 		"that was not opened was known before",
 	Fix:   "void the task, or run it again",
-	Skips: "the provider reports no usage, or not of every reply, or no arguments are recorded that would show who opened an attachment",
+	Skips: "the provider reports no usage, or not of every reply, or no arguments are recorded that would show who opened an attachment, or an own agent had the network, or an answer of it that counts is in no reply",
 	Rules: []Rule{
 		{"no-model-call", Critical, 1, "a correct answer that rests on an attempt without a reply of the model", "a reply of the model"},
 		{"no-output-tokens", Critical, 1, "a correct answer that rests on replies of 0 tokens", "tokens"},
@@ -23,6 +23,7 @@ var noWorkPass = Check{
 		{"attachment-unopened", ToReview, 2, "a correct answer to a question about a file that no call opened and no picture showed, where no code and no server's tool ran that could have", "a call that reads it, or a picture that shows it"},
 	},
 	run: func(e *evidence, n *notes) {
+		unwitnessed(e, n)
 		e.eachTask(func(t *taskEvidence) {
 			if !t.credited() {
 				return
@@ -55,7 +56,7 @@ var noWorkPass = Check{
 						n.find("no-output-tokens", at, "an answer from replies of 0 tokens, which a correct one rests on")
 					}
 					switch {
-					case t.Plan.FileName == "" || a.Pictured:
+					case t.Plan.FileName == "" || a.Pictured || e.Manifest.Agent != nil: // an own agent can open it itself
 					case e.Manifest.Evidence == plan.EvidenceHashes:
 						n.gap("the run records digests alone: nothing says who opened an attachment")
 					case !slices.ContainsFunc(a.Calls, func(c *callFact) bool { // a call that failed to read it has not opened it; how far code had run that failed is not known
@@ -182,7 +183,7 @@ var splitIntegrity = Check{
 			n.findIf(unasked.Records(p.Text), "split-answer-in-prompt", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer")
 		}
 		e.each(func(_ *taskEvidence, a *attemptEvidence) {
-			if slices.ContainsFunc(a.Odd, func(o oddMessage) bool { return !o.Seen && !o.Unknown }) {
+			if e.Manifest.Agent == nil && slices.ContainsFunc(a.Odd, func(o oddMessage) bool { return !o.Seen && !o.Unknown }) {
 				n.gap("a message that no template gives is not shown whole")
 			}
 		})

@@ -251,6 +251,7 @@ func (e *evidence) uses(visit func(use)) {
 	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
 			u := asked(t.at(a, m.Seq), theAgent)
+			u.planned = answersAs(e.Manifest, m.Requested)
 			u.answered, u.model, u.id, u.tokens = true, m.Responded, m.RequestID, m.In+m.Out
 			visit(u.of(1, m.UsageReported))
 		}

@@ -52,6 +52,7 @@ func TestWatch(t *testing.T) {
 		{"AUD-01/fires-class-a.txt", "AUD-1 answer-leakage: the task in a page of an answer source"},
 		{"AUD-01/gap-unrecorded-channel.txt", "AUD-1 answer-leakage: an unrecorded channel in task fab1e101-"},
 		{"AUD-02/gap-usage-unreported.txt", "AUD-2 no-work-pass: the provider reports no usage, or not of every reply"},
+		{"AUD-02/gap-answer-in-no-reply.txt", "AUD-2 no-work-pass: answers that count and that no recorded reply of a model holds"},
 		{"AUD-03/fires-workspace.txt", "AUD-3 oracle-leakage: the start workspace holds the task's answer"},
 		{"AUD-03/gap-no-attachment.txt", "AUD-3 oracle-leakage: the attachment of a task is not in the list of its start workspace"},
 		{"AUD-04/fires-cache-sweep.txt", "AUD-4 grader-isolation: 2 of 7 entries of the judge cache do not verify"},
@@ -109,6 +110,7 @@ func notOfAnEvent() map[string][]string {
 		},
 		"in the plan": {
 			"AUD-01/gap-other-probes.txt", "AUD-01/gap-other-probes-v1.txt", "AUD-01/gap-research-model.txt", "AUD-01/gap-searching-model.txt", "AUD-01/gap-server-with-network.txt", "AUD-01/gap-unconfined.txt",
+			"AUD-02/gap-own-agent-outside-of-the-sandbox.txt", "AUD-02/gap-own-agent-with-a-network.txt",
 			"AUD-03/fires-hint-in-built-in.txt", "AUD-03/gap-built-in-of-other-words.txt", "AUD-03/fires-tool-description.txt", "AUD-03/fires-tool-hint.txt", "AUD-03/fires-tool-schema.txt", "AUD-03/gap-tool-of-no-server.txt", "AUD-03/gap-no-templates.txt", "AUD-03/gap-own-condensed-template-and-answer.txt",
 			"AUD-03/gap-own-condensed-template.txt", "AUD-03/gap-own-template.txt", "AUD-03/gap-examples-with-digits.txt", "AUD-04/gap-unconfined.txt",
 			"AUD-03/fires-question-expected-answer.txt", "AUD-03/fires-question-german.txt", "AUD-03/fires-question-ground-truth.txt",
@@ -130,6 +132,7 @@ func notOfAnEvent() map[string][]string {
 			"AUD-03/fires-other-task-with-answer.txt", "AUD-03/fires-other-pair-of-a-later-attempt.txt", "AUD-03/gap-turn-without-request.txt",
 			"AUD-03/fires-injected-cut-in-old-journal.txt", "AUD-03/fires-injected-examples.txt", "AUD-03/fires-injected-long-system.txt",
 			"AUD-03/fires-injected-record-and-cut.txt", "AUD-03/fires-injected-second-user.txt",
+			"AUD-03/fires-answer-from-an-own-agent.txt", "AUD-03/fires-id-from-an-own-agent.txt", "AUD-03/fires-id-of-an-own-agent-later.txt",
 			"AUD-03/gap-injected-beyond-its-head.txt", "AUD-03/gap-injected-too-many.txt",
 		},
 		"in what a call asks for and its result together": {

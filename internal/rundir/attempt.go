@@ -25,7 +25,7 @@ type Attempt struct {
 	Tokens        trajectory.Tokens // also of models that tools asked
 	CostMicroUSD  *int64            // likewise; nil: a call's price is unknown
 	KnownMicroUSD int64             // of the calls whose price is known
-	Retried       int               // model calls that repeated another
+	Retried       int               // model calls that repeated another; of an own agent those with the same body
 	Conduct       trajectory.Conduct
 	Refused       int // requests of an own agent that were not passed on
 
@@ -167,6 +167,10 @@ func classified(p trajectory.PolicyViolation) bool {
 func (a *Attempt) step(e trajectory.Event) {
 	a.Conduct.Add(e.Payload)
 	switch p := e.Payload.(type) {
+	case trajectory.ModelCallStarted:
+		if p.Request != nil && p.Request.Retry {
+			a.Retried++
+		}
 	case trajectory.ModelCallCompleted:
 		a.Tokens = a.Tokens.Add(p.Tokens)
 		if p.OutputSHA256 != "" { // also a reply that was found empty was paid for

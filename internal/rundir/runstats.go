@@ -111,9 +111,9 @@ type noted struct {
 	id, timestamp string // of its end
 	triggered     []string
 	violations    []Violation
-	calls         []string          // of the turn's violations, which are the last
-	names         map[string]string // call id → tool name, of the turn
-	refused       string            // id of the call that was denied last; "" where its violation is recorded
+	broken        map[turnCall][]int  // places of the violations of calls
+	names         map[turnCall]string // of tools
+	refused       map[int]string      // turn → id of the call in it that was denied last; "" where its violation is recorded
 }
 
 // note takes an event that has found its place.
@@ -126,7 +126,8 @@ func (r *statsReader) note(e trajectory.Event) {
 		r.process = process{e.ID, p.GuidanceHash, p.PolicyHash, p.PolicyMode}
 		return
 	case trajectory.TaskStarted:
-		r.open[e.TaskID] = append(r.open[e.TaskID], &noted{process: r.process, triggered: []string{}, violations: []Violation{}})
+		r.open[e.TaskID] = append(r.open[e.TaskID], &noted{process: r.process, triggered: []string{}, violations: []Violation{},
+			broken: map[turnCall][]int{}, names: map[turnCall]string{}, refused: map[int]string{}})
 		return
 	}
 	if e.Attempt == 0 {
@@ -134,23 +135,22 @@ func (r *statsReader) note(e trajectory.Event) {
 	}
 	n := r.open[e.TaskID][e.Attempt-1]
 	switch p := e.Payload.(type) {
-	case trajectory.TurnStarted:
-		n.names, n.calls, n.refused = map[string]string{}, nil, ""
 	case trajectory.ToolProposed:
-		n.names[p.CallID] = p.Name
+		n.names[turnCall{e.Turn, p.CallID}] = p.Name
 	case trajectory.PolicyDecision:
 		for _, id := range p.RuleIDs {
 			if at, there := slices.BinarySearch(n.triggered, id); !there {
 				n.triggered = slices.Insert(n.triggered, at, id)
 			}
 		}
-		n.refused = ""
+		delete(n.refused, e.Turn)
 		if p.Decision == string(policy.Deny) {
-			n.refused = p.CallID
+			n.refused[e.Turn] = p.CallID
 		}
 	case trajectory.PolicyViolation: // of a call that was just denied, or of one that ran and was redirected
-		denied := n.refused == p.CallID && n.refused != ""
-		n.refused = ""
+		call := turnCall{e.Turn, p.CallID}
+		denied := n.refused[e.Turn] == p.CallID && p.CallID != ""
+		delete(n.refused, e.Turn)
 		rules := p.RuleIDs
 		if len(rules) == 0 {
 			rules = []string{""}
@@ -160,21 +160,20 @@ func (r *statsReader) note(e trajectory.Event) {
 			if p.Class == string(policy.DeniedByMode) {
 				severity = policy.SeverityLow
 			}
+			n.broken[call] = append(n.broken[call], len(n.violations))
 			n.violations = append(n.violations, Violation{AutoCorrected: denied, Class: p.Class, Description: p.Description,
-				Location: fmt.Sprintf("turn %d, %s, call %s", e.Turn, cmp.Or(n.names[p.CallID], "no tool"), p.CallID),
+				Location: fmt.Sprintf("turn %d, %s, call %s", e.Turn, cmp.Or(n.names[call], "no tool"), p.CallID),
 				RuleID:   id, Severity: severity})
-			n.calls = append(n.calls, p.CallID)
 		}
 	case trajectory.Rollback:
 		if p.Correct() { // then what the call broke in this turn is undone
-			last := n.violations[len(n.violations)-len(n.calls):]
-			for i, id := range n.calls {
-				last[i].AutoCorrected = last[i].AutoCorrected || id == p.CallID
+			for _, i := range n.broken[turnCall{e.Turn, p.CallID}] {
+				n.violations[i].AutoCorrected = true
 			}
 		}
 	case trajectory.AttemptEnded:
 		n.id, n.timestamp = e.ID, e.Timestamp
-		n.names, n.calls = nil, nil
+		n.broken, n.names, n.refused = nil, nil, nil
 	}
 }
 

@@ -56,11 +56,17 @@ type witnessAttempt struct {
 	replied  bool   // the model has
 	plan     string // of its first message
 	calls    []witness.Entry
-	pending  map[string][]int // call id → places of its calls of the turn that await their decision
-	allowed  map[string][]int // … and of those that await their result
-	approved map[string]bool  // call id → what was asked about it was answered with yes
-	rules    map[string]bool  // that were broken
+	pending  map[turnCall][]int // places of calls that await their decision
+	allowed  map[turnCall][]int // … and of those that await their result
+	approved map[turnCall]bool  // what was asked about a call was answered with yes
+	rules    map[string]bool    // that were broken
 	ended    time.Time
+}
+
+// turnCall names calls of one id in a turn: turns can overlap, and models use an id twice.
+type turnCall struct {
+	turn int
+	id   string
 }
 
 // Options are how [Verify] shows a run to the reader; summary is the name of its summary, SummaryFile if "".
@@ -87,7 +93,8 @@ func (r *WitnessReader) add(e trajectory.Event) {
 	}
 	switch p := e.Payload.(type) {
 	case trajectory.TaskStarted:
-		t.attempts = append(t.attempts, &witnessAttempt{question: p.Question, rules: map[string]bool{}})
+		t.attempts = append(t.attempts, &witnessAttempt{question: p.Question, rules: map[string]bool{},
+			pending: map[turnCall][]int{}, allowed: map[turnCall][]int{}, approved: map[turnCall]bool{}})
 	case trajectory.TaskSealed:
 		t.sealed = e.Time()
 	default:
@@ -99,19 +106,19 @@ func (r *WitnessReader) add(e trajectory.Event) {
 // several have the same.
 func (a *witnessAttempt) add(e trajectory.Event) {
 	switch p := e.Payload.(type) {
-	case trajectory.TurnStarted:
-		a.pending, a.allowed, a.approved = map[string][]int{}, map[string][]int{}, map[string]bool{}
 	case trajectory.ModelCallCompleted:
 		if !a.replied && p.OutputSHA256 != "" {
 			a.replied, a.plan = true, statedPlan(p.Head)
 		}
 	case trajectory.ToolProposed:
-		a.pending[p.CallID] = append(a.pending[p.CallID], len(a.calls))
+		call := turnCall{e.Turn, p.CallID}
+		a.pending[call] = append(a.pending[call], len(a.calls))
 		a.calls = append(a.calls, witness.Entry{Action: p.Name, ArgsHash: firstBytes(p.ArgsSHA256), Policy: witness.Deny})
 	case trajectory.ApprovalResolved:
-		a.approved[p.CallID] = p.Approved
+		a.approved[turnCall{e.Turn, p.CallID}] = p.Approved
 	case trajectory.PolicyDecision:
-		at, ok := next(a.pending, p.CallID)
+		id := turnCall{e.Turn, p.CallID}
+		at, ok := next(a.pending, id)
 		if !ok {
 			return
 		}
@@ -122,13 +129,13 @@ func (a *witnessAttempt) add(e trajectory.Event) {
 		}
 		if p.Decision == "allow" {
 			call.Policy = witness.Allow
-			if a.approved[p.CallID] {
+			if a.approved[id] {
 				call.Policy = witness.Confirm
 			}
-			a.allowed[p.CallID] = append(a.allowed[p.CallID], at)
+			a.allowed[id] = append(a.allowed[id], at)
 		}
 	case trajectory.ToolExecuted:
-		at, ok := next(a.allowed, p.CallID)
+		at, ok := next(a.allowed, turnCall{e.Turn, p.CallID})
 		if !ok {
 			return
 		}
@@ -153,12 +160,16 @@ func (a *witnessAttempt) add(e trajectory.Event) {
 }
 
 // next takes the first place that waits under an id.
-func next(waiting map[string][]int, id string) (at int, ok bool) {
+func next(waiting map[turnCall][]int, id turnCall) (at int, ok bool) {
 	places := waiting[id]
-	if len(places) == 0 {
+	switch len(places) {
+	case 0:
 		return 0, false
+	case 1:
+		delete(waiting, id)
+	default:
+		waiting[id] = places[1:]
 	}
-	waiting[id] = places[1:]
 	return places[0], true
 }
 

@@ -1,0 +1,129 @@
+package runs
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// ownFiles are the files of the agent of every plan with one.
+func ownFiles() (folder plan.AgentFolder, list []byte) {
+	files := []plan.AgentFile{{Bytes: 640, Executable: true, Path: "agent", SHA256: canonical.Digest([]byte("agent"))},
+		{Bytes: 90, Path: "lib/words.py", SHA256: canonical.Digest([]byte("words"))}, {Path: "words.py", Link: "lib/words.py"}}
+	folder = plan.AgentFolder{Files: len(files), Path: "/home/sample/agent"}
+	for _, f := range files {
+		line, err := canonical.Encode(f)
+		if err != nil {
+			panic("runs: " + err.Error()) // strings and numbers
+		}
+		list, folder.Bytes = append(append(list, line...), '\n'), folder.Bytes+f.Bytes
+	}
+	folder.SHA256 = canonical.Digest(list)
+	return folder, list
+}
+
+// giveAgent puts an own agent into a plan, as it is if the plan says no more of it.
+func giveAgent(m *plan.Plan) {
+	folder, list := ownFiles()
+	a := plan.DefaultAgent()
+	a.Name, a.Folders, a.FilesSHA256 = "sample-agent", []plan.AgentFolder{folder}, canonical.Digest(list)
+	m.Agent, m.Budgets.Turns = &a, 0
+}
+
+// own reports whether the plan has an own agent.
+func (w *writer) own() bool { return w.manifest.Agent != nil }
+
+// sourceOf returns the source of a message.
+func (w *writer) sourceOf(m sent) string {
+	if w.own() {
+		return plan.AgentSource
+	}
+	return m.source
+}
+
+// shownAs returns the name under which the agent sees the attachment.
+func (w *writer) shownAs() string {
+	if file := w.now().file; file != "" && w.own() {
+		return plan.AgentAttachment(path.Ext(file))
+	}
+	return ""
+}
+
+// beginTurn begins the next turn.
+func (w *writer) beginTurn() error {
+	w.attempt.begun++
+	w.attempt.turn = w.attempt.begun
+	return w.record(trajectory.TurnStarted{})
+}
+
+// exchange writes a turn with a model call of an own agent: what has been said, and what came of it.
+func (w *writer) exchange(done trajectory.ModelCallCompleted) error {
+	a := &w.attempt
+	if err := w.beginTurn(); err != nil {
+		return err
+	}
+	if err := w.compile(); err != nil {
+		return err
+	}
+	body := canonical.Digest(fmt.Appendf(nil, "%s %d", w.now().id, len(a.talk)))
+	request := &trajectory.AgentRequest{Bytes: a.bytes + 64, Dialect: "chat", Retry: a.sentBody == body, SHA256: body}
+	a.sentBody = body
+	done.RequestedModel, done.Try = w.manifest.Model.Name, 1
+	done.Reply = &trajectory.AgentReply{Bytes: done.Bytes + 200, SHA256: canonical.Digest(fmt.Appendf(nil, "reply %s", done.OutputSHA256)), Status: 200}
+	if done.Error != nil {
+		done.Reply.Status = done.Error.Status
+	}
+	if err := w.record(trajectory.ModelCallStarted{Request: request, RequestedModel: w.manifest.Model.Name, Try: 1}); err != nil {
+		return err
+	}
+	return w.record(done, trajectory.TurnCompleted{LatencyMs: 950})
+}
+
+// tries writes the calls that fail before the next one.
+func (w *writer) tries() error {
+	for _, f := range w.attempt.failing {
+		status := 0
+		if _, err := fmt.Sscan(f.args, &status); err != nil {
+			return err
+		}
+		if err := w.exchange(trajectory.ModelCallCompleted{LatencyMs: 120, Error: &trajectory.CallError{Message: f.body, Retryable: true, Status: status}}); err != nil {
+			return err
+		}
+	}
+	w.attempt.failing = nil
+	return nil
+}
+
+// agentEnd is how the process of an own agent ended: as it should.
+func (w *writer) agentEnd() *trajectory.AgentEnd {
+	if !w.own() {
+		return nil
+	}
+	return &trajectory.AgentEnd{Ended: trajectory.AgentExited, Refused: w.attempt.refused, StdoutBytes: 20}
+}
+
+// ofOwn tells a section that only attempts of an own agent have.
+func (w *writer) ofOwn(s step) error {
+	if !w.own() {
+		return fmt.Errorf("section %q needs an own agent in the plan", s.verb)
+	}
+	switch s.verb {
+	case "reply":
+		return w.turnOf(s.body)
+	case "scaffold":
+		return w.calls(step{line: s.line, verb: s.verb, args: "1 " + s.args, body: s.body}, false)
+	case "refused":
+		w.attempt.refused++
+		return w.record(trajectory.RequestRefused{Bytes: 300, Code: s.args, Path: "POST /v1/chat/completions", Status: 400})
+	}
+	rule, answer, _ := strings.Cut(s.args, " ")
+	held := false
+	for _, said := range w.attempt.replies {
+		held = held || strings.Contains(said, answer)
+	}
+	return w.record(trajectory.AnswerCommitted{Answer: answer, InReply: held, Rule: rule}, trajectory.AttemptEnded{Agent: w.agentEnd(), Outcome: trajectory.Answered})
+}
