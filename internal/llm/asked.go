@@ -42,6 +42,9 @@ const RoleOther = "other"
 // bytes.
 const maxAsked = 500_000
 
+// maxNested bounds how deep a request is nested: each level is looked at once more.
+const maxNested = 128
+
 // ReadAsked reads a request. An error says why the body is no request of the dialect: it is not one JSON object, states a
 // member twice (endpoints disagree about which of them counts), or lacks the model or the messages.
 //
@@ -68,6 +71,9 @@ func ReadAsked(dialect string, body []byte) (Asked, error) {
 	}
 	if err := form.messages(r, top); err != nil {
 		return Asked{}, err
+	}
+	if r.unclear != nil {
+		return Asked{}, r.unclear
 	}
 	return r.Asked, nil
 }
@@ -126,6 +132,8 @@ func checkAsked(body []byte) error {
 			return errors.New("the body is not valid JSON")
 		case n > 0 && dec.StackDepth() == 0 && dec.PeekKind() != 0:
 			return errors.New("the body is more than one JSON value")
+		case dec.StackDepth() > maxNested:
+			return fmt.Errorf("the body is nested more than %d deep", maxNested)
 		case n == maxAsked:
 			return fmt.Errorf("the body holds more than %d values", maxAsked)
 		}
@@ -140,7 +148,22 @@ func misspelt(name string, others []string) bool {
 // asking reads one request.
 type asking struct {
 	Asked
-	reply []gjson.Result // items of a Responses request that the model gave, one after the other
+	reply   []gjson.Result // items of a Responses request that the model gave, one after the other
+	unclear error          // a member that decoders read in more ways than one
+}
+
+// partMembers are what is read of messages, items and parts.
+var partMembers = []string{"role", "content", "type", "text", "refusal", "tool_calls", "tool_call_id", "function_call", "name", "image_url", "source", "input", "output", "arguments", "call_id", "tool_use_id", "tools"}
+
+// open returns the members of a message, an item or a part.
+func (r *asking) open(v gjson.Result) map[string]gjson.Result {
+	top := v.Map()
+	for name := range top {
+		if !slices.Contains(partMembers, name) && misspelt(name, partMembers) {
+			r.unclear = fmt.Errorf("a member differs from %q in case only", strings.ToLower(clip(name, maxName)))
+		}
+	}
+	return top
 }
 
 // members returns the members of a request, and adds those as a message that are no setting and not read otherwise.
@@ -304,7 +327,7 @@ func (r *asking) chatMessages(top map[string]gjson.Result) error {
 }
 
 func (r *asking) chatMessage(m gjson.Result) {
-	top := m.Map()
+	top := r.open(m)
 	content, known := top["content"], []string{"role", "content"}
 	like := Message{Role: top["role"].Str}
 	switch like.Role {
@@ -314,7 +337,7 @@ func (r *asking) chatMessage(m gjson.Result) {
 		known = append(known, "refusal", "tool_calls")
 		if content.IsArray() {
 			var plain bool
-			if message.Content, plain = joined(content); !plain {
+			if message.Content, plain = r.joined(content); !plain {
 				known[1] = ""
 			}
 		}
@@ -339,11 +362,12 @@ func (r *asking) chatMessage(m gjson.Result) {
 }
 
 // joined returns the text of a list of parts, and whether they are nothing else.
-func joined(parts gjson.Result) (all string, plain bool) {
+func (r *asking) joined(parts gjson.Result) (all string, plain bool) {
 	var b strings.Builder
 	plain = true
 	parts.ForEach(func(_, part gjson.Result) bool {
 		said := either(part, "text", "refusal")
+		r.open(part)
 		plain = plain && said.Type == gjson.String && rest(part, part.Map(), append(unreadMembers, "text", "refusal")...) == nil
 		b.WriteString(text(said))
 		return true
@@ -375,7 +399,7 @@ var unreadMembers = []string{"type", "cache_control", "citations", "annotations"
 
 // part adds one part of a message.
 func (r *asking) part(like Message, part gjson.Result) {
-	top := part.Map()
+	top := r.open(part)
 	kind := top["type"].Str
 	isText := top["text"].Type == gjson.String && (kind == "" || strings.HasSuffix(kind, "text"))
 	if isText {
@@ -410,7 +434,7 @@ func (r *asking) part(like Message, part gjson.Result) {
 	r.Messages = append(r.Messages, like)
 }
 
-// leave adds what is left of a message as one of its own.
+// leave adds what is left of a message as another message.
 func (r *asking) leave(like Message, rest []byte) {
 	if rest != nil {
 		like.Opaque = rest

@@ -31,7 +31,8 @@ const EmptyCompletion = "empty_completion"
 // Code is the server's own code where it gave one, else one of: "cancelled", "timeout", "transport", "unreachable" (no connection),
 // "redirect", "not_json", "truncated_json", "invalid_json", "invalid_response", "response_too_large",
 // "empty_completion", "context_length_exceeded", "model_not_found", "tools_not_supported", "responses_api_required",
-// "not_a_chat_model", "invalid_request", "invalid_config", "not_recorded", "not_on_cassette", "http_NNN".
+// "not_a_chat_model", "invalid_request", "invalid_config", "not_recorded", "not_on_cassette",
+// "truncated_stream", "invalid_stream", "http_NNN".
 type Error struct {
 	Status     int // HTTP status, or what a 200 with an error body means; 0 = no answer
 	Code       string

@@ -3,6 +3,9 @@
 // have a recording written down. A Limiter bounds how many requests an endpoint has at once, by what it
 // refuses or at a fixed number, and how many of them and of their tokens it gets a minute. Prices say what
 // an answer cost. A Recorder keeps an endpoint's answers on a cassette, from which a Player gives them.
+// Own agents send their requests themselves, by these interfaces or Anthropic's Messages API: ReadAsked reads what they
+// ask, EditAsked makes the few changes that evidence needs, and ReadAnswer reads the reply, which a Stream gathers while it
+// is passed on.
 //
 // It promises:
 //
@@ -30,7 +33,8 @@ package llm
 // Message is one message of a conversation. Role is "system", "user", "assistant" or "tool". Opaque
 // is JSON that the provider wants back with the message as it gave it (reasoning it has encrypted or
 // signed), at most 1 MiB. It is an object of further members of the message, or
-// for the Responses API a list of items; what the other interface gave is not sent.
+// for the Responses API a list of items; what the other interface gave is not sent. In the request of an own agent
+// there is also RoleOther, and any message may have an Opaque, of any size: see ReadAsked.
 type Message struct {
 	Role       string
 	Content    string
@@ -74,11 +78,13 @@ type Request struct {
 	Extra      map[string]any
 }
 
-// Usage counts tokens. Cached tokens are part of In, Reasoning tokens part of Out. Reported is false
+// Usage counts tokens. Cached tokens are part of In, Reasoning tokens part of Out. Written and WrittenHour are part of In,
+// too: what the Messages API wrote to its cache of prompts, for minutes or for an hour. Reported is false
 // where the endpoint gave no usage, or none that can be true; the counts are 0 then.
 type Usage struct {
 	Reported                   bool
 	In, Out, Cached, Reasoning int64
+	Written, WrittenHour       int64
 }
 
 // maxTokens bounds each count of a usage: more than any model reads or writes in one request.
@@ -86,12 +92,12 @@ const maxTokens = 100_000_000
 
 // plausible reports whether the counts can be those of one request.
 func (u Usage) plausible() bool {
-	for _, n := range []int64{u.In, u.Out, u.Cached, u.Reasoning} {
+	for _, n := range []int64{u.In, u.Out, u.Cached, u.Reasoning, u.Written, u.WrittenHour} {
 		if n < 0 || n > maxTokens {
 			return false
 		}
 	}
-	return u.Cached <= u.In && u.Reasoning <= u.Out
+	return u.Cached+u.Written+u.WrittenHour <= u.In && u.Reasoning <= u.Out
 }
 
 // Response is what came back. RequestID is the server's id of the request (header x-request-id or

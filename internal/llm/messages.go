@@ -46,7 +46,7 @@ func (r *asking) messagesMessages(top map[string]gjson.Result) error {
 }
 
 func (r *asking) messagesMessage(m gjson.Result) {
-	top := m.Map()
+	top := r.open(m)
 	content, known := top["content"], []string{"content", "role"}
 	like := Message{Role: top["role"].Str}
 	switch like.Role {
@@ -84,6 +84,7 @@ func (r *asking) blockMedia(content gjson.Result) {
 		return
 	}
 	content.ForEach(func(_, block gjson.Result) bool {
+		r.open(block)
 		if slices.Contains([]string{"image", "document", "container_upload"}, block.Get("type").Str) {
 			r.media(block)
 		}

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type price struct {
 	Input       *int64 `json:"input_microusd_per_mtok"`
 	CachedInput *int64 `json:"cached_input_microusd_per_mtok"`
 	Output      *int64 `json:"output_microusd_per_mtok"`
+	Write       *int64 `json:"cache_write_microusd_per_mtok"`    // nil: as Input
+	WriteHour   *int64 `json:"cache_write_1h_microusd_per_mtok"` // nil: as Write
 	Audio       *int64 `json:"audio_microusd_per_minute"`
 }
 
@@ -48,6 +51,10 @@ type price struct {
 // their length has one price instead, in micro-USD per minute:
 //
 //	"whisper-1":{"audio_microusd_per_minute":6000}
+//
+// A model whose provider has a price for writing to its cache of prompts, as Anthropic has, may have
+// cache_write_microusd_per_mtok and cache_write_1h_microusd_per_mtok, for what is kept for an hour. Without them it costs
+// as other input.
 //
 // Model names match exactly: a dated snapshot may have another price than the name without a date. The
 // zero value knows no model.
@@ -94,18 +101,18 @@ func ParsePrices(b []byte) (Prices, error) {
 		}
 		if m.Audio != nil {
 			switch {
-			case m.Input != nil || m.CachedInput != nil || m.Output != nil:
+			case m.Input != nil || m.CachedInput != nil || m.Output != nil || m.Write != nil || m.WriteHour != nil:
 				return Prices{}, fmt.Errorf("reading price table: model %q has prices of tokens and a price of minutes", name)
 			case *m.Audio < 0 || *m.Audio > maxAudioPrice:
 				return Prices{}, fmt.Errorf("reading price table: model %q has a price outside 0 to %d micro-USD per minute", name, int64(maxAudioPrice))
 			}
 			continue
 		}
-		for _, p := range []*int64{m.Input, m.CachedInput, m.Output} {
-			if p == nil {
+		for i, p := range []*int64{m.Input, m.CachedInput, m.Output, m.Write, m.WriteHour} {
+			if p == nil && i < 3 {
 				return Prices{}, fmt.Errorf("reading price table: model %q lacks one of its three prices", name)
 			}
-			if *p < 0 || *p > maxPrice {
+			if p != nil && (*p < 0 || *p > maxPrice) {
 				return Prices{}, fmt.Errorf("reading price table: model %q has a price outside 0 to %d micro-USD per million tokens", name, int64(maxPrice))
 			}
 		}
@@ -160,7 +167,7 @@ func (p Prices) Models() []string { return slices.Sorted(maps.Keys(p.models)) }
 
 // Cost returns what the tokens cost in micro-USD, computed exactly and rounded up to a whole
 // micro-USD. It is nil, never 0, where the cost is unknown: no price for the model, or no usable
-// usage. Cached tokens are part of the input tokens, reasoning tokens part of the output tokens.
+// usage. Cached and written tokens are part of the input tokens, reasoning tokens part of the output tokens.
 func (p Prices) Cost(model string, u Usage) *int64 {
 	m, ok := p.models[model]
 	if !ok || m.Audio != nil || !u.Reported || !u.plausible() {
@@ -168,8 +175,10 @@ func (p Prices) Cost(model string, u Usage) *int64 {
 	}
 	sum := new(big.Int)
 	for _, part := range [][2]int64{
-		{u.In - u.Cached, *m.Input},
+		{u.In - u.Cached - u.Written - u.WrittenHour, *m.Input},
 		{u.Cached, *m.CachedInput},
+		{u.Written, *cmp.Or(m.Write, m.Input)},
+		{u.WrittenHour, *cmp.Or(m.WriteHour, m.Write, m.Input)},
 		{u.Out, *m.Output},
 	} {
 		sum.Add(sum, new(big.Int).Mul(big.NewInt(part[0]), big.NewInt(part[1])))
@@ -180,7 +189,7 @@ func (p Prices) Cost(model string, u Usage) *int64 {
 	return &cost
 }
 
-// Bound returns what so many tokens cost at most, in micro-USD: none of them is taken for cached. It is
+// Bound returns what so many tokens cost at most, in micro-USD: none of them is taken for cached, or written to a cache. It is
 // nil where the table has no prices of tokens for the model, or a count is not one of tokens.
 func (p Prices) Bound(model string, in, out int64) *int64 {
 	return p.Cost(model, Usage{Reported: true, In: in, Out: out})

@@ -56,6 +56,8 @@ func TestParsePricesRefuses(t *testing.T) {
 		{"of several models the first by name", table(`{"z":{},"b":{},"y":{},"c":{},"a":{},"x":{}}`), `model "a" lacks one of its three prices`},
 		{"both kinds", table(`{"m":{"audio_microusd_per_minute":1,` + model[1:] + `}`), `model "m" has prices of tokens and a price of minutes`},
 		{"parts of both kinds", table(`{"m":{"audio_microusd_per_minute":1,"output_microusd_per_mtok":1}}`), `model "m" has prices of tokens and a price of minutes`},
+		{"absurd price of the cache", table(`{"m":{"cache_write_1h_microusd_per_mtok":1000000000001,` + model[1:] + `}`), `model "m" has a price outside 0 to 1000000000000 micro-USD per million tokens`},
+		{"minutes, and a price of the cache", table(`{"m":{"audio_microusd_per_minute":1,"cache_write_microusd_per_mtok":1}}`), `model "m" has prices of tokens and a price of minutes`},
 		{"null minutes", table(`{"m":{"audio_microusd_per_minute":null}}`), `model "m" lacks one of its three prices`},
 		{"negative minutes", table(`{"m":{"audio_microusd_per_minute":-1}}`), `model "m" has a price outside 0 to 1000000000 micro-USD per minute`},
 		{"absurd minutes", table(`{"m":{"audio_microusd_per_minute":1000000001}}`), `model "m" has a price outside 0 to 1000000000 micro-USD per minute`},
@@ -228,4 +230,36 @@ func FuzzParsePrices(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What the Messages API wrote to its cache has other prices, where the table has them.
+func TestCostOfCacheWrites(t *testing.T) {
+	prices, err := ParsePrices([]byte(`{"version":"1","note":"","models":{
+		"none":{"input_microusd_per_mtok":1000000,"cached_input_microusd_per_mtok":100000,"output_microusd_per_mtok":0},
+		"one":{"input_microusd_per_mtok":1000000,"cached_input_microusd_per_mtok":100000,"output_microusd_per_mtok":0,"cache_write_microusd_per_mtok":1250000},
+		"both":{"input_microusd_per_mtok":1000000,"cached_input_microusd_per_mtok":100000,"output_microusd_per_mtok":0,"cache_write_microusd_per_mtok":1250000,"cache_write_1h_microusd_per_mtok":2000000}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		usage string
+		want  Usage
+		costs [3]int64
+	}{
+		{`{"input_tokens":10,"output_tokens":1}`, Usage{Reported: true, In: 10, Out: 1}, [3]int64{10, 10, 10}},
+		{`{"input_tokens":10,"cache_read_input_tokens":100,"cache_creation_input_tokens":null,"output_tokens":1}`, Usage{Reported: true, In: 110, Out: 1, Cached: 100}, [3]int64{20, 20, 20}},
+		{`{"input_tokens":10,"cache_read_input_tokens":100,"cache_creation_input_tokens":40,"output_tokens":1}`, Usage{Reported: true, In: 150, Out: 1, Cached: 100, Written: 40}, [3]int64{60, 70, 70}},
+		{`{"input_tokens":10,"cache_creation_input_tokens":40,"cache_creation":{"ephemeral_5m_input_tokens":20,"ephemeral_1h_input_tokens":20},"output_tokens":1}`,
+			Usage{Reported: true, In: 50, Out: 1, Written: 20, WrittenHour: 20}, [3]int64{50, 60, 75}},
+		{`{"input_tokens":10,"cache_creation_input_tokens":40,"cache_creation":{"ephemeral_1h_input_tokens":41},"output_tokens":1}`, Usage{}, [3]int64{}},
+		{`{"input_tokens":10,"cache_read_input_tokens":-1,"output_tokens":1}`, Usage{}, [3]int64{}},
+		{`{"input_tokens":100000000,"cache_read_input_tokens":1,"output_tokens":1}`, Usage{}, [3]int64{}},
+	} {
+		for i, model := range []string{"none", "one", "both"} {
+			r, failed := ReadAnswer(DialectMessages, 200, nil, []byte(`{"content":[{"type":"text","text":"a"}],"usage":`+tc.usage+`}`), model, prices)
+			if failed != nil || r.Usage != tc.want || (r.CostMicroUSD != nil) != tc.want.Reported || r.CostMicroUSD != nil && *r.CostMicroUSD != tc.costs[i] {
+				t.Errorf("%s by %s: %+v, %v", tc.usage, model, r, failed)
+			}
+		}
+	}
 }

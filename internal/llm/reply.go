@@ -145,13 +145,14 @@ func readUsage(api string, u gjson.Result) Usage {
 	out, okOut := count(either(u, "completion_tokens", "output_tokens"))
 	cached, okCached := optionalCount(either(u, "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens", "prompt_cache_hit_tokens"))
 	reasoning, okReasoning := optionalCount(either(u, "completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens"))
+	var written, hour int64
 	if api == DialectMessages { // the counts of the cache are beside the input
-		var written int64
-		var okWritten bool
+		var okWritten, okHour bool
 		cached, okCached = optionalCount(u.Get("cache_read_input_tokens"))
 		written, okWritten = optionalCount(u.Get("cache_creation_input_tokens"))
+		hour, okHour = optionalCount(u.Get("cache_creation.ephemeral_1h_input_tokens"))
 		reasoning, okReasoning = optionalCount(u.Get("output_tokens_details.thinking_tokens"))
-		in, okIn = in+cached+written, okIn && okWritten
+		in, okIn = in+cached+written, okIn && okWritten && okHour && hour <= written
 	}
 	if !okIn || !okOut || !okCached || !okReasoning {
 		return Usage{}
@@ -159,7 +160,7 @@ func readUsage(api string, u gjson.Result) Usage {
 	if total, ok := count(u.Get("total_tokens")); ok && total > in+out {
 		out = total - in
 	}
-	usage := Usage{Reported: true, In: in, Out: out, Cached: cached, Reasoning: reasoning}
+	usage := Usage{Reported: true, In: in, Out: out, Cached: cached, Reasoning: reasoning, Written: written - hour, WrittenHour: hour}
 	if !usage.plausible() {
 		return Usage{}
 	}
@@ -315,8 +316,7 @@ func counts(v gjson.Result) bool {
 // address and none of the credentials that have a known form; whoever has the key takes it out of the body first.
 //
 // The Messages API counts what it read from its cache of prompts and what it wrote there beside the input: all of it is
-// In, what it read is Cached. What it wrote costs as much as other input, since the table has no price for it; Anthropic
-// bills a quarter more than that, or as much again for a cache of an hour.
+// In, what it read is Cached. What it wrote is Written, and costs as other input where the table has no price for it.
 func ReadAnswer(dialect string, status int, header http.Header, body []byte, requested string, prices Prices) (*Response, *Error) {
 	r, failed := readReply(dialect, status, header, body)
 	if failed == nil {

@@ -313,7 +313,7 @@ func (r *asking) responsesItems(top map[string]gjson.Result) error {
 
 // item reads one item. What the model gave is gathered until something else comes. Codex defines its tools in an item.
 func (r *asking) item(item gjson.Result) {
-	top := item.Map()
+	top := r.open(item)
 	if top["tools"].IsArray() {
 		r.offers(top["tools"], responsesTool)
 	}
@@ -344,7 +344,7 @@ func (r *asking) item(item gjson.Result) {
 		r.leave(like, rest(item, top, known...))
 	case strings.HasSuffix(kind, "_output"):
 		like := Message{Role: "tool", ToolCallID: text(top["call_id"])}
-		if output := top["output"]; kind == "shell_call_output" { // what commands wrote, in a form of its own
+		if output := top["output"]; kind == "shell_call_output" { // what commands wrote, in another form
 			like.Content = text(output)
 			r.Messages = append(r.Messages, like)
 		} else {
@@ -376,7 +376,7 @@ func (r *asking) replied() {
 		content := item.Get("content")
 		words, plain := text(content), content.Type == gjson.String
 		if content.IsArray() {
-			words, plain = joined(content)
+			words, plain = r.joined(content)
 		}
 		if item.Get("role").Str == "assistant" {
 			if words != "" {

@@ -25,7 +25,7 @@ type Stream struct {
 	reply    object           // as far as it came
 	items    map[int64]string // whole items of a response, by their place
 	kept     int              // bytes of the above, at most
-	finished bool             // a choice has its finish reason, or a message its stop reason
+	finished bool             // the response came, or a message has its stop reason
 	ended    bool             // the last event came
 	fault    string           // code of why the reply cannot be read; "" = it can be
 	why      string
@@ -102,10 +102,6 @@ func (s *Stream) chunk(event []byte, e gjson.Result) []byte {
 		}
 		return event
 	}
-	choices.ForEach(func(_, choice gjson.Result) bool {
-		s.finished = s.finished || !holdsNothing(choice.Get("finish_reason"))
-		return true
-	})
 	return event
 }
 
@@ -199,7 +195,7 @@ func (s *Stream) failure(e gjson.Result) {
 // Body returns the reply as the dialect gives one that is not streamed, as far as it came, for ReadAnswer. A reply that did
 // not come whole, or of which an event could not be read, has an error in it. No event comes after it.
 func (s *Stream) Body() []byte {
-	if s.fault == "" && s.reply.get("error") == nil && !s.finished {
+	if s.fault == "" && s.reply.get("error") == nil && !s.finished && !s.done() {
 		s.fail("truncated_stream", "the stream ended before the reply did")
 	}
 	if s.fault != "" {
@@ -222,6 +218,17 @@ func (s *Stream) Body() []byte {
 		slices.SortStableFunc(choices.all, func(a, b *member) int { return cmp.Compare(a.index(), b.index()) })
 	}
 	return s.reply.appendTo(nil)
+}
+
+// done reports whether a chat completion came whole: by the event that says so, else each choice says why it ends.
+func (s *Stream) done() bool {
+	if s.dialect != DialectChat || s.ended {
+		return s.dialect == DialectChat
+	}
+	choices := s.reply.list("choices").all
+	return len(choices) > 0 && !slices.ContainsFunc(choices, func(choice *member) bool {
+		return !choice.isObject() || holdsNothing(gjson.ParseBytes(choice.appendTo(nil)).Get("finish_reason"))
+	})
 }
 
 // closeInput gives a call its input, which comes as text.

@@ -88,6 +88,7 @@ func TestStream(t *testing.T) {
 			chunk(`{"reasoning_details":[{"type":"reasoning.text","signature":"s","index":0}]}`, ""), chunk(`{"content":"a"}`, ""), finish("stop"), "[DONE]"}},
 		{"thoughts in parts", DialectChat, completion(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, "length", ""), []string{
 			chunk(`{"content":""}`, ""), chunk(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`, ""), chunk(`{"content":"a"}`, ""), chunk(`{"content":"b"}`, ""), finish("length")}},
+		{"no reason why it ends", DialectChat, completion(`{"content":"a"}`, "", ""), []string{chunk(`{"content":"a"}`, ""), "[DONE]"}},
 		{"refusal, without a last event", DialectChat, completion(`{"content":null,"refusal":"no way"}`, "stop", ""), []string{chunk(`{"refusal":"no"}`, ""), chunk(`{"refusal":" way"}`, ""), finish("stop")}},
 
 		{"whole in the last event", DialectResponses, response, []string{`{"type":"response.created","response":{"id":"resp_1","status":"in_progress","output":[]}}`, `{"type":"response.output_item.done","output_index":0,"item":` + items[0].Raw + `}`,
@@ -174,6 +175,7 @@ func TestStreamFaults(t *testing.T) {
 		in                    int64
 	}{
 		{"cut", DialectChat, sse("", chunk), 0, "truncated_stream", 502, 7},
+		{"one of two completions cut", DialectChat, sse("", chunk, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{"content":"b"},"finish_reason":null}]}`), 0, "truncated_stream", 502, 7},
 		{"cut inside of an event", DialectChat, sse("", chunk) + `data: {"choices":`, 0, "invalid_stream", 502, 7},
 		{"an event that is not JSON", DialectChat, sse("", chunk, `{"choices":[{]}`, chunk, "[DONE]"), 0, "invalid_stream", 502, 7},
 		{"an event that is no object", DialectMessages, sse("", start, `[]`, `{"type":"message_stop"}`), 0, "invalid_stream", 502, 7},
