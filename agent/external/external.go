@@ -201,11 +201,11 @@ func (t *tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns the end of what was written, from the beginning of a line where the rest is not kept.
+// String returns the end of what was written, without the rest of a line whose beginning is not kept.
 func (t *tail) String() string {
 	text := t.text[max(0, len(t.text)-t.keep):]
-	if int64(len(text)) < t.written {
-		_, text, _ = bytes.Cut(text, []byte("\n"))
+	if at := bytes.IndexByte(text, '\n'); int64(len(text)) < t.written && at >= 0 {
+		text = text[at+1:]
 	}
 	return string(text)
 }

@@ -183,7 +183,7 @@ func TestTail(t *testing.T) {
 		{[]string{"0123456789"}, "0123456789"},
 		{[]string{"01234567\n", "9\n"}, "9\n"},
 		{[]string{strings.Repeat("x", 100) + "\nend"}, "end"},
-		{strings.Split(strings.Repeat("x", 100), ""), ""},
+		{strings.Split(strings.Repeat("x", 100), ""), "xxxxxxxxxx"},
 	} {
 		w, n := &tail{keep: 10}, int64(0)
 		for _, p := range c.parts {

@@ -23,7 +23,7 @@ import (
 
 // Bounds on what an agent's connections may take.
 const (
-	maxConnections = 256
+	maxConnections = 512
 	maxHeader      = 64 << 10 // bytes
 	headerTime     = 30 * time.Second
 	idleTime       = 5 * time.Minute

@@ -44,7 +44,8 @@ type toolServer struct {
 	now     func() time.Time
 	ctx     context.Context // of calls; it does not end when the agent hangs up
 	end     context.CancelFunc
-	slots   chan struct{}
+	places  chan struct{} // of requests that are read
+	slots   chan struct{} // of calls, of which a request over MCP may have many
 	most    int
 	mcp     http.Handler
 	running sync.WaitGroup
@@ -57,7 +58,7 @@ type toolServer struct {
 }
 
 func newToolServer(ctx context.Context, a Agent, session *tools.Session, rec *trajectory.Attempt, turns *proxy.Turns) *toolServer {
-	s := &toolServer{session: session, rec: rec, turns: turns, now: a.Now, most: max(a.Plan.Calls, toolCalls), slots: make(chan struct{}, toolParallel)}
+	s := &toolServer{session: session, rec: rec, turns: turns, now: a.Now, most: max(a.Plan.Calls, toolCalls), places: make(chan struct{}, toolParallel), slots: make(chan struct{}, toolParallel)}
 	s.ctx, s.end = context.WithCancel(ctx)
 	s.mcp = s.mcpHandler()
 	return s
@@ -170,6 +171,14 @@ func (s *toolServer) serve(w http.ResponseWriter, r *http.Request, refuser *prox
 		refuser.Refuse(w, r, http.StatusBadRequest, "calls_spent", errSpent.Error())
 		return true
 	}
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	case <-r.Context().Done():
+		return true
+	case <-s.ctx.Done():
+		panic(http.ErrAbortHandler)
+	}
 	if name == "" {
 		s.mcp.ServeHTTP(w, r)
 		return true
@@ -235,7 +244,10 @@ func (s *toolServer) mcpHandler() http.Handler {
 					return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no name of a tool"}
 				}
 				text, isError, err := s.call(p.Name, p.Arguments)
-				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: isError}, err
+				if err != nil { // whose text is not the agent's
+					return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: errOver.Error()}
+				}
+				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: isError}, nil
 			}
 			return next(ctx, method, r)
 		}
