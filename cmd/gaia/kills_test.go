@@ -44,20 +44,55 @@ const loopTasks = offlineTasks + ",fab1e003-0000-4000-8000-000000000003,fab1e004
 func TestKillLoop(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
+	killLoop(t, 12, "")
+}
+
+// TestKillLoopOfAgent: the same while own agents run, of which no process is left.
+func TestKillLoopOfAgent(t *testing.T) {
+	long.NotRaced(t)
+	for _, name := range []string{"bwrap", "/usr/bin/python3"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("there is no %s on this machine, so no own agent runs", name)
+		}
+	}
+	t.Parallel()
+	killLoop(t, 4, slowAgent)
+}
+
+// slowAgent is an own agent that asks its model and calls a tool, beside a process that outlives it.
+const slowAgent = `#!/bin/sh
+(setsid sh -c 'sleep 300; :' "$0" >/dev/null 2>&1 </dev/null &)
+exec /usr/bin/python3 - "$0" <<'EOF'
+import json, os, urllib.request
+
+def post(url, body):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as reply:
+        return json.load(reply)
+
+question = open("QUESTION.md").read()
+post(os.environ["GAIA_TOOLS_URL"] + "/calculate", {"expression": "6*7"})
+ask = {"model": os.environ["GAIA_MODEL"], "messages": [{"role": "user", "content": question}]}
+said = post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", ask)["choices"][0]["message"]["content"]
+print(said)
+EOF
+`
+
+// killLoop kills runs so often, in the thorough run 200 times: with an own agent unless it is "".
+func killLoop(t *testing.T, kills int, agent string) {
 	server, err := fixtures.Serve()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	undisturbed := newVictim(t, server, rand.New(rand.NewPCG(0, 0)))
+	undisturbed := newVictim(t, server, rand.New(rand.NewPCG(0, 0)), agent)
 	undisturbed.want(exit.OK, undisturbed.args()...)
 	want := undisturbed.result()
-	kills := 12
 	if long.Thorough() {
 		kills = 200
 	}
 	for n, run := 0, uint64(1); n < kills; run++ {
-		v := newVictim(t, server, rand.New(rand.NewPCG(run, 0)))
+		v := newVictim(t, server, rand.New(rand.NewPCG(run, 0)), agent)
 		for v.killed < killsOfARun && n+v.killed < kills && v.kill() {
 		}
 		n += v.killed
@@ -94,6 +129,7 @@ type victim struct {
 	random      *rand.Rand
 	base        string // of the endpoint's address, without the process
 	questions   map[string]string
+	agent       string // folder of the own agent; "": there is none
 	killed      int
 	interrupted int
 	torn        map[int][]byte // unfinished lines that were left at the end of the journal, by offset, all that stood there
@@ -105,11 +141,17 @@ type victim struct {
 	started  map[string]int // model_call_started on disk when a process began, by the same
 }
 
-func newVictim(t *testing.T, server *fixtures.Server, random *rand.Rand) *victim {
+func newVictim(t *testing.T, server *fixtures.Server, random *rand.Rand, agent string) *victim {
 	t.Helper()
 	v := &victim{program: newProgram(t), random: random, questions: map[string]string{}, torn: map[int][]byte{}, requests: map[string]int{}, started: map[string]int{}}
 	if err := os.CopyFS(filepath.Join(v.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
+	}
+	if agent != "" {
+		v.agent = filepath.Join(v.dir, "own-agent")
+		if err := errors.Join(os.Mkdir(v.agent, 0o755), os.WriteFile(filepath.Join(v.agent, "agent"), []byte(agent), 0o755)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	set, _, err := loader.Load(context.Background(), loader.Dir(fixtures.Dataset(), "", ""), loader.Validation, loader.Filter{IDs: strings.Split(loopTasks, ",")})
 	if err != nil {
@@ -146,7 +188,7 @@ func newVictim(t *testing.T, server *fixtures.Server, random *rand.Rand) *victim
 // of one that was killed may come late.
 func (v *victim) begin() {
 	v.process++
-	v.env = []string{"HF_ENDPOINT=" + noHub, fmt.Sprintf("OPENAI_API_KEY=key-of-process-%d", v.process)}
+	v.env = []string{"HF_ENDPOINT=" + noHub, fmt.Sprintf("OPENAI_API_KEY=key-of-process-%d", v.process), "PATH=" + os.Getenv("PATH")}
 }
 
 // asker is how the process that was begun last names itself to the endpoint.
@@ -157,6 +199,9 @@ func (v *victim) args() []string {
 	endpoint := []string{"--source", "dir:data", "--base-url", v.base + "/v1", "--concurrency", "2"}
 	if found := v.found(); found != "" {
 		return append([]string{"resume", found}, endpoint...)
+	}
+	if v.agent != "" {
+		endpoint = append(endpoint, "--agent", v.agent)
 	}
 	return append([]string{"run", "--submit-intent", "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", loopTasks}, endpoint...)
 }
@@ -348,6 +393,7 @@ func (v *victim) see(data []byte) {
 // examine looks at what a kill has left; before it there were these lines.
 func (v *victim) examine(before []byte) {
 	v.t.Helper()
+	v.noneLeft()
 	dir := v.found()
 	if dir == "" {
 		return // it had no place yet
@@ -383,6 +429,29 @@ func (v *victim) examine(before []byte) {
 	if !completed && len(whole(data)) == len(data) && v.torn[len(data)] == nil && v.random.IntN(3) == 0 {
 		v.tear(data)
 	}
+}
+
+// noneLeft waits until no process of the own agent is left: the kernel ends them with the process that was killed.
+func (v *victim) noneLeft() {
+	v.t.Helper()
+	if v.agent == "" {
+		return
+	}
+	var left []string
+	for range 500 {
+		left = nil
+		commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, name := range commands {
+			if command, err := os.ReadFile(name); err == nil && bytes.Contains(command, []byte(v.agent)) {
+				left = append(left, string(bytes.ReplaceAll(command, []byte{0}, []byte(" "))))
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	v.t.Fatalf("kill %d: processes are left: %q", v.killed, left)
 }
 
 // tear leaves the start of a line at the end of the journal, as a power cut may
