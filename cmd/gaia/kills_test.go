@@ -86,6 +86,7 @@ func killLoop(t *testing.T, kills int, agent string) {
 	}
 	t.Cleanup(func() { server.Close() })
 	undisturbed := newVictim(t, server, rand.New(rand.NewPCG(0, 0)), agent)
+	undisturbed.begin()
 	undisturbed.want(exit.OK, undisturbed.args()...)
 	want := undisturbed.result()
 	if long.Thorough() {
@@ -148,8 +149,12 @@ func newVictim(t *testing.T, server *fixtures.Server, random *rand.Rand, agent s
 		t.Fatal(err)
 	}
 	if agent != "" {
-		v.agent = filepath.Join(v.dir, "own-agent")
-		if err := errors.Join(os.Mkdir(v.agent, 0o755), os.WriteFile(filepath.Join(v.agent, "agent"), []byte(agent), 0o755)); err != nil {
+		var err error
+		if v.agent, err = os.MkdirTemp("/tmp", "gaia-agent-"); err != nil { // below /dev the sandbox has its own files
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(v.agent) })
+		if err := os.WriteFile(filepath.Join(v.agent, "agent"), []byte(agent), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
