@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -114,6 +115,9 @@ func TestAgents(t *testing.T) {
 			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if t.Parallel(); strings.HasPrefix(c.name, "10,000") {
+				long.OnlyThorough(t)
+			}
 			b := newBench(t, c.script, c.change)
 			b.Sandbox = s
 			answer, err := b.solve()
