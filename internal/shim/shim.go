@@ -69,6 +69,7 @@ func run(listen, socket string, control int, limits string, command []string) (i
 		}
 		go serve(l, socket)
 	}
+	shut()
 	var gaia *os.File
 	if control >= 0 {
 		syscall.CloseOnExec(control)

@@ -40,9 +40,8 @@ const (
 	agentScratch = 100_000 // temporary files
 	ownProcesses = 3       // two of bubblewrap, and the shim
 
-	agentWatched = 250 * time.Millisecond // between two looks at what it uses
-	agentGone    = time.Minute            // after SIGKILL
-	agentPipes   = 10 * time.Second       // for output that nobody reads
+	agentGone  = time.Minute      // after SIGKILL
+	agentPipes = 10 * time.Second // for output that nobody reads
 )
 
 // AgentLimits are what all processes of an own agent may use together: bytes of memory, temporary folders included, bytes
@@ -106,16 +105,16 @@ func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, er
 		_ = program.Wait() // the shim reports how the agent ended
 		close(ended)
 	}()
-	watch := &Watch{pid: program.Process.Pid, confined: true, root: &tools.Folder{Root: root}, CPULeft: math.MaxInt64, limits: limits{
-		memory: c.Limits.Memory, disk: c.Limits.Disk, processes: c.Limits.Processes + ownProcesses,
-		tasks: agentThreads * c.Limits.Processes, files: tools.MaxEntries, scratch: agentScratch}}
+	watch := &Watch{pid: program.Process.Pid, confined: true, root: &tools.Folder{Root: root}, CPULeft: math.MaxInt64, own: ownProcesses,
+		limits: limits{memory: c.Limits.Memory, disk: c.Limits.Disk, processes: c.Limits.Processes,
+			tasks: agentThreads * c.Limits.Processes, files: tools.MaxEntries, scratch: agentScratch}}
 	said := bufio.NewReaderSize(control, maxSaid)
 	space, err := begin(ctx, control, said, program.Process.Pid)
 	if err != nil {
 		cancel()
 		<-ended
 		if ctx.Err() != nil {
-			return AgentResult{}, ctx.Err()
+			return AgentResult{Exit: -1}.after(ctx, AgentResult{Ended: trajectory.AgentDeadline, Why: timeOver})
 		}
 		if text := early.String(); text != "" {
 			return AgentResult{}, fmt.Errorf("starting the agent: %w", refused(text, err))
@@ -141,22 +140,32 @@ func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, er
 	return end.after(ctx, result)
 }
 
+const timeOver = "stopped: its time was over"
+
 // supervise returns once the agent has ended, or is to be killed: then the result says why. It asks look now and then
-// whether the agent uses too much, and terminate sends SIGTERM.
-func supervise(ctx context.Context, grace time.Duration, ended <-chan struct{}, look func() (kind, why string), terminate func()) (r AgentResult) {
-	ticker := time.NewTicker(agentWatched)
-	defer ticker.Stop()
+// whether the agent uses too much, more often where it uses much, and terminate sends SIGTERM.
+func supervise(ctx context.Context, grace time.Duration, ended <-chan struct{}, look func() (kind, why string, much bool), terminate func()) (r AgentResult) {
+	timer := time.NewTimer(watchEvery)
+	defer timer.Stop()
 	deadline, kill := ctx.Done(), make(<-chan time.Time)
 	for {
 		select {
 		case <-ended:
 			return r
-		case <-ticker.C:
-			if kind, why := look(); kind != "" && r.Ended == "" {
+		case <-timer.C:
+			kind, why, much := look()
+			switch {
+			case kind != "" && r.Ended == "":
 				return AgentResult{Ended: kind, Why: why}
+			case kind != "":
+				return r
+			case much:
+				timer.Reset(watchEvery)
+			default:
+				timer.Reset(agentEvery)
 			}
 		case <-deadline:
-			r = AgentResult{Ended: trajectory.AgentDeadline, Why: "stopped: its time was over"}
+			r = AgentResult{Ended: trajectory.AgentDeadline, Why: timeOver}
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return r
 			}
@@ -329,7 +338,7 @@ func RunAgentUnconfined(ctx context.Context, c AgentCommand) (AgentResult, error
 		_ = cmd.Wait() // its state says how it ended
 		close(ended)
 	}()
-	result := supervise(ctx, c.Grace, ended, func() (string, string) { return "", "" },
+	result := supervise(ctx, c.Grace, ended, func() (string, string, bool) { return "", "", false },
 		func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) })
 	cancel()
 	<-ended

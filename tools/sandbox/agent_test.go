@@ -21,6 +21,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/shim"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -247,8 +248,8 @@ func TestAgentLimits(t *testing.T) {
 	long.NotRaced(t)
 	s := sandbox(t)
 	for name, c := range map[string]struct{ script, ended, why string }{
-		"fork bomb":       {`while :; do (setsid sleep 98761 &); done`, trajectory.AgentProcesses, "more than 67 processes"},
-		"memory":          {`python3 -c "import time; x = bytearray(b'x') * (600 << 20); time.sleep(600)"`, trajectory.AgentMemory, "more than 512 MiB of memory"},
+		"fork bomb":       {`while :; do (setsid sleep 98761 &); done`, trajectory.AgentProcesses, "more than 64 processes"},
+		"memory":          {`head -c 600M /dev/zero | tail -c 600M | sleep 98764`, trajectory.AgentMemory, "more than 512 MiB of memory"},
 		"temporary files": {`for i in 1 2 3; do head -c 200M /dev/zero >/tmp/f$i; done; sleep 98764`, trajectory.AgentMemory, "more than 512 MiB of memory"},
 		"both":            {`head -c 240M /dev/zero >/tmp/a; head -c 250M /dev/zero >/dev/shm/b; head -c 80M /dev/zero >/tmp/home/c; sleep 98764`, trajectory.AgentMemory, "more than 512 MiB of memory"},
 		"disk":            {`for i in 1 2 3 4 5; do head -c 1G /dev/zero >f$i & done; wait; sleep 98764`, trajectory.AgentDisk, "its files took more than 64 MiB"},
@@ -305,6 +306,9 @@ func TestAgentOfKilledParent(t *testing.T) {
 // TestAgentConnections: an agent reaches the server of its socket, by many connections at once that stream, and by the
 // socket itself.
 func TestAgentConnections(t *testing.T) {
+	if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
+		t.Skip("the system has no python3")
+	}
 	b := newAgentBench(t, sandbox(t))
 	b.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
@@ -433,4 +437,42 @@ func TestAgentUnconfined(t *testing.T) {
 	if r, err := RunAgentUnconfined(t.Context(), b.agent); err != nil || r.Ended != trajectory.AgentNotStarted || !strings.Contains(r.Why, "no such file") {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// BenchmarkAgent is an agent that does nothing, from its start to the end of its sandbox.
+func BenchmarkAgent(b *testing.B) {
+	bench := newAgentBench(b, sandbox(b))
+	bench.serve(b, http.NotFoundHandler())
+	for b.Loop() {
+		if r := bench.run(b, b.Context(), "exit 0"); r.Exit != 0 {
+			b.Fatal(r)
+		}
+	}
+}
+
+// BenchmarkAgentWatch is one look at an agent of four processes.
+func BenchmarkAgentWatch(b *testing.B) {
+	bench := newAgentBench(b, sandbox(b))
+	for i := range 20 {
+		must(b, os.WriteFile(filepath.Join(bench.agent.Workspace, fmt.Sprint(i)), nil, 0o644))
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	started, ended := newDeadlineOn(b, bench.stdout, context.Canceled), make(chan struct{})
+	bench.agent.Stdout, bench.agent.Command = started, []string{"/bin/sh", "-c", "sleep 600 & sleep 600 & sleep 600 & echo; wait"}
+	go func() {
+		defer close(ended)
+		_, _ = bench.sandbox.RunAgent(ctx, bench.agent)
+	}()
+	<-started.Done()
+	root, err := os.OpenRoot(bench.agent.Workspace)
+	must(b, err)
+	children := below(os.Getpid(), nil, 1)
+	w := NewWatch(children[0], true, &tools.Folder{Root: root}, time.Hour)
+	for b.Loop() {
+		if why := w.Look(); why != "" {
+			b.Fatal(why)
+		}
+	}
+	cancel()
+	<-ended
 }

@@ -15,6 +15,7 @@ import (
 const (
 	watchEvery = 50 * time.Millisecond // during a call
 	restEvery  = time.Second           // between calls
+	agentEvery = time.Second / 2       // an own agent that uses less than half of all that it may
 )
 
 // What all processes that are watched may use together. It is for arithmetic, tables
@@ -54,6 +55,7 @@ type Watch struct {
 	confined bool
 	root     *tools.Folder
 	limits   limits
+	own      int // processes that are not the program's own
 	CPULeft  time.Duration
 	wake     chan struct{} // a call has begun
 
@@ -129,19 +131,24 @@ func (w *Watch) CPU() time.Duration {
 
 // Look says which limit is passed, "" if none is.
 func (w *Watch) Look() string {
-	_, why := w.look()
+	_, why, _ := w.look()
 	return why
 }
 
-// look also returns what kind of limit it is, as [trajectory.AgentEnd] names it.
-func (w *Watch) look() (kind, why string) {
+// look also returns what kind of limit it is, as [trajectory.AgentEnd] names it, and whether half of one is passed.
+func (w *Watch) look() (kind, why string, much bool) {
 	u := processesOf(w.pid, w.confined, w.limits)
+	u.processes -= w.own
 	files, disk := filesOf(w.root, w.limits)
 	u.files, u.disk = files, u.disk+disk
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.used = max(w.used, u.cpu)
-	return u.beyond(w.limits, w.before, w.CPULeft)
+	kind, why = u.beyond(w.limits, w.before, w.CPULeft)
+	l := w.limits
+	half := limits{l.memory / 2, l.disk / 2, l.processes / 2, l.tasks / 2, l.files / 2, l.scratch / 2}
+	_, beyond := u.beyond(half, w.before, w.CPULeft)
+	return kind, why, beyond != ""
 }
 
 // beyond says which limit is passed by more than before.
