@@ -90,6 +90,26 @@ func TestEdits(t *testing.T) {
 	}
 }
 
+// TestHeaders: of a reply's header the agent gets what is about the reply.
+func TestHeaders(t *testing.T) {
+	r := newRig(t, status(200, chatReply, "Connection", "x-hop", "X-Hop", "1", "Set-Cookie", "c=1", "Openai-Organization", "org", "X-Echo", testKey,
+		"X-Ratelimit-Remaining-Tokens", "9", "X-Request-Id", "req-1"), nil)
+	res, err := r.client.Do(r.request("/v1/chat/completions", chat("q")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	h := res.Header
+	for _, name := range []string{"Connection", "X-Hop", "Set-Cookie", "Openai-Organization", "X-Echo"} {
+		if h.Get(name) != "" {
+			t.Errorf("the agent got %s: %s", name, h.Get(name))
+		}
+	}
+	if h.Get("X-Ratelimit-Remaining-Tokens") != "9" || h.Get("X-Request-Id") != "req-1" || h.Get("Content-Type") != "application/json" || res.ContentLength != int64(len(chatReply)) {
+		t.Errorf("the agent got %v and a length of %d", h, res.ContentLength)
+	}
+}
+
 // TestConversation: a request that continues the one before lists what is new, and the same body again is a retry.
 func TestConversation(t *testing.T) {
 	r := newRig(t, replies(chatReply), nil)
@@ -153,7 +173,6 @@ func TestHeldEvent(t *testing.T) {
 	}
 	next <- chatMiddle
 	expect(chatMiddle)
-	r.proxy.attempt.Rec.Log.Durable()
 	next <- chatEnd
 	expect(chatEnd)
 	if len(of[trajectory.ModelCallCompleted](r)) != 1 {

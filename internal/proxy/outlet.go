@@ -3,6 +3,8 @@ package proxy
 import (
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,13 +18,12 @@ type outlet struct {
 	rc   *http.ResponseController
 	call *call
 
-	mu       sync.Mutex
-	streamed bool   // an answer that begins is a stream
-	begun    bool   // the header is written
-	ended    bool   // nothing more is written
-	gone     bool   // the agent hung up
-	then     func() // is called when it has; nil: nothing is
-	timer    *time.Timer
+	mu    sync.Mutex
+	begun bool   // the header is written
+	ended bool   // nothing more is written
+	gone  bool   // the agent hung up
+	then  func() // is called when it has; nil: nothing is
+	timer *time.Timer
 }
 
 func newOutlet(w http.ResponseWriter, c *call) *outlet {
@@ -52,7 +53,7 @@ func (o *outlet) begin(header http.Header) {
 	if o.begun {
 		return
 	}
-	o.begun, o.streamed = true, true
+	o.begun = true
 	copyHeader(o.w.Header(), header)
 	o.w.Header().Set("Content-Type", "text/event-stream")
 	o.w.Header().Set("Cache-Control", "no-cache")
@@ -116,6 +117,9 @@ func (o *outlet) whole(status int, header http.Header, body []byte) {
 	if header == nil {
 		o.w.Header().Set("Content-Type", "application/json")
 	}
+	if len(body) > 0 {
+		o.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
 	o.w.WriteHeader(status)
 	o.write(body)
 }
@@ -175,7 +179,10 @@ var notBack = []string{"Alt-Svc", "Anthropic-Organization-Id", "Connection", "Co
 	"Set-Cookie", "Set-Cookie2", "Strict-Transport-Security", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Www-Authenticate"}
 
 func copyHeader(to, from http.Header) {
-	dropped := append(slices.Clone(notBack), from.Values("Connection")...)
+	dropped := slices.Clone(notBack)
+	for _, name := range strings.Split(strings.Join(from.Values("Connection"), ","), ",") {
+		dropped = append(dropped, http.CanonicalHeaderKey(strings.TrimSpace(name)))
+	}
 	for name, values := range from {
 		if !slices.Contains(dropped, name) {
 			to[name] = values
