@@ -109,8 +109,8 @@ var requestForms = map[string]requestForm{
 }
 
 // withheldMembers have the provider search, read or run something, or ask another model: OpenAI's, OpenRouter's, xAI's,
-// Alibaba's, Cohere's, Anthropic's and LiteLLM's.
-var withheldMembers = []string{"web_search_options", "plugins", "search_parameters", "enable_search", "connectors", "mcp_servers", "models", "fallbacks"}
+// Alibaba's, Cohere's, Azure's, Anthropic's and LiteLLM's.
+var withheldMembers = []string{"web_search_options", "plugins", "search_parameters", "enable_search", "connectors", "data_sources", "mcp_servers", "models", "fallbacks"}
 
 // stateMembers refer to what is at the provider. A prompt is a template there, a container its file system.
 var stateMembers = []string{"previous_response_id", "conversation", "background", "prompt", "container"}
@@ -366,9 +366,8 @@ func (r *asking) joined(parts gjson.Result) (all string, plain bool) {
 	var b strings.Builder
 	plain = true
 	parts.ForEach(func(_, part gjson.Result) bool {
-		said := either(part, "text", "refusal")
-		r.open(part)
-		plain = plain && said.Type == gjson.String && rest(part, part.Map(), append(unreadMembers, "text", "refusal")...) == nil
+		said, top := either(part, "text", "refusal"), r.open(part)
+		plain = plain && said.Type == gjson.String && rest(part, top, append(unreadMembers, "text", "refusal")...) == nil
 		b.WriteString(text(said))
 		return true
 	})
@@ -395,7 +394,7 @@ func (r *asking) content(like Message, content gjson.Result) {
 }
 
 // unreadMembers are of parts, and not for a model.
-var unreadMembers = []string{"type", "cache_control", "citations", "annotations", "logprobs", "detail"}
+var unreadMembers = []string{"type", "cache_control", "detail"}
 
 // part adds one part of a message.
 func (r *asking) part(like Message, part gjson.Result) {

@@ -61,7 +61,7 @@ func TestReadAsked(t *testing.T) {
 			{"type":"compaction","encrypted_content":"y"},{"type":"news","data":1},{"role":"assistant","content":"done"}]}`,
 			Asked{Model: "m", Messages: []Message{{Role: RoleOther, Content: `{"text":{"verbosity":"low"}}`}, {Role: "system", Content: "a"}, user("b"), {Role: "user", Image: picture},
 				{Role: "user", Opaque: []byte(`{"type":"input_file","filename":"f","file_data":"data:application/pdf;base64,AA=="}`)},
-				{Role: "assistant", Content: "plan", Opaque: []byte(`[{"type":"reasoning","id":"r","summary":[],"encrypted_content":"x"}]`), ToolCalls: []ToolCall{{ID: "c1", Name: "mcp__x__f", Arguments: "{}"},
+				{Role: "assistant", Content: "plan", Opaque: []byte(`[{"type":"reasoning","id":"r","summary":[],"encrypted_content":"x"},{"type":"message","role":"assistant","id":"m1","status":"completed","content":[{"type":"output_text","text":"plan","annotations":[{"type":"url_citation","url":"https://a.example"}]}]}]`), ToolCalls: []ToolCall{{ID: "c1", Name: "mcp__x__f", Arguments: "{}"},
 					{ID: "c2", Name: "apply_patch", Arguments: "*** Begin"}, {ID: "c3", Name: "local_shell", Arguments: `{"type":"exec","command":["ls"]}`}}},
 				{Role: "tool", ToolCallID: "c1", Content: "1"}, {Role: "tool", ToolCallID: "c2", Content: "2"}, {Role: "tool", ToolCallID: "c4", Image: picture},
 				{Role: "tool", ToolCallID: "c4", Opaque: []byte(`{"acknowledged_safety_checks":[{"id":"s"}]}`)},
@@ -77,7 +77,7 @@ func TestReadAsked(t *testing.T) {
 			{"role":"user","content":[{"type":"text","text":"c"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAEC/w=="}},{"type":"document","title":"https://t.example","source":{"type":"text","media_type":"text/plain","data":"d"}},
 				{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AA=="}},{"type":"search_result","source":"https://s.example","title":"t","content":[{"type":"text","text":"e"}]}]},
 			{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"f"},{"type":"text","text":"g"},{"type":"tool_use","id":"t1","name":"n","input":{"u": "https:\/\/x.example", "k": 1.0}},{"type":"text","text":"h"}]},
-			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"i"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAEC/w=="}}],"is_error":false},{"type":"tool_result","tool_use_id":"t2"},{"type":"text","text":"j"}]}],
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"i"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAEC/w=="}}],"is_error":true},{"type":"tool_result","tool_use_id":"t2"},{"type":"text","text":"j"}]}],
 			"tools":[{"name":"n","input_schema":{}},{"type":"bash_20250124","name":"bash"},{"type":"custom","name":"o","input_schema":{}},{"type":"computer_toolset_20260801"}]}`,
 			Asked{Model: "m", Stream: true, MaxTokens: 9, Offered: []string{"n", "bash", "o", "computer_toolset_20260801"},
 				Tools: []byte(`[{"name":"n","input_schema":{}},{"type":"bash_20250124","name":"bash"},{"type":"custom","name":"o","input_schema":{}},{"type":"computer_toolset_20260801"}]`),
@@ -85,7 +85,7 @@ func TestReadAsked(t *testing.T) {
 					{Role: "user", Opaque: []byte(`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AA=="}}`)},
 					user("e"), {Role: "user", Opaque: []byte(`{"source":"https://s.example","title":"t"}`)},
 					{Role: "assistant", Content: "fg\nh", Opaque: []byte(`[{"type":"thinking","thinking":"hm","signature":"s"}]`), ToolCalls: []ToolCall{{ID: "t1", Name: "n", Arguments: `{"u":"https://x.example","k":1.0}`}}},
-					{Role: "tool", ToolCallID: "t1", Content: "i"}, {Role: "tool", ToolCallID: "t1", Image: picture}, {Role: "tool", ToolCallID: "t2"}, user("j")}}},
+					{Role: "tool", ToolCallID: "t1", Content: "i"}, {Role: "tool", ToolCallID: "t1", Image: picture}, {Role: "tool", ToolCallID: "t1", Opaque: []byte(`{"is_error":true}`)}, {Role: "tool", ToolCallID: "t2"}, user("j")}}},
 	} {
 		t.Run(tc.dialect+" "+tc.name, func(t *testing.T) {
 			got, err := ReadAsked(tc.dialect, []byte(tc.body))

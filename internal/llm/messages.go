@@ -68,7 +68,7 @@ func (r *asking) messagesMessage(m gjson.Result) {
 			}
 			result := Message{Role: "tool", ToolCallID: text(top["tool_use_id"])}
 			r.content(result, top["content"])
-			r.leave(result, rest(block, top, "type", "tool_use_id", "content", "cache_control", "is_error"))
+			r.leave(result, rest(block, top, "type", "tool_use_id", "content", "cache_control"))
 			return true
 		})
 	default:
@@ -113,7 +113,7 @@ func readBlocks(top map[string]gjson.Result) (output, bool) {
 }
 
 // readContent reads what the model said: the text of its blocks, parted by a line break where something else is between
-// them, and its calls. All other blocks are opaque, in their order.
+// them, and its calls. Blocks that hold something else are opaque, in their order.
 func readContent(content gjson.Result) Message {
 	message := Message{Role: "assistant"}
 	if !content.IsArray() {
@@ -131,6 +131,9 @@ func readContent(content gjson.Result) Message {
 			}
 			parted = false
 			said.WriteString(text(block.Get("text")))
+			if rest(block, block.Map(), "type", "text", "cache_control") != nil { // it cites
+				left = append(append(left, ','), block.Raw...)
+			}
 			return true
 		case "tool_use":
 			call := ToolCall{ID: text(block.Get("id")), Name: text(block.Get("name")), Arguments: text(block.Get("input"))}

@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"maps"
@@ -278,46 +277,6 @@ func eventData(event []byte) (kind string, data []byte) {
 		}
 	}
 	return kind, data
-}
-
-// SplitEvents returns a splitter of server-sent events, each with its blank line, for one bufio.Scanner, whose buffer
-// takes max bytes. Lines end with \n, \r\n or \r. An event of more than max bytes is bufio.ErrTooLong. What comes after the
-// last blank line is an event, too.
-func SplitEvents(max int) bufio.SplitFunc {
-	line, from := 0, 0 // where the line begins, and up to where it has no end
-	return func(data []byte, atEOF bool) (advance int, token []byte, err error) {
-		for {
-			i := bytes.IndexAny(data[from:], "\r\n")
-			if i < 0 {
-				from = len(data)
-				break
-			}
-			end := from + i
-			after := end + 1
-			if data[end] == '\r' {
-				if after == len(data) && !atEOF { // \n may follow
-					from = end
-					break
-				}
-				if after < len(data) && data[after] == '\n' {
-					after++
-				}
-			}
-			if end == line && after <= max {
-				line, from = 0, 0
-				return after, data[:after], nil
-			}
-			line, from = after, after
-		}
-		switch {
-		case len(data) > max:
-			return 0, nil, bufio.ErrTooLong
-		case atEOF && len(data) > 0:
-			line, from = 0, 0
-			return len(data), data, nil
-		}
-		return 0, nil, nil
-	}
 }
 
 // object is a JSON object that comes in parts. Strings of a name are put together, but for those that are whole in each
