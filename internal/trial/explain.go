@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -89,7 +90,7 @@ func (r *Report) explain(hasTools bool) {
 		add("install it below /usr or in the agent's folder, or name its folder in 'folders' below agent in gaia.yaml; PATH is /usr/local/bin:/usr/bin:/bin",
 			"The agent did not find %s in the sandbox (exit code %d).", what, e.Exit)
 	case e.Exit != 0 && e.Ended != "":
-		add("", "The agent crashed: %s.", strings.TrimSuffix(lastLine(e.Stderr, r.ended()), "."))
+		add("", "The agent crashed: %s.", strings.TrimSuffix(crashLine(e.Stderr, r.ended()), "."))
 	}
 	if noNetwork.MatchString(e.Stderr) {
 		add("ask models at OPENAI_BASE_URL or ANTHROPIC_BASE_URL and use the tools at GAIA_MCP_URL or GAIA_TOOLS_URL; whatever else the agent loads must be in its folder",
@@ -128,10 +129,20 @@ func (r *Report) explain(hasTools bool) {
 // harmless reports whether a refused request is one that clients send to see whether something answers.
 func harmless(f Refused) bool { return strings.HasPrefix(f.Path, "HEAD ") || f.Code == "hung_up" }
 
-// lastLine returns the last line of a text that is not empty, as a traceback has its error there.
-func lastLine(text, otherwise string) string {
-	if last := lastLines(text, 1); last != "" {
-		return clip(strings.TrimSpace(last), 300)
+// crash matches the line that says what went wrong: of Python, Node, Rust, Go and the like.
+var crash = regexp.MustCompile(`(^|[\s.])(\w*(Error|Exception|Interrupt)\b.*|panic: .*|thread '.*' panicked at .*)`)
+
+// crashLine returns the last line of a text that says what went wrong, else its last one with a word.
+func crashLine(text, otherwise string) string {
+	last := ""
+	for line := range strings.Lines(text) {
+		line = strings.Trim(line, " \t\r\n|+")
+		if strings.ContainsFunc(line, unicode.IsLetter) && (crash.MatchString(line) || !crash.MatchString(last)) {
+			last = line
+		}
 	}
-	return otherwise + ", and nothing on standard error"
+	if last == "" {
+		return otherwise + ", and nothing on standard error"
+	}
+	return clip(last, 300)
 }
