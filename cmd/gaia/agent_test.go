@@ -13,18 +13,25 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// confines skips a test where no sandbox works.
-func confines(t *testing.T) {
+// confiningProgram is one with the programs of this machine, among them bubblewrap: without it the test is skipped.
+func confiningProgram(t *testing.T) program {
 	t.Helper()
 	if err := exec.Command("bwrap", "--unshare-all", "--ro-bind", "/", "/", "true").Run(); err != nil {
 		t.Skipf("SKIPPED: no agent is run here, since bubblewrap does not work: %v", err)
 	}
+	p := newProgram(t)
+	p.env = append(p.env, "PATH="+os.Getenv("PATH"))
+	return p
 }
 
 // agentFolder makes the folder of an agent with one program.
 func agentFolder(t *testing.T, program []byte) string {
 	t.Helper()
-	folder := t.TempDir()
+	folder, err := os.MkdirTemp("/tmp", "agent") // the temporary folder of tests can be below /dev, where no agent can be
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
 	if err := os.WriteFile(filepath.Join(folder, "agent"), program, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -33,8 +40,7 @@ func agentFolder(t *testing.T, program []byte) string {
 
 // TestQuickStartAgents: the agents of docs/agents.md answer a task of the rehearsal, each in its way.
 func TestQuickStartAgents(t *testing.T) {
-	confines(t)
-	p := newProgram(t)
+	p := confiningProgram(t)
 	source := filepath.Join(root(t), "examples", "agents", "testdata", "quickstart")
 	for _, c := range []struct{ name, rule, needs string }{{"python", "final-answer.v1", "/usr/bin/python3"}, {"go", "answer-file.v1", ""}, {"shell", "submit-answer.v1", "/usr/bin/jq /usr/bin/curl"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -45,7 +51,7 @@ func TestQuickStartAgents(t *testing.T) {
 			}
 			folder := filepath.Join(source, c.name)
 			if c.name == "go" {
-				folder = t.TempDir()
+				folder = agentFolder(t, nil)
 				build := exec.Command("go", "build", "-o", filepath.Join(folder, "agent"), filepath.Join(source, c.name, "main.go"))
 				build.Env = append(os.Environ(), "CGO_ENABLED=0")
 				if out, err := build.CombinedOutput(); err != nil {
@@ -68,8 +74,7 @@ func TestQuickStartAgents(t *testing.T) {
 
 // TestTryExplains: a broken agent is explained on one screen.
 func TestTryExplains(t *testing.T) {
-	confines(t)
-	p := newProgram(t)
+	p := confiningProgram(t)
 	post := "#!/usr/bin/python3\nimport json, os, urllib.request\n" +
 		"def post(url, body):\n    r = urllib.request.Request(url, json.dumps(body).encode(), {'Content-Type': 'application/json'})\n    return urllib.request.urlopen(r).read()\n"
 	for name, c := range map[string]struct {
