@@ -47,9 +47,14 @@ func Main(args []string) int {
 	listen := flags.String("listen", "", "loopback `address` on which to listen")
 	socket := flags.String("socket", "", "`path` of the Unix socket that connections are copied to")
 	control := flags.Int("control", -1, "`descriptor` of the socket to gaia; without it the agent starts at once")
+	self := flags.Int("self", -1, "`descriptor` of this program, which the agent does not get")
 	limits := flags.String("limits", "", "limits of the agent's processes: `number=value,…`, as setrlimit numbers them")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage
+	}
+	shut()
+	if *self >= 0 {
+		_ = syscall.Close(*self)
 	}
 	code, err := run(*listen, *socket, *control, *limits, flags.Args())
 	if err != nil {
@@ -69,7 +74,6 @@ func run(listen, socket string, control int, limits string, command []string) (i
 		}
 		go serve(l, socket)
 	}
-	shut()
 	var gaia *os.File
 	if control >= 0 {
 		syscall.CloseOnExec(control)

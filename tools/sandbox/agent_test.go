@@ -393,9 +393,11 @@ find / -path /proc -prune -o -path /usr -prune -o -name socket -print -o -name e
 ls -A /root /opt /mnt /srv /var 2>/dev/null
 for f in /work/../x /usr/x /etc/passwd /run/gaia/x $1/x; do (: >>$f) 2>/dev/null && echo "wrote $f"; done
 (kill -9 $victim || unshare -U true || mount -t tmpfs x /tmp) 2>/dev/null && echo escaped
+ls /run/gaia
+head -c 4 /proc/$PPID/exe 2>/dev/null || readlink /proc/$PPID/exe /proc/$PPID/fd/*
 rm -rf /work/* /run $1 2>/dev/null
 echo end`, append([]string{fmt.Sprint(o.victim.Process.Pid)}, given...)...)
-	if want := strings.Repeat("own\n", len(given)) + "/run/gaia/socket\nend\n"; r.Exit != 0 || b.stdout.String() != want {
+	if want := strings.Repeat("own\n", len(given)) + "/run/gaia/socket\nsocket\nend\n"; r.Exit != 0 || b.stdout.String() != want {
 		t.Errorf("%+v, %q, %q", r, b.stdout, b.stderr)
 	}
 	if o.tree(t) != before {
