@@ -24,6 +24,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/internal/shim"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/trial"
@@ -196,7 +197,9 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 	if w.Own.Shim, err = os.Executable(); err != nil {
 		return err
 	}
-	w.Own.SocketDir, err = os.MkdirTemp("", "gaia-") // a path of a socket is short
+	if w.Own.SocketDir, err = os.MkdirTemp("", "gaia-"); err == nil && w.Own.Sandbox != nil { // a path of a socket is short
+		w.sweeper, err = shim.StartSweeper(w.Own.Shim, w.Own.SocketDir)
+	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/shim"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
@@ -33,6 +35,7 @@ type world struct {
 	sandbox   *sandbox.Sandbox          // nil: there is none
 	noSandbox error                     // why
 	upstreams map[string]proxy.Upstream // of an own agent, by dialect
+	sweeper   *shim.Sweeper             // nil: no own agent runs in a sandbox
 }
 
 func (w world) Close() error {
@@ -40,9 +43,9 @@ func (w world) Close() error {
 		defer os.RemoveAll(w.Own.SocketDir)
 	}
 	if w.close == nil {
-		return nil
+		return w.sweeper.Close()
 	}
-	return w.close()
+	return errors.Join(w.close(), w.sweeper.Close())
 }
 
 // configure builds all that a run needs, and completes the plan of its settings.
