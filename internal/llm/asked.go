@@ -88,7 +88,7 @@ type requestForm struct {
 
 var requestForms = map[string]requestForm{
 	DialectChat: {
-		read: []string{"messages", "functions", "function_call", "max_tokens", "max_completion_tokens", "modalities", "n",
+		read: []string{"messages", "functions", "function_call", "max_tokens", "max_completion_tokens", "modalities", "n", "stop",
 			"reasoning_effort", "verbosity", "tools", "tool_choice", "stream", "stream_options", "model",
 			"user", "metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "reasoning"},
 		maxTokens: []string{"max_tokens", "max_completion_tokens"},
@@ -102,7 +102,7 @@ var requestForms = map[string]requestForm{
 	},
 	DialectMessages: {
 		read: []string{"messages", "system", "max_tokens", "tools", "tool_choice", "stream", "model", "metadata", "service_tier", "thinking", "betas",
-			"cache_control", "inference_geo", "speed"},
+			"cache_control", "inference_geo", "speed", "stop_sequences"},
 		maxTokens: []string{"max_tokens"},
 		messages:  (*asking).messagesMessages, tool: messagesTool,
 	},

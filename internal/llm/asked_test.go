@@ -21,7 +21,7 @@ func TestReadAsked(t *testing.T) {
 		name, dialect, body string
 		want                Asked
 	}{
-		{"plain", DialectChat, `{"model":"m","messages":[{"role":"developer","content":"Answer shortly."},{"role":"user","content":"How many moons?"}],"temperature":0.5,"user":"u","stop":null}`,
+		{"plain", DialectChat, `{"model":"m","messages":[{"role":"developer","content":"Answer shortly."},{"role":"user","content":"How many moons?"}],"temperature":0.5,"user":"u","stop":["x"]}`,
 			Asked{Model: "m", Messages: []Message{{Role: "system", Content: "Answer shortly."}, user("How many moons?")}}},
 		{"calls and results", DialectChat, `{"model":"m","stream":true,"max_tokens":10,"max_completion_tokens":20,"n":2,"messages":[
 			{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"count","arguments":"{\"a\":1}"},"extra_content":{"google":{"thought_signature":"s"}}},{"id":"c2","type":"custom","custom":{"name":"run","input":"ls"}}],"reasoning_details":[{"n":1}]},
@@ -53,7 +53,7 @@ func TestReadAsked(t *testing.T) {
 		{"items", DialectResponses, `{"model":"m","text":{"verbosity":"low"},"input":[
 			{"role":"developer","content":"a"},{"type":"message","role":"user","content":[{"type":"input_text","text":"b"},{"type":"input_image","image_url":"` + pixel + `","detail":"auto"},{"type":"input_file","filename":"f","file_data":"data:application/pdf;base64,AA=="}]},
 			{"type":"reasoning","id":"r","summary":[],"encrypted_content":"x"},{"type":"message","role":"assistant","id":"m1","status":"completed","content":[{"type":"output_text","text":"plan","annotations":[{"type":"url_citation","url":"https://a.example"}]}]},
-			{"type":"function_call","call_id":"c1","name":"f","namespace":"mcp__x__","arguments":"{}","status":"completed"},{"type":"custom_tool_call","call_id":"c2","name":"apply_patch","input":"*** Begin"},
+			{"type":"function_call","call_id":"c1","name":"f","namespace":"mcp__x","arguments":"{}","status":"completed"},{"type":"custom_tool_call","call_id":"c2","name":"apply_patch","input":"*** Begin"},
 			{"type":"local_shell_call","call_id":"c3","action":{"type":"exec","command":["ls"]},"status":"completed"},
 			{"type":"function_call_output","call_id":"c1","output":"1"},{"type":"custom_tool_call_output","call_id":"c2","output":[{"type":"input_text","text":"2"}]},
 			{"type":"computer_call_output","call_id":"c4","output":{"type":"computer_screenshot","image_url":"` + pixel + `"},"acknowledged_safety_checks":[{"id":"s"}]},

@@ -230,9 +230,9 @@ func itemCall(item gjson.Result) (ToolCall, bool) {
 	call := ToolCall{ID: text(item.Get("call_id"))}
 	switch item.Get("type").Str {
 	case "function_call":
-		call.Name, call.Arguments = text(item.Get("namespace"))+text(item.Get("name")), text(item.Get("arguments"))
+		call.Name, call.Arguments = qualified(item.Get("namespace"), item.Get("name")), text(item.Get("arguments"))
 	case "custom_tool_call":
-		call.Name, call.Arguments = text(item.Get("namespace"))+text(item.Get("name")), text(item.Get("input"))
+		call.Name, call.Arguments = qualified(item.Get("namespace"), item.Get("name")), text(item.Get("input"))
 	case "local_shell_call":
 		call.Name, call.Arguments = "local_shell", text(item.Get("action"))
 	case "shell_call":
@@ -251,6 +251,14 @@ func itemCall(item gjson.Result) (ToolCall, bool) {
 	return call, true
 }
 
+// qualified returns the name of a tool with that of its namespace, in the form of clients that have no namespaces.
+func qualified(namespace, name gjson.Result) string {
+	if space := text(namespace); space != "" {
+		return strings.TrimRight(space, "_") + "__" + text(name)
+	}
+	return text(name)
+}
+
 // responsesTool reports the names of a tool of the Responses API.
 func responsesTool(tool gjson.Result) (names []string, runs bool) {
 	kind := tool.Get("type").Str
@@ -258,15 +266,11 @@ func responsesTool(tool gjson.Result) (names []string, runs bool) {
 	case "function", "custom":
 		return []string{clip(text(tool.Get("name")), maxName)}, true
 	case "namespace":
-		runs = true
 		for _, inner := range tool.Get("tools").Array() {
-			more, ok := responsesTool(inner)
-			if runs = ok && inner.Get("type").Str != "namespace"; !runs {
+			if kind := inner.Get("type").Str; kind != "function" && kind != "custom" {
 				return nil, false
 			}
-			for _, name := range more {
-				names = append(names, clip(text(tool.Get("name"))+name, maxName))
-			}
+			names = append(names, clip(qualified(tool.Get("name"), inner.Get("name")), maxName))
 		}
 		return names, true
 	case "shell":

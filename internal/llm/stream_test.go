@@ -228,3 +228,26 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+// A chunk of a streamed reply, and the whole of one of 1,000 chunks.
+func BenchmarkStream(b *testing.B) {
+	chunk := []byte(sse(DialectChat, `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m-1","system_fingerprint":"fp","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}`))
+	b.Run("chunk", func(b *testing.B) {
+		s := NewStream(DialectChat, true)
+		for b.Loop() {
+			s.Next(chunk)
+		}
+	})
+	b.Run("reply", func(b *testing.B) {
+		for b.Loop() {
+			s := NewStream(DialectChat, true)
+			for range 1000 {
+				s.Next(chunk)
+			}
+			s.Next([]byte("data: [DONE]\n\n"))
+			if _, failed := ReadAnswer(DialectChat, 200, nil, s.Body(), "m", Prices{}); failed != nil {
+				b.Fatal(failed)
+			}
+		}
+	})
+}
