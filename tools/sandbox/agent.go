@@ -27,6 +27,7 @@ import (
 const (
 	AgentAddress = "127.0.0.1:4180" // of the shim, in the sandbox's own network
 	AgentFolder  = "/work"
+	agentShim    = "/run/gaia/gaia"
 	agentSocket  = "/run/gaia/socket"
 	agentHome    = "/tmp/home"
 	agentPath    = "/usr/local/bin:/usr/bin:/bin"
@@ -190,13 +191,14 @@ func (r AgentResult) after(ctx context.Context, killed AgentResult) (AgentResult
 
 // agentProgram prepares bubblewrap with the shim and the agent.
 func (s *Sandbox) agentProgram(ctx context.Context, c AgentCommand, control *os.File) (*Program, error) {
-	// The program is started by its descriptor and lies nowhere: it holds the gold answers of the built-in tasks.
+	// The program is started by its descriptor and lies nowhere, since it holds the gold answers of the built-in tasks. To
+	// other processes the link leads to a descriptor of their own.
 	executable, err := os.Open(c.Shim)
 	if err != nil {
 		return nil, err
 	}
 	files := []*os.File{control, executable} // after the filter, which is 3
-	more := []string{"--dir", agentHome}
+	more := []string{"--dir", agentHome, "--symlink", "/proc/self/fd/5", agentShim}
 	args := []string{shim.Command, "-control", "4", "-self", "5", "-limits", agentRlimits(c.Limits)}
 	if c.Socket != "" {
 		more = append(more, "--ro-bind", c.Socket, agentSocket)
@@ -227,7 +229,7 @@ func (s *Sandbox) agentProgram(ctx context.Context, c AgentCommand, control *os.
 	}
 	jail := Jail{ReadOnly: c.Folders, workspace: c.Workspace, place: AgentFolder, scratch: c.Limits.Memory,
 		Variables: c.Env, Network: c.Network, more: more}
-	program := s.Command(ctx, jail, "/proc/self/fd/5", append(append(args, "--"), c.Command...)...)
+	program := s.Command(ctx, jail, agentShim, append(append(args, "--"), c.Command...)...)
 	program.files, program.netlink = files, true
 	program.memory, program.tasks = c.Limits.Memory+c.Limits.Memory/16, int64(2*agentThreads*c.Limits.Processes)
 	program.Stdin, program.Stdout, program.WaitDelay = bytes.NewReader(c.Stdin), struct{ io.Writer }{c.Stdout}, agentPipes

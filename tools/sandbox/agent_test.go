@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,11 +31,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == shim.Command {
 		os.Exit(shim.Main(os.Args[2:]))
 	}
-	if len(os.Args) == 4 && os.Args[1] == "run-agent" {
+	if len(os.Args) == 5 && os.Args[1] == "run-agent" {
 		s, err := New(context.Background(), Config{Bwrap: os.Args[2]})
 		if err == nil {
 			_, err = s.RunAgent(context.Background(), AgentCommand{Shim: os.Args[0], Workspace: os.Args[3], Stdout: os.Stdout, Stderr: os.Stderr,
-				Command: []string{"/bin/sh", "-c", daemons + "sleep 98764"}, Limits: AgentLimits{Memory: 1 << 30, Disk: 1 << 30, Processes: 64}})
+				Command: []string{"/bin/sh", "-c", marked(daemons+"sleep 98764", os.Args[4])}, Limits: AgentLimits{Memory: 1 << 30, Disk: 1 << 30, Processes: 64}})
 		}
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -50,6 +51,14 @@ setsid sleep 98763 &
 while [ $(cat /proc/[0-9]*/comm | grep -c sleep) -lt 3 ]; do sleep 0.01; done
 echo running
 `
+
+// mark ends the time for which the programs of this process's agents sleep, so that they are found among those of others.
+func mark() string { return fmt.Sprintf(".%d", os.Getpid()) }
+
+// marked returns a script with its times marked.
+func marked(script, mark string) string { return times.ReplaceAllString(script, "$0"+mark) }
+
+var times = regexp.MustCompile(`sleep 987\d\d`)
 
 // agentBench runs own agents that are texts of a shell.
 type agentBench struct {
@@ -83,7 +92,7 @@ func (b *agentBench) run(t testing.TB, ctx context.Context, script string, args 
 	t.Helper()
 	b.stdout.Reset()
 	b.stderr.Reset()
-	b.agent.Command = append([]string{"/bin/sh", "-c", script, "agent"}, args...)
+	b.agent.Command = append([]string{"/bin/sh", "-c", marked(script, mark()), "agent"}, args...)
 	limited, cancel := context.WithTimeout(ctx, time.Minute) // it ends long before
 	defer cancel()
 	r, err := b.sandbox.RunAgent(limited, b.agent)
@@ -104,7 +113,7 @@ func processesWith(t testing.TB, marks ...string) string {
 	for _, name := range lines {
 		text, _ := os.ReadFile(name) // it may have ended
 		for _, m := range marks {
-			if bytes.Contains(text, []byte("sleep\x00"+m)) {
+			if bytes.Contains(text, []byte("sleep\x00"+m+mark())) {
 				return string(text)
 			}
 		}
@@ -234,7 +243,7 @@ func TestAgentDeadline(t *testing.T) {
 	}
 	b.agent.Grace = time.Hour
 	ctx := newDeadlineOn(t, b.stdout, context.Canceled)
-	b.agent.Stdout, b.agent.Command = ctx, []string{"/bin/sh", "-c", daemons + "sleep 98764"}
+	b.agent.Stdout, b.agent.Command = ctx, []string{"/bin/sh", "-c", marked(daemons+"sleep 98764", mark())}
 	if r, err := b.sandbox.RunAgent(ctx, b.agent); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %+v, %v", r, err)
 	}
@@ -256,7 +265,7 @@ func TestAgentLimits(t *testing.T) {
 		"deleted":         {`exec 8>a; rm a; head -c 100M /dev/zero >&8; sleep 98764`, trajectory.AgentDisk, "its files took more than 64 MiB"},
 		"files":           {`i=0; while [ $i -lt 1000000 ]; do : >f$i; i=$((i+1)); done`, trajectory.AgentDisk, "the workspace had more than 1000 files"},
 		"deep folders":    {`while mkdir d; do cd d; done; sleep 98764`, trajectory.AgentDisk, "folders more than 64 deep"},
-		"names":           {`cd /tmp; i=0; while [ $i -lt 200000 ]; do : >f$i; i=$((i+1)); done; sleep 98764`, trajectory.AgentDisk, "more than 100000 temporary files"},
+		"names":           {`cd /tmp; seq 1000000 | xargs touch; sleep 98764`, trajectory.AgentDisk, "more than 100000 temporary files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newAgentBench(t, s)
@@ -290,7 +299,7 @@ func TestAgentOfKilledParent(t *testing.T) {
 	s := sandbox(t)
 	self, err := os.Executable()
 	must(t, err)
-	cmd := exec.CommandContext(t.Context(), self, "run-agent", s.bwrap, t.TempDir())
+	cmd := exec.CommandContext(t.Context(), self, "run-agent", s.bwrap, t.TempDir(), mark())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
@@ -300,7 +309,7 @@ func TestAgentOfKilledParent(t *testing.T) {
 	}
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	goneFromHost(t, "sleep\x0098761", "sleep\x0098762", "sleep\x0098763", "sleep\x0098764")
+	goneFromHost(t, "98761"+mark(), "98762"+mark(), "98763"+mark(), "98764"+mark())
 }
 
 // TestAgentConnections: an agent reaches the server of its socket, by many connections at once that stream, and by the
@@ -394,10 +403,10 @@ ls -A /root /opt /mnt /srv /var 2>/dev/null
 for f in /work/../x /usr/x /etc/passwd /run/gaia/x $1/x; do (: >>$f) 2>/dev/null && echo "wrote $f"; done
 (kill -9 $victim || unshare -U true || mount -t tmpfs x /tmp) 2>/dev/null && echo escaped
 ls /run/gaia
-head -c 4 /proc/$PPID/exe 2>/dev/null || readlink /proc/$PPID/exe /proc/$PPID/fd/*
+head -c 4 /run/gaia/gaia /proc/$PPID/exe 2>/dev/null || readlink /proc/$PPID/exe /proc/$PPID/fd/*
 rm -rf /work/* /run $1 2>/dev/null
 echo end`, append([]string{fmt.Sprint(o.victim.Process.Pid)}, given...)...)
-	if want := strings.Repeat("own\n", len(given)) + "/run/gaia/socket\nsocket\nend\n"; r.Exit != 0 || b.stdout.String() != want {
+	if want := strings.Repeat("own\n", len(given)) + "/run/gaia/socket\ngaia\nsocket\nend\n"; r.Exit != 0 || b.stdout.String() != want {
 		t.Errorf("%+v, %q, %q", r, b.stdout, b.stderr)
 	}
 	if o.tree(t) != before {
@@ -412,7 +421,7 @@ func TestAgentUnconfined(t *testing.T) {
 	b.agent.Stdin, b.agent.Env = []byte("what is it?\n"), []string{"GAIA_MODEL=m"}
 	run := func(ctx context.Context, script string) (AgentResult, error) {
 		b.stdout.Reset()
-		b.agent.Command = []string{"/bin/sh", "-c", script}
+		b.agent.Command = []string{"/bin/sh", "-c", marked(script, mark())}
 		return RunAgentUnconfined(ctx, b.agent)
 	}
 	t.Setenv("GAIA_CANARY_KEY", canary)
@@ -434,7 +443,7 @@ func TestAgentUnconfined(t *testing.T) {
 	if r, err := run(ctx, "trap '' TERM; echo running; while :; do sleep 98772; done"); err != nil || r.Ended != trajectory.AgentDeadline || r.Exit != -1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	goneFromHost(t, "sleep\x0098771", "sleep\x0098772")
+	goneFromHost(t, "98771"+mark(), "98772"+mark())
 	b.agent.Command = []string{"/nowhere/agent"}
 	if r, err := RunAgentUnconfined(t.Context(), b.agent); err != nil || r.Ended != trajectory.AgentNotStarted || !strings.Contains(r.Why, "no such file") {
 		t.Errorf("%+v, %v", r, err)
