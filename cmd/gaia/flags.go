@@ -136,7 +136,7 @@ func (s *runSettings) checkFlags(changed func(string) bool) error {
 		return usage("give a text, or leave it out", "--stop-sequence is empty")
 	case s.images != imagesAuto && s.images != imagesOn && s.images != imagesOff:
 		return usage(`give "auto", "on" or "off"`, "--images is %q", s.images)
-	case p.Budgets.Turns < 1:
+	case p.Budgets.Turns < 1 && p.Agent == nil:
 		return usage("", "--max-turns is %d, which leaves no turn", p.Budgets.Turns)
 	case p.Voting.Attempts < 1 || p.Voting.Attempts > plan.MaxVotingAttempts:
 		return usage("give a number from 1 to 100; 1 is no vote", "--voting-attempts is %d", p.Voting.Attempts)

@@ -9,6 +9,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -59,6 +60,9 @@ func TestScript(t *testing.T) {
 				return os.Geteuid() == 0, nil
 			case "thorough":
 				return long.Thorough(), nil
+			case "sandbox":
+				_, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: onPath("bwrap")})
+				return err == nil, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},

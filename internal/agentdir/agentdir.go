@@ -96,7 +96,7 @@ func places(folders []string) ([]string, error) {
 		case !utf8.ValidString(path):
 			return nil, &Error{path, "is not UTF-8", "rename it"}
 		}
-		for _, own := range []string{"/work", "/proc", "/sys", "/dev"} {
+		for _, own := range []string{"/work", "/proc", "/sys", "/run/gaia"} {
 			if path == "/" || Within(path, own) {
 				return nil, &Error{path, "lies where the sandbox has other files", "copy the agent elsewhere, such as below your home folder"}
 			}
