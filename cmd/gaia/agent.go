@@ -164,15 +164,20 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 	for _, f := range own.Folders {
 		paths = append(paths, f.Path)
 	}
-	folders, files, err := agentdir.Read(ctx, paths[0], paths[1:])
+	hidden, err := a.hidden(s)
+	if err != nil {
+		return err
+	}
+	if s.resumed { // a run may have been moved beside its agent
+		hidden = slices.DeleteFunc(hidden, func(path string) bool { return path == s.runs })
+	}
+	var folders []plan.AgentFolder
+	var files []byte
+	if err = agentdir.CheckHidden(paths, hidden); err == nil {
+		folders, files, err = agentdir.Read(ctx, paths[0], paths[1:])
+	}
 	if err == nil && !filepath.IsAbs(own.Command[0]) {
 		err = agentdir.CheckProgram(folders[0].Path, files, own.Command[0])
-	}
-	if err == nil {
-		var hidden []string
-		if hidden, err = a.hidden(s); err == nil {
-			err = agentdir.CheckHidden(folders, hidden)
-		}
 	}
 	if wrong := (*agentdir.Error)(nil); errors.As(err, &wrong) {
 		return usage(wrong.Hint, "%s", wrong)

@@ -119,25 +119,37 @@ func Within(path, folder string) bool {
 
 // CheckHidden returns an *Error for a folder that holds, is, or lies in what no agent may see, such as runs, keys and
 // gold answers.
-func CheckHidden(folders []plan.AgentFolder, hidden []string) error {
+func CheckHidden(folders []string, hidden []string) error {
 	for _, h := range hidden {
-		path, err := filepath.Abs(h)
+		at, err := actual(h)
 		if err != nil {
 			return err
 		}
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
-		}
 		for _, f := range folders {
-			if Within(path, f.Path) {
-				return &Error{f.Path, fmt.Sprintf("holds %q, which no agent may read", h), "give the agent a folder with nothing else in it"}
-			}
-			if Within(f.Path, path) {
-				return &Error{f.Path, fmt.Sprintf("lies in %q, which no agent may read", h), "copy the agent elsewhere"}
+			path, err := actual(f)
+			switch {
+			case err != nil:
+				return err
+			case Within(at, path):
+				return &Error{path, fmt.Sprintf("holds %q, which no agent may read", h), "give the agent a folder with nothing else in it"}
+			case Within(path, at):
+				return &Error{path, fmt.Sprintf("lies in %q, which no agent may read", h), "copy the agent elsewhere"}
 			}
 		}
 	}
 	return nil
+}
+
+// actual returns an absolute path, without links if there is anything.
+func actual(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path, nil
 }
 
 // list lists a folder, sorted by path. It counts files and their bytes, which are within the limits.

@@ -193,7 +193,7 @@ func TestCheckProgram(t *testing.T) {
 // TestCheckHidden: no folder holds or lies in what agents may not read.
 func TestCheckHidden(t *testing.T) {
 	agent, secret := place0(t), place0(t)
-	folders := []plan.AgentFolder{{Path: agent}}
+	folders := []string{agent}
 	for _, tt := range []struct {
 		hidden []string
 		want   string

@@ -88,7 +88,7 @@ func (a *Agent) check(given func(string) bool) (key, reason, hint string) {
 		return "command", "a text is empty", leave
 	case len(a.Command) > 0 && !plan.ProgramPath(a.Command[0]):
 		return "command", fmt.Sprintf("the program %q is neither a path in the agent's folder nor an absolute one", text.Trim(a.Command[0], shownWidth)),
-			"such as command: [main.py], or command: [/usr/bin/python3, main.py]"
+			"such as command: [main.py]"
 	case len(a.Folders) >= plan.MaxAgentFolders:
 		return "folders", fmt.Sprintf("there are %d, and at most %d", len(a.Folders), plan.MaxAgentFolders-1), "name a folder that holds them"
 	case a.Network == "record":
