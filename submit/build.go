@@ -135,6 +135,9 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 			return Package{}, diagnose(run, err)
 		}
 	}
+	if err := copyAgentFiles(run, stage, digests); err != nil {
+		return Package{}, diagnose(run, err)
+	}
 	additions, err := copyAdditions(run, stage, digests)
 	if err != nil {
 		return Package{}, err
@@ -265,7 +268,7 @@ func write(c Config, stage string, run *rundir.Run, report audit.Report, later [
 	if err != nil {
 		return Statement{}, err
 	}
-	additions := present(report, len(later))
+	additions := present(run.Manifest, report, len(later))
 	files, names := map[string][]byte(nil), Files(additions...)
 	if c.Public {
 		for _, name := range append([]string{trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile}, additions...) {

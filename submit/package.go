@@ -1,9 +1,10 @@
 // Package submit makes a submission package out of a finished run, and lets
 // anyone verify one: [VerifyPath] is the entry point for other programs. A package is a folder of exactly fifteen files, and of one more
-// where findings were decided about, and where another judge judged the run later:
+// where the agent was the user's own, where findings were decided about, and where another judge judged the run later:
 //
 //	manifest.json manifest.dsse.json constitution.json events.jsonl
 //	trajectories.jsonl results.jsonl checkpoint    the run's files, the same bytes
+//	agent-files.jsonl               likewise, if the plan has an own agent
 //	metadata.json                   the run's summary.json, the same bytes
 //	leaderboard.jsonl               {"model_answer":…,"reasoning_trace":…,"task_id":…} a planned task, in plan order
 //	scorecard.json                  what it cost to be right: a rundir.Scorecard
@@ -91,12 +92,14 @@ func copied() map[string]string {
 }
 
 // additions are the files that a package has only if there is something in them.
-func additions() []string { return []string{audit.AdjudicationsFile, audit.RejudgmentsFile} }
+func additions() []string {
+	return []string{audit.AdjudicationsFile, plan.AgentFilesFile, audit.RejudgmentsFile}
+}
 
 // Files returns the names of a package's files, sorted, with those of the given
-// additions: audit.AdjudicationsFile and audit.RejudgmentsFile.
+// additions: audit.AdjudicationsFile, plan.AgentFilesFile and audit.RejudgmentsFile.
 func Files(with ...string) []string {
-	all := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, plan.ConstitutionFile,
+	all := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, plan.AgentFilesFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, plan.ConstitutionFile,
 		trajectory.JournalFile, LeaderboardFile, plan.EnvelopeFile, plan.ManifestFile, MetadataFile, audit.RejudgmentsFile, rundir.ResultsFile, scorecardFile, rundir.TrajectoriesFile}
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(additions(), name) && !slices.Contains(with, name) })
 }
@@ -311,6 +314,17 @@ func copyFile(run fs.FS, from, path string) (digest string, err error) {
 // package, by the name of the file there.
 type added map[string][]string
 
+// copyAgentFiles copies the list of an own agent's files, which only the run of one has. What is wrong with the plan, of
+// which there is a copy, shows when that is verified.
+func copyAgentFiles(run fs.FS, stage string, digests map[string]string) error {
+	m, _, _, err := rundir.ReadPlan(os.DirFS(stage))
+	if err != nil || m.Agent == nil {
+		return nil
+	}
+	digests[plan.AgentFilesFile], err = copyFile(run, plan.AgentFilesFile, filepath.Join(stage, plan.AgentFilesFile))
+	return err
+}
+
 // copyAdditions writes a run's adjudications, with their countersignatures, and later judgments into the one file
 // that either have in a package, if there are any, adds their digests, and returns their names.
 func copyAdditions(run fs.FS, stage string, digests map[string]string) (added, error) {
@@ -382,7 +396,10 @@ func readAddition[T any](pkg fs.FS, run *rundir.Run, name string, digests map[st
 }
 
 // present returns the names of the additions that a package has.
-func present(report audit.Report, later int) (names []string) {
+func present(m plan.Plan, report audit.Report, later int) (names []string) {
+	if m.Agent != nil {
+		names = append(names, plan.AgentFilesFile)
+	}
 	if len(report.Adjudications) > 0 {
 		names = append(names, audit.AdjudicationsFile)
 	}

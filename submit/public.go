@@ -106,7 +106,7 @@ func (e evidence) published(run *rundir.Run, report audit.Report) evidence {
 		}
 		checks = append(checks, r)
 	}
-	e.Withheld = newWithheld(run.Files[trajectory.JournalFile], present(report, e.later))
+	e.Withheld = newWithheld(run.Files[trajectory.JournalFile], present(e.plan, report, e.later))
 	e.Audit = newAuditResult(checks)
 	e.AnsweredBy = publicAnsweredBy(e.plan, e.AnsweredBy)
 	if e.RecordingFailed != "" {
@@ -122,10 +122,26 @@ func publicAnsweredBy(m plan.Plan, by plan.AnsweredBy) plan.AnsweredBy {
 	form := regexp.MustCompile(`^[0-9A-Za-z._:/@+-]{1,120}$`)
 	listed := len(by.RepliedAs)
 	by.RepliedAs = slices.DeleteFunc(slices.Clone(by.RepliedAs), func(name string) bool {
-		return !form.MatchString(name) || !audit.Declares(m.Model, name, m.Model.Name)
+		return !form.MatchString(name) || !declared(m, name)
 	})
 	by.RepliedOther = by.RepliedOther || len(by.RepliedAs) < listed
 	return by
+}
+
+// declared reports whether a plan declares a name in replies to the agent.
+func declared(m plan.Plan, name string) bool {
+	if audit.Declares(m.Model, name, m.Model.Name) {
+		return true
+	}
+	if m.Agent == nil {
+		return false
+	}
+	for asked := range m.Agent.Models {
+		if audit.Declares(m.Model, name, m.Agent.RepliesAs(asked)) {
+			return true
+		}
+	}
+	return false
 }
 
 // newWithheld lists the withheld files, with those of the given additions, by name. The journal's
@@ -163,6 +179,9 @@ func PublicTexts(m plan.Plan) []string {
 		if n := variables[server]; n > 0 {
 			all = append(all, fmt.Sprintf("the names of %s that the MCP server %s is given", view.Count(n, "variable"), name))
 		}
+	}
+	if m.Agent != nil {
+		all = append(all, "the name of the agent, its command, the paths of its folders and the names of its variables")
 	}
 	for member, entries := range map[string][]string{"answer_sources": m.Policy.AnswerSources, "commands": m.Policy.Commands, "packages": m.Policy.Packages} {
 		if len(entries) > 0 {
@@ -281,7 +300,7 @@ func (r PublicResult) implausible(m plan.Plan, t plan.PlannedTask, tools map[str
 		return "counts less than nothing"
 	case slices.ContainsFunc(r.ToolsUsed, unknown) || !slices.Equal(r.ToolsUsed, slices.Compact(slices.Sorted(slices.Values(r.ToolsUsed)))):
 		return "names tools that the plan does not have, or not once each and in order"
-	case !r.graded(m) || !r.settled(m.Scored()):
+	case !r.graded(m) || !r.settled(m):
 		return fmt.Sprintf("ends as %q, which the rest of it does not give", r.Outcome)
 	case !r.voted(m):
 		return "tells of another vote than the plan's"
@@ -315,20 +334,21 @@ func (r PublicResult) graded(m plan.Plan) bool {
 
 // settled reports whether outcome, verdict and attempts of a task go together, as
 // rundir.Fold has them.
-func (r PublicResult) settled(scored bool) bool {
+func (r PublicResult) settled(m plan.Plan) bool {
 	right := r.OfficialCorrect != nil && *r.OfficialCorrect
-	if (r.Attempts == 0) != (r.Attempt == 0) || (r.Attempts == 0) != (r.Outcome == trajectory.Skipped) || r.Answered && r.Turns == 0 {
+	if (r.Attempts == 0) != (r.Attempt == 0) || (r.Attempts == 0) != (r.Outcome == trajectory.Skipped) ||
+		r.Answered && r.Turns == 0 && m.Agent == nil { // an own agent can answer without a model
 		return false
 	}
 	switch r.Outcome {
 	case trajectory.Skipped, trajectory.Errored:
 		return !r.Answered && !right
 	case trajectory.Unscored:
-		return !scored
+		return !m.Scored()
 	case trajectory.Solved:
 		return r.Answered && right
 	case trajectory.Failed:
-		return scored && !right
+		return m.Scored() && !right
 	}
 	return false
 }

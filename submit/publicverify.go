@@ -190,6 +190,7 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 			with = append(with, w.Name)
 		}
 	}
+	own := slices.Contains(with, plan.AgentFilesFile)
 	decided, rejudged := slices.Contains(with, audit.AdjudicationsFile), slices.Contains(with, audit.RejudgmentsFile)
 	later := said.Judgments - audit.Judgments(p.Manifest, 0)
 	void := map[string]bool{}
@@ -209,6 +210,8 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 		why = "tells why recording failed, which no public package does"
 	case !canonical.IsDigest(journal):
 		why = "does not withhold " + trajectory.JournalFile + " by its digest"
+	case own != (p.Manifest.Agent != nil):
+		why = "withholds " + plan.AgentFilesFile + " of the built-in agent, or not that of an own one"
 	case later < 0 || later > maxLater || (later > 0) != rejudged:
 		why = fmt.Sprintf("counts %d judgments, which is not what the plan and the withheld files give", said.Judgments)
 	case len(void) > 0 && !decided:

@@ -62,7 +62,7 @@ type laterJudgment struct {
 // of adds what a full package's shows of its report and of the later judgments.
 func (r readme) of(report audit.Report, run *rundir.Run, later []audit.SealedRejudgment) readme {
 	r.Checks, r.Rulings = report.Checks, report.Adjudications
-	r.Additions = present(report, len(later))
+	r.Additions = present(run.Manifest, report, len(later))
 	for _, l := range later {
 		r.Later = append(r.Later, laterJudgment{l.Rejudgment, l.Score(run)})
 	}

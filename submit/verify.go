@@ -98,6 +98,13 @@ func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Repo
 	if digests[plan.ConstitutionFile] != m.ConstitutionSHA256 {
 		return nil, changed(plan.ConstitutionFile)
 	}
+	ownFiles := ""
+	if m.Agent != nil {
+		ownFiles = m.Agent.FilesSHA256
+	}
+	if digests[plan.AgentFilesFile] != ownFiles {
+		return nil, trajectory.Faultf(plan.AgentFilesFile, "is not what the plan has of the agent's files")
+	}
 	later, err := readAddition(pkg, run, audit.RejudgmentsFile, digests, audit.DecodeRejudgments)
 	if err != nil {
 		return nil, err

@@ -429,7 +429,7 @@ func Files(path string) ([]string, error) {
 	case !info.IsDir():
 		return []string{"."}, nil
 	case !verify.IsPackage(path):
-		return []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.JournalFile, rundir.TrajectoriesFile,
+		return []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, plan.AgentFilesFile, trajectory.JournalFile, rundir.TrajectoriesFile,
 			rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile, rundir.MarkerFile}, nil
 	}
 	entries, err := os.ReadDir(path)

@@ -343,10 +343,20 @@ type AnsweredBy struct {
 	MCPServers   []string             `json:"mcp_servers"` // sorted, with the origin of those asked over HTTP
 	Model        string               `json:"model"`
 	Origin       string               `json:"origin"`                 // of the model's endpoint
+	Own          *OwnAgent            `json:"own_agent,omitzero"`     // left out: the built-in agent
 	RepliedAs    []string             `json:"replied_as"`             // the model's names in its replies, sorted; at most MaxReplied
 	RepliedOther bool                 `json:"replied_other,omitzero"` // there are replies under other names
 	Search       *SearchPlan          `json:"search,omitzero"`        // left out: the agent has no search engine
 	ServedAs     []string             `json:"served_as"`              // the model's other names, declared by the plan
+}
+
+// OwnAgent names an own agent, and what confined it, as the plan does.
+type OwnAgent struct {
+	FilesSHA256 string `json:"files_sha256"`
+	Name        string `json:"name"`
+	Network     string `json:"network"`
+	Tools       string `json:"tools"`
+	Unconfined  bool   `json:"unconfined,omitzero"`
 }
 
 // AnsweredBy returns what the plan names, and no reply.
@@ -355,6 +365,7 @@ func (m Plan) AnsweredBy() AnsweredBy {
 		RepliedAs: []string{}, Search: m.Search, ServedAs: slices.Concat([]string{}, m.Model.ServedAs)}
 	if m.Agent != nil {
 		by.Agent = m.Agent.Label()
+		by.Own = &OwnAgent{FilesSHA256: m.Agent.FilesSHA256, Name: m.Agent.Name, Network: m.Agent.Network, Tools: m.Agent.Tools, Unconfined: m.Agent.Unconfined}
 	}
 	for _, t := range m.Offered() {
 		if server, found := strings.CutPrefix(t.Server, "mcp:"); found {

@@ -6,6 +6,7 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -38,6 +39,7 @@ type Progress struct {
 	lost   map[string]int  // attempts of each task that failed, other than with the run
 	ended  map[string]bool // tasks for which no further attempt is made
 	turns  map[string]int  // of each task's open attempt
+	asks   map[string]int  // likewise, requests of an own agent to a model, which count as its turns
 	due    int             // tasks by which the bar is behind
 	seals  int             // tasks graded and sealed
 	cost   int64
@@ -61,7 +63,7 @@ type Progress struct {
 // New returns the progress of a run of total tasks with so many votes each, written
 // to w: a bar if w is a terminal, else lines of a log.
 func New(w io.Writer, terminal bool, total, votes int, rehearsal bool) *Progress {
-	p := &Progress{total: total, votes: max(votes, 1), made: map[string]int{}, lost: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, warned: map[string]bool{}, known: true, out: w}
+	p := &Progress{total: total, votes: max(votes, 1), made: map[string]int{}, lost: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, asks: map[string]int{}, warned: map[string]bool{}, known: true, out: w}
 	if !terminal {
 		p.log = NewLogger(w, rehearsal)
 		return p
@@ -143,6 +145,10 @@ func (p *Progress) take(e trajectory.Event) (notes []note) {
 		p.asked = nil
 	case trajectory.TurnStarted:
 		p.turns[e.TaskID] = e.Turn
+	case trajectory.ModelCallStarted:
+		if payload.Request != nil {
+			p.asks[e.TaskID]++
+		}
 	case trajectory.ModelCallCompleted:
 		for _, channel := range payload.UnrecordedChannels {
 			once("the endpoint did on its own what nothing records ("+view.Line(channel)+"): the run will not be submittable",
@@ -163,9 +169,10 @@ func (p *Progress) take(e trajectory.Event) (notes []note) {
 		if p.made[e.TaskID] >= p.votes || p.tries > 0 && p.lost[e.TaskID] >= p.tries {
 			p.settle(e.TaskID)
 		}
-		info("attempt ended", "task", e.TaskID, "outcome", payload.Outcome, "turns", p.turns[e.TaskID],
+		info("attempt ended", "task", e.TaskID, "outcome", payload.Outcome, "turns", cmp.Or(p.asks[e.TaskID], p.turns[e.TaskID]),
 			"tasks", fmt.Sprintf("%d/%d", len(p.ended), p.total), "cost", p.spent())
 		delete(p.turns, e.TaskID)
+		delete(p.asks, e.TaskID)
 	case trajectory.Judgment:
 		if payload.Path == judge.PathError {
 			pairs := []any{"task", e.TaskID}

@@ -355,7 +355,7 @@ func isHidden(name string) bool {
 func Foreign(dir string) (string, error) {
 	bodies, _, _ := strings.Cut(trajectory.BodiesDir, "/")
 	own := append(renamed(), plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile, rundir.MarkerFile, rundir.PrivateFile,
-		lockFile, WorkDir, plan.ConstitutionFile, bodies, audit.AttestationsDir)
+		lockFile, WorkDir, plan.ConstitutionFile, plan.AgentFilesFile, bodies, audit.AttestationsDir)
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if name := e.Name(); !isHidden(name) && !strings.HasPrefix(name, tornPrefix) && !slices.Contains(own, name) {

@@ -6,6 +6,7 @@
 package runview
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -60,6 +61,8 @@ type notes struct {
 	question  string
 	condensed map[int][][]trajectory.ContextCondensed // of each attempt: before its first prompt, its second, …
 	governed  governed
+	own       bool                   // of an own agent
+	refused   map[int]map[string]int // requests of each attempt, by their code
 }
 
 // readNotes reads the journal for a task.
@@ -69,7 +72,8 @@ func readNotes(dir fs.FS, found *rundir.Run, task string) (notes, error) {
 		return notes{}, err
 	}
 	defer f.Close()
-	all := notes{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}, governed: governed{}}
+	all := notes{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}, governed: governed{},
+		own: found.Manifest.Agent != nil, refused: map[int]map[string]int{}}
 	var before []trajectory.ContextCondensed
 	_, _, err = trajectory.ReadJournal(f, found.Manifest.RunID, found.ManifestSHA256, func(e trajectory.Event, _ []byte) error {
 		if e.TaskID != task {
@@ -78,6 +82,11 @@ func readNotes(dir fs.FS, found *rundir.Run, task string) (notes, error) {
 		switch p := e.Payload.(type) {
 		case trajectory.TaskStarted:
 			all.question, before = p.Question, nil
+		case trajectory.RequestRefused:
+			if all.refused[e.Attempt] == nil {
+				all.refused[e.Attempt] = map[string]int{}
+			}
+			all.refused[e.Attempt][p.Code]++
 		case trajectory.ContextCondensed:
 			before = append(before, p)
 		case trajectory.ContextCompiled:
@@ -108,13 +117,18 @@ func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, notes not
 	if a.Error != nil {
 		fmt.Fprintf(w, "  failed: %s: %s\n", view.Line(a.Error.Stage), view.Line(a.Error.Message))
 	}
-	turn, prompts, condensed := 0, 0, notes.condensed[r.Attempt]
-	for i, step := range r.Steps {
-		if p, ok := step.(rundir.PromptStep); ok {
-			if p.Turn != turn {
-				turn = p.Turn
-				fmt.Fprintf(w, "\n  turn %d\n", turn)
-			}
+	turn, prompts, condensed, steps := 0, 0, notes.condensed[r.Attempt], r.Steps
+	if notes.own { // whose turns overlap
+		steps = slices.Clone(steps)
+		slices.SortStableFunc(steps, func(a, b any) int { return cmp.Compare(turnOf(a), turnOf(b)) })
+	}
+	for i, step := range steps {
+		p, prompted := step.(rundir.PromptStep)
+		if of := turnOf(step); of != turn && (prompted || notes.own) {
+			turn = of
+			fmt.Fprintf(w, "\n  turn %d\n", turn)
+		}
+		if prompted {
 			if prompts == 0 {
 				writePictures(w, p)
 			}
@@ -123,7 +137,7 @@ func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, notes not
 			}
 			prompts++
 		}
-		if call, ok := step.(rundir.LLMCallStep); ok && cutShort(call, r.Steps[i+1:], a) {
+		if call, ok := step.(rundir.LLMCallStep); ok && cutShort(call, steps[i+1:], a) {
 			fmt.Fprintln(w, "  cut: the time of the attempt was up")
 			continue
 		}
@@ -136,7 +150,50 @@ func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, notes not
 	if r.FinalAnswer != nil {
 		fmt.Fprintf(w, "  answer: %s (rule %s)\n", view.Line(*r.FinalAnswer), view.Line(a.Answer.Rule))
 	}
+	writeProcess(w, a.Ended.Agent, notes.refused[r.Attempt])
 	writeChange(w, a.Ended.Workspace, wholeDiff)
+}
+
+// turnOf returns the turn of a step.
+func turnOf(step any) int {
+	switch s := step.(type) {
+	case rundir.PromptStep:
+		return s.Turn
+	case rundir.LLMCallStep:
+		return s.Turn
+	case rundir.ToolCallStep:
+		return s.Turn
+	case rundir.ToolResultStep:
+		return s.Turn
+	}
+	return 0
+}
+
+// writeProcess writes how the process of an own agent ended, and which of its requests were refused, by code as far as
+// that is recorded.
+func writeProcess(w io.Writer, end *trajectory.AgentEnd, refused map[string]int) {
+	if len(refused) > 0 {
+		var codes []string
+		recorded := 0
+		for _, code := range slices.Sorted(maps.Keys(refused)) {
+			codes, recorded = append(codes, fmt.Sprintf("%s: %d", view.Line(code), refused[code])), recorded+refused[code]
+		}
+		if end != nil {
+			recorded = end.Refused
+		}
+		fmt.Fprintf(w, "  %s refused (%s)\n", view.Count(recorded, "request"), strings.Join(codes, ", "))
+	}
+	if end == nil {
+		return
+	}
+	fmt.Fprintf(w, "  process: %s", view.Line(end.Ended))
+	if end.Ended == trajectory.AgentExited {
+		fmt.Fprintf(w, " with code %d", end.Exit)
+	}
+	fmt.Fprintf(w, ", %d bytes of standard output, %d of standard error\n", end.StdoutBytes, end.StderrBytes)
+	if end.Stderr != "" {
+		fmt.Fprint(w, Head(end.Stderr))
+	}
 }
 
 // cutShort reports whether a call was cancelled because the time of its attempt
@@ -337,7 +394,7 @@ func writeEvent(w *strings.Builder, t *rundir.Task, e trajectory.Event) {
 	case trajectory.TaskStarted:
 		fmt.Fprintf(w, "  question:\n%s", Head(p.Question))
 		if p.FileName != "" {
-			fmt.Fprintf(w, "  attachment: %s\n", view.Line(p.FileName))
+			fmt.Fprintf(w, "  attachment: %s%s\n", view.Line(p.FileName), inParentheses(p.ShownAs))
 		}
 	case trajectory.ContextCondensed:
 		writeCondensed(w, []trajectory.ContextCondensed{p})
@@ -345,8 +402,11 @@ func writeEvent(w *strings.Builder, t *rundir.Task, e trajectory.Event) {
 		fmt.Fprintf(w, "  failed: %s: %s\n", view.Line(p.Stage), view.Line(p.Message))
 	case trajectory.AnswerCommitted:
 		fmt.Fprintf(w, "  answer: %s (rule %s)\n", view.Line(p.Answer), view.Line(p.Rule))
+	case trajectory.RequestRefused:
+		fmt.Fprintf(w, "  request refused: %s (%s)\n", view.Line(p.Path), view.Line(p.Code))
 	case trajectory.AttemptEnded:
 		fmt.Fprintf(w, "  ended: %s%s\n", p.Outcome, inParentheses(p.Reason))
+		writeProcess(w, p.Agent, nil)
 		writeChange(w, p.Workspace, false)
 	case trajectory.Judgment:
 		fmt.Fprintf(w, "  %s\n", verdicts(&p))

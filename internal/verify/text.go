@@ -182,6 +182,13 @@ func (v EvidenceVerdict) Rows() [][2]string {
 		replied = "other names"
 	}
 	agent, joint := by.Agent, ", of"
+	if o := by.Own; o != nil {
+		agent += ", network " + o.Network + ", tools " + o.Tools
+		if o.Unconfined {
+			agent += ", outside of the sandbox"
+		}
+		joint = "; run by"
+	}
 	for _, h := range by.Harnesses {
 		agent += joint + " gaia " + h.Version
 		joint = "; resumed by"
