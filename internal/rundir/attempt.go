@@ -61,7 +61,7 @@ func (a *Attempt) Diff() (diff string, recorded bool) {
 	}
 	w := a.Ended.Workspace
 	if w == nil {
-		return "", !a.written
+		return "", !a.written && !a.own // an own agent changes it itself
 	}
 	return w.Diff, w.Diff != "" || !w.Truncated
 }

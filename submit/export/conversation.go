@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -32,6 +33,7 @@ type attempt struct {
 	events   []any
 	output   modelOutput // the last one
 	usage    usage
+	own      bool                // of an own agent, whose turns overlap and whose messages are its own
 	proposed map[string]proposal // by call id, of the turn
 	rest     []*chatMessage      // results since the last request
 
@@ -39,7 +41,8 @@ type attempt struct {
 	pool    []*chatMessage // what model events refer to
 	replies map[string]int // place in the pool of replies that no request held yet, by digest
 	listed  []trajectory.Message
-	request []int // places of the last request's messages
+	request []int         // places of the last request's messages
+	sent    map[int][]int // likewise, of the requests of open turns
 	reply   *chatMessage
 	tools   map[string]string       // name of the tool, by call id
 	results map[string]*chatMessage // of calls, by the digest of the message that showed them, or its source
@@ -136,14 +139,21 @@ func (a *attempt) add(e trajectory.Event) error {
 		init.Sample.Input, init.Sample.ID = p.Question, e.TaskID
 		a.events = append(a.events, init)
 	case trajectory.TurnStarted:
-		a.proposed = map[string]proposal{}
+		if !a.own { // whose call ids are of the attempt
+			a.proposed, a.sent = map[string]proposal{}, nil
+		}
+	case trajectory.TurnCompleted:
+		delete(a.sent, e.Turn)
 	case trajectory.ContextCompiled:
 		text, whole, err := a.text(p.BodySHA256, p.Head, p.Truncated)
 		if err != nil {
 			return err
 		}
 		a.compile(p, text, whole)
-		a.rest = nil
+		if a.rest = nil; a.sent == nil {
+			a.sent = map[int][]int{}
+		}
+		a.sent[e.Turn] = a.request
 	case trajectory.ModelCallCompleted:
 		return a.called(e, p)
 	case trajectory.ToolProposed:
@@ -155,7 +165,7 @@ func (a *attempt) add(e trajectory.Event) error {
 		}
 	case trajectory.ToolExecuted:
 		return a.executed(e, p)
-	case trajectory.PolicyViolation, trajectory.ContextCondensed, trajectory.Rollback:
+	case trajectory.PolicyViolation, trajectory.ContextCondensed, trajectory.Rollback, trajectory.RequestRefused:
 		a.events = append(a.events, infoEvent{a.base("info", e, 0), "gaia:" + string(e.Payload.Type()), e.Payload})
 	case trajectory.Error:
 		a.events = append(a.events, errorEvent{a.base("error", e, 0), evalError{Message: p.Message}})
@@ -177,7 +187,7 @@ func (a *attempt) base(kind string, e trajectory.Event, ms int64) eventBase {
 func (a *attempt) called(e trajectory.Event, p trajectory.ModelCallCompleted) error {
 	a.working += p.LatencyMs
 	refs := [][2]int{} // the last request as ranges of places in the pool
-	for _, at := range a.request {
+	for _, at := range a.sent[e.Turn] {
 		if n := len(refs); n > 0 && refs[n-1][1] == at {
 			refs[n-1][1]++
 		} else {
@@ -204,6 +214,9 @@ func (a *attempt) called(e trajectory.Event, p trajectory.ModelCallCompleted) er
 			Metadata: textOrigin{Bytes: p.Bytes, Redacted: p.Redactions > 0, SHA256: p.OutputSHA256, Source: "model"}}
 		reply.Content, reply.Metadata.Cut = shorten(sent.Content, maxText)
 		reply.Metadata.Cut = reply.Metadata.Cut || !whole || !parsed
+		for i := 0; a.own && i < len(sent.ToolCalls); i++ { // the built-in agent's are proposed next
+			reply.ToolCalls = append(reply.ToolCalls, sentCall(sent.ToolCalls[i]))
+		}
 		a.replies[p.OutputSHA256], a.reply = a.pooled(reply), reply
 		paid := spent{p.Tokens, p.CostMicroUSD}
 		a.usage.add(p.RequestedModel, paid)
@@ -230,13 +243,24 @@ func (a *attempt) asked(e trajectory.Event, p trajectory.ToolProposed) error {
 	if p.Malformed != "" {
 		call.ParseError = "the arguments are no JSON object: " + p.Malformed
 	}
-	if a.reply != nil {
+	if a.reply != nil && !a.own {
 		a.reply.ToolCalls = append(a.reply.ToolCalls, call)
 		for _, name := range cut {
 			a.reply.Metadata.CutArguments = append(a.reply.Metadata.CutArguments, p.CallID+"."+name)
 		}
 	}
 	return nil
+}
+
+// sentCall returns a call as a message of the model has it.
+func sentCall(c trajectory.SentCall) toolCall {
+	call := toolCall{ID: c.ID, Function: c.Name, Arguments: map[string]string{}, Type: "function"}
+	args, err := policy.Arguments([]byte(c.Arguments))
+	if err != nil {
+		call.ParseError = "the arguments are no JSON object: " + c.Arguments
+	}
+	maps.Copy(call.Arguments, args)
+	return call
 }
 
 // executed takes what a tool gave.
@@ -273,7 +297,9 @@ func (a *attempt) result(e trajectory.Event, callID, name, text, kind string, or
 	}
 	a.events = append(a.events, toolEvent{eventBase: a.base("tool", e, ms), Type: "function", ID: callID, Function: name, Arguments: args,
 		Result: text, Metadata: origin, Error: m.Error, Completed: e.Timestamp, Working: seconds(ms)})
-	a.rest = append(a.rest, m)
+	if !a.own {
+		a.rest = append(a.rest, m)
+	}
 	a.results[cmp.Or(shown, origin.Source)] = m
 }
 

@@ -131,7 +131,7 @@ func (w *walk) add(e trajectory.Event) error {
 	if _, begins := e.Payload.(trajectory.TaskStarted); begins {
 		m := w.source.Run.Manifest
 		w.open[e.TaskID] = &attempt{prefix: fmt.Sprintf("%s-%d-%d", m.RunID, w.source.Run.Task(e.TaskID).Index, e.Attempt),
-			bodies: bodies{w.source.Dir}, first: e.Time(), last: e.Time(), output: modelOutput{Choices: []choice{}}, usage: usage{},
+			own: m.Agent != nil, bodies: bodies{w.source.Dir}, first: e.Time(), last: e.Time(), output: modelOutput{Choices: []choice{}}, usage: usage{},
 			texts: slices.Clone(w.texts), replies: map[string]int{}, tools: map[string]string{}, results: map[string]*chatMessage{}}
 	}
 	did := w.open[e.TaskID]
@@ -256,6 +256,9 @@ func (s Source) about(t *rundir.Task, e epoch) map[string]any {
 		if a.Ended.Reason != "" {
 			about["reason"] = a.Ended.Reason
 		}
+		if a.Ended.Agent != nil {
+			about["process"] = a.Ended.Agent
+		}
 	}
 	return about
 }
@@ -311,6 +314,9 @@ func (s Source) spec() evalSpec {
 			"signing_key": s.Run.Key.ID(), "submit_intent": m.SubmitIntent, "void_tasks": len(s.Void)}}
 	if m.Judge != nil {
 		spec.Metadata["judge_model"] = m.Judge.Model
+	}
+	if m.Agent != nil {
+		spec.Metadata["agent"] = m.AnsweredBy().Own
 	}
 	if s.Run.Marked != "" {
 		spec.Metadata["unsubmittable"] = s.Run.Marked

@@ -280,3 +280,34 @@ func TestNoGold(t *testing.T) {
 		}
 	}
 }
+
+// TestInspectOwnAgent: the messages of an own agent are those of its requests, with the calls that its model asked for, and
+// calls that it makes itself are events.
+func TestInspectOwnAgent(t *testing.T) {
+	c := parse(t, `-- plan --
+{"agent":{"tools":"gate"}}
+-- task `+task+` --
+question: What was the harbour of Tolmey called before it silted up?
+gold: Ostrel
+-- refused model_not_planned --
+-- batch 2 calculate {"expression":"2+2"} --
+4
+-- scaffold calculate {"expression":"3+3"} --
+6
+-- answer Ostrel --
+By the chart.
+`)
+	s := decoded[sample](t, members(t, inspect(t, open(t, c))), "samples/"+task+"_epoch_1.json")
+	if got, want := told(s), `epoch 1 official C judged C answer "Ostrel" messages system user assistant tool tool assistant`; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if calls := s.Messages[2].ToolCalls; len(calls) != 2 || calls[0].Function != "calculate" || calls[1].Arguments["expression"] != "2+2" {
+		t.Errorf("calls %+v", calls)
+	}
+	if got := kinds(s); !slices.Equal(got, []string{"sample_init", "info", "model", "tool", "tool", "tool", "model", "score", "score"}) {
+		t.Errorf("events %q", got)
+	}
+	if s.Metadata["process"] == nil || s.Turns != 2 {
+		t.Errorf("metadata %v, %d turns", s.Metadata, s.Turns)
+	}
+}
