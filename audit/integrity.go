@@ -560,13 +560,20 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 // checkAllowed holds each call that was allowed against what had been used before its decision; used is of earlier
 // attempts. Calls of a turn count in the order of the reply, so those of earlier turns all come before. Of two
 // calls that ask models the second is decided when it is known what the first took: that counts, also where the
-// journal has it later.
+// journal has it later. Of an own agent only what was recorded before the turn of a call began is known to have been
+// counted: a reply beside it may be counted after the decision, and recorded before it. Its answer is always allowed.
 func checkAllowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, used spending, spends []spend) {
 	b := e.Manifest.Budgets
 	decided := slices.DeleteFunc(slices.Clone(a.Calls), func(c *callFact) bool {
-		return c.Decided < 0 || c.Decision.Decision != string(policy.Allow)
+		return c.Decided < 0 || c.Decision.Decision != string(policy.Allow) || c.Name == policy.SubmitAnswer
 	})
-	slices.SortFunc(decided, func(a, b *callFact) int { return cmp.Compare(a.Decided, b.Decided) })
+	known := func(c *callFact) int64 { // what was used before counts
+		if e.Manifest.Agent != nil && c.Turn <= len(a.Turns) {
+			return a.Turns[c.Turn-1].Seq
+		}
+		return c.Decided
+	}
+	slices.SortFunc(decided, func(a, b *callFact) int { return cmp.Compare(known(a), known(b)) })
 	inOrder := slices.Clone(spends) // by decisions
 	for i, s := range inOrder {
 		if s.decided >= 0 {
@@ -583,15 +590,15 @@ func checkAllowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, us
 			sum.tokens, sum.cost = sum.tokens+(*from)[0].tokens, sum.cost+(*from)[0].cost
 		}
 	}
-	known, counted, turn, inTurn, calls := used, used, 0, 0, used.calls
+	recorded, counted, turn, inTurn, calls := used, used, 0, 0, used.calls
 	found := map[string]bool{}
 	for _, c := range decided {
 		for ; turn < c.Turn && e.Manifest.Agent == nil; turn++ { // turns of an own agent overlap: its calls count as they are decided
 			calls, inTurn = calls+proposed[turn], 0
 		}
-		take(&known, &spends, c.Decided)
-		take(&counted, &inOrder, c.Decided)
-		now := known
+		take(&recorded, &spends, known(c))
+		take(&counted, &inOrder, known(c))
+		now := recorded
 		if asksModel(c.Name) {
 			now = counted
 		}
