@@ -98,6 +98,7 @@ Without a key, base URL, model or source, "gaia run" rehearses: built-in tasks,
 a built-in scripted model, no network. A rehearsal is marked as one everywhere
 and is never a GAIA score.`,
 		Example: `  gaia run --submit-intent             rehearse the whole job, offline
+  gaia agent try ./my-agent            one task by an agent of your own, offline
   gaia audit runs/01J…                 look for known ways of cheating
   gaia submit runs/01J…                build a signed package
   gaia verify submission-…             check every byte of the package

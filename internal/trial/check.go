@@ -321,6 +321,10 @@ func (r Report) Observed() []doctor.Finding {
 	if len(refused) > 0 {
 		found = append(found, doctor.Finding{Name: "refused", State: doctor.Missing, Detail: strings.Join(refused, ", "), Remedy: strings.Join(slices.Compact(hints), "; "), Use: "were not passed on"})
 	}
+	if m := noNetwork.FindString(r.End.Stderr); m != "" {
+		found = append(found, doctor.Finding{Name: "network", State: doctor.Missing, Detail: "the agent looked for it: " + m, Use: "is not there",
+			Remedy: "switch off updates, telemetry and downloads of the agent, or put what it loads into its folder"})
+	}
 	answer := finding("answer", "is scored", "", "by "+by[r.Rule], "")
 	if r.Outcome != trajectory.Answered {
 		answer = finding("answer", "is scored", cause.What, "", cause.Hint)

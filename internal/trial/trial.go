@@ -209,7 +209,7 @@ func (r Report) Text() string {
 	if r.Answer != nil {
 		answer = fmt.Sprintf("%q, by %s", clip(*r.Answer, 120), by[r.Rule])
 		if !r.InReply {
-			answer += "; no reply of a model held it"
+			answer += "; no reply of a model held it, and a run with such answers cannot be submitted"
 		}
 		if r.Correct != nil {
 			answer += map[bool]string{true: "; correct", false: "; incorrect"}[*r.Correct]

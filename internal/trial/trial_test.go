@@ -112,6 +112,25 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
+// TestObserved: what doctor reports of an attempt.
+func TestObserved(t *testing.T) {
+	state := func(r Report, want string) {
+		t.Helper()
+		var states []string
+		for _, f := range r.Observed() {
+			states = append(states, f.Name+" "+f.State)
+		}
+		if got := strings.Join(states, ", "); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	state(attempt(t, trajectory.AttemptEnded{Outcome: trajectory.Answered, Agent: &trajectory.AgentEnd{Ended: trajectory.AgentExited}},
+		started("messages", true), completed(200, ""), trajectory.ToolProposed{CallID: "1", Name: "calculate"}, trajectory.RequestRefused{Code: "unknown_route", Path: "HEAD /"},
+		trajectory.AnswerCommitted{Answer: "1", Rule: plan.RuleAnswerFile}), "models ok, tools ok, answer ok")
+	state(attempt(t, trajectory.AttemptEnded{Outcome: trajectory.NoAnswer, Agent: &trajectory.AgentEnd{Ended: trajectory.AgentExited, Exit: 1, Stderr: "getaddrinfo ENOTFOUND example.org"}},
+		trajectory.RequestRefused{Code: "unknown_route", Path: "GET /v1/files"}), "models failed, tools missing, refused missing, network missing, answer failed")
+}
+
 // TestCheck: what the sandbox will not have is found in the agent's folder.
 func TestCheck(t *testing.T) {
 	write := func(name, text string, mode os.FileMode) func(string) {
