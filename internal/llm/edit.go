@@ -24,6 +24,9 @@ const (
 // taken out. An error says what the request has that strip does not take out, or that strip was not asked for: such a
 // request is not passed on. a is what ReadAsked returned for the body.
 func EditAsked(dialect string, body []byte, a Asked, strip bool) (sent []byte, edits []string, err error) {
+	if len(a.Withheld) == 0 && dialect != DialectResponses && (dialect != DialectChat || !a.Stream) {
+		return body, nil, nil
+	}
 	members, err := children(body)
 	if err != nil {
 		return nil, nil, err

@@ -185,7 +185,7 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	case status != http.StatusTooManyRequests && containsAny(lower, toolsRefused...):
 		e.Code, e.Stop = ToolsNotSupported, true
 		e.Hint = "name a model that calls tools with --model, or start the server with tool calling on (vLLM: --enable-auto-tool-choice and --tool-call-parser; llama.cpp: --jinja)"
-	case status == http.StatusNotFound && (f.code == "model_not_found" || // most servers give no code
+	case status == http.StatusNotFound && (f.code == "model_not_found" || f.code == "not_found_error" && strings.HasPrefix(lower, "model:") || // most servers give no code
 		strings.Contains(lower, "model") && containsAny(lower, "not found", "does not exist")):
 		e.Code, e.Stop = "model_not_found", true
 	case status == http.StatusNotFound:

@@ -539,3 +539,27 @@ func BenchmarkLimiter(b *testing.B) {
 		}
 	})
 }
+
+func TestAcquire(t *testing.T) {
+	l := NewLimiter(LimiterConfig{Fixed: 1})
+	release, err := l.Acquire(context.Background(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	none, err := l.Acquire(ended, 100)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a second request: %v", err)
+	}
+	none(nil, nil) // it held nothing
+	release(&Response{}, nil)
+	if _, err := l.Acquire(context.Background(), 100); err != nil {
+		t.Error(err)
+	}
+	var unbounded *Limiter
+	if release, err = unbounded.Acquire(ended, 100); err != nil {
+		t.Error(err)
+	}
+	release(nil, &Error{})
+}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
@@ -151,6 +152,28 @@ func TestStreamDropsUsage(t *testing.T) {
 		}
 		if passed, _, _, _ := NewStream(DialectChat, false).read(t, events+sse(DialectChat, usage)+done); passed != events+sse(DialectChat, usage)+done {
 			t.Errorf("passed %s", passed)
+		}
+	}
+}
+
+// The Messages API has errors in a form of another name.
+func TestMessagesErrors(t *testing.T) {
+	for _, tc := range []struct {
+		status      int
+		kind, said  string
+		retry, stop bool
+		code        string
+	}{
+		{401, "authentication_error", "invalid x-api-key", false, true, "authentication_error"},
+		{404, "not_found_error", "model: claude-of-tomorrow", false, true, "model_not_found"},
+		{400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum", false, false, ContextLengthExceeded},
+		{429, "rate_limit_error", "This request would exceed the rate limit", true, false, "rate_limit_error"},
+		{529, "overloaded_error", "Overloaded", true, false, "overloaded_error"},
+	} {
+		body := `{"type":"error","error":{"type":"` + tc.kind + `","message":"` + tc.said + `"},"request_id":"req_b"}`
+		r, e := ReadAnswer(DialectMessages, tc.status, http.Header{"Request-Id": {"req_h"}, "Retry-After": {"3"}}, []byte(body), "m", Prices{})
+		if r != nil || e == nil || e.Status != tc.status || e.Code != tc.code || e.Message != tc.said || e.Retryable != tc.retry || e.Stop != tc.stop || e.RequestID != "req_h" || (e.RetryAfter == 3*time.Second) != tc.retry {
+			t.Errorf("%s: %+v, %+v", body, r, e)
 		}
 	}
 }
