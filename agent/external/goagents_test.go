@@ -18,7 +18,7 @@ import (
 // goAgents are agents that the test binary is, in the sandbox.
 var goAgents = map[string]func() error{"mcp": mcpAgent, "mcp-raw": rawAgent, "calls": callsAgent, "leave": leaveAgent, "mcp-forever": foreverAgent}
 
-// mcpAgent calls tools in parallel over MCP, as the library's client does.
+// mcpAgent calls tools over MCP, as the library's client does, and a model, all in parallel.
 func mcpAgent() error {
 	ctx := context.Background()
 	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
@@ -42,12 +42,15 @@ func mcpAgent() error {
 		return r.Content[0].(*mcp.TextContent).Text, r.IsError, nil
 	}
 	var all sync.WaitGroup
-	errs := make(chan error, 20)
+	errs := make(chan error, 24)
 	for i := range 8 {
 		all.Go(func() {
 			want := fmt.Sprintf("%d + 1 = %d", i, i+1)
 			if text, isError, err := call("calculate", map[string]any{"expression": fmt.Sprintf("%d + 1", i)}); err != nil || isError || text != want {
 				errs <- fmt.Errorf("calculate: %q, %v, %v", text, isError, err)
+			}
+			if status, text, err := send("POST", os.Getenv("OPENAI_BASE_URL")+"/chat/completions", fmt.Sprintf(`{"model":"model-a","messages":[{"role":"user","content":"hello %d"}]}`, i)); err != nil || status != 200 {
+				errs <- fmt.Errorf("the model: %d, %q, %v", status, text, err)
 			}
 			if text, isError, err := call("note", map[string]any{"text": fmt.Sprint(i)}); err != nil || isError {
 				errs <- fmt.Errorf("note: %q, %v, %v", text, isError, err)
