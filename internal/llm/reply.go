@@ -29,8 +29,9 @@ type reply struct {
 }
 
 // readReply judges a whole answer to a request by one of the interfaces. Either it is a JSON object
-// without an error in it, or an *Error says what it is; the reply has its usage then, if there is one.
-func readReply(api string, status int, header http.Header, body []byte) (reply, *Error) {
+// without an error in it, or an *Error says what it is; the reply has its usage then, if there is one. It holds maxValues
+// values at most.
+func readReply(api string, status int, header http.Header, body []byte, maxValues int) (reply, *Error) {
 	syntax := checkJSON(body)
 	if status < 200 || status > 299 {
 		return reply{}, httpError(status, header, body, syntax == nil)
@@ -99,6 +100,9 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 
 // maxValues bounds the JSON values of an answer: what holds them takes a hundred times their bytes.
 const maxValues = 100_000
+
+// maxPassed bounds the JSON values of a reply to an own agent, which may ask for the probabilities of tokens.
+const maxPassed = 2_000_000
 
 // checkJSON reports whether body is one JSON value and nothing else: nil, io.ErrUnexpectedEOF when it
 // ends too early, another error otherwise. It bounds nesting, which the field picker does not.
@@ -318,7 +322,7 @@ func counts(v gjson.Result) bool {
 // The Messages API counts what it read from its cache of prompts and what it wrote there beside the input: all of it is
 // In, what it read is Cached. What it wrote is Written, and costs as other input where the table has no price for it.
 func ReadAnswer(dialect string, status int, header http.Header, body []byte, requested string, prices Prices) (*Response, *Error) {
-	r, failed := readReply(dialect, status, header, body)
+	r, failed := readReply(dialect, status, header, body, maxPassed)
 	if failed == nil {
 		response, err := assemble(requested, r, prices, "")
 		if err != nil {

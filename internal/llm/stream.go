@@ -79,27 +79,22 @@ func (s *Stream) fail(code, why string) {
 }
 
 // merge adds a part to the reply, but of one that cannot be read the usage alone.
-func (s *Stream) merge(into *object, part gjson.Result) {
+func (s *Stream) merge(part gjson.Result) {
 	if s.fault != "" {
-		into = &s.reply
 		if part = part.Get("usage"); !part.IsObject() {
 			return
 		}
 		part = gjson.Parse(`{"usage":` + part.Raw + `}`)
 	}
 	s.kept += len(part.Raw)
-	into.merge(part)
+	s.reply.merge(part)
 }
 
 // chunk reads a part of a chat completion and returns what is passed on of it.
 func (s *Stream) chunk(event []byte, e gjson.Result) []byte {
-	s.merge(&s.reply, e)
-	choices := e.Get("choices")
-	if !choices.IsArray() || choices.Raw == "[]" || holdsNothing(choices) {
-		if s.added && e.Get("usage").IsObject() && !e.Get("error").Exists() {
-			return nil
-		}
-		return event
+	s.merge(e)
+	if s.added && holdsNothing(e.Get("choices")) && e.Get("usage").IsObject() && !e.Get("error").Exists() {
+		return nil
 	}
 	return event
 }
@@ -121,7 +116,7 @@ func (s *Stream) responseEvent(kind string, e gjson.Result) (last bool) {
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done":
 		response := e.Get("response")
 		s.finished = response.IsObject()
-		s.merge(&s.reply, response)
+		s.merge(response)
 		if output := s.reply.get("output"); len(s.items) > 0 && (output == nil || output.raw == "[]") {
 			var list []byte
 			for _, place := range slices.Sorted(maps.Keys(s.items)) {
@@ -142,7 +137,7 @@ func (s *Stream) responseEvent(kind string, e gjson.Result) (last bool) {
 func (s *Stream) messageEvent(kind string, e gjson.Result) (last bool) {
 	switch kind {
 	case "message_start":
-		s.merge(&s.reply, e.Get("message"))
+		s.merge(e.Get("message"))
 	case "content_block_start", "content_block_delta":
 		if s.fault != "" {
 			return false
@@ -170,7 +165,7 @@ func (s *Stream) messageEvent(kind string, e gjson.Result) (last bool) {
 		if s.fault == "" {
 			s.reply.merge(e.Get("delta"))
 		}
-		s.merge(&s.reply, gjson.Parse(`{"usage":`+cmp.Or(e.Get("usage").Raw, "null")+`}`))
+		s.merge(gjson.Parse(`{"usage":` + cmp.Or(e.Get("usage").Raw, "null") + `}`))
 	case "message_stop":
 		return true
 	case "error":

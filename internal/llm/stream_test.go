@@ -178,6 +178,14 @@ func TestMessagesErrors(t *testing.T) {
 	}
 }
 
+// A whole reply may have the probabilities of its tokens.
+func TestManyValues(t *testing.T) {
+	body := `{"choices":[{"message":{"content":"a"},"logprobs":{"content":[` + strings.Repeat(`{"logprob":-1},`, maxValues) + `0]}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`
+	if r, failed := ReadAnswer(DialectChat, 200, nil, []byte(body), "m", Prices{}); failed != nil || r.Message.Content != "a" || !r.Usage.Reported {
+		t.Errorf("%+v, %v", r, failed)
+	}
+}
+
 func TestStreamFaults(t *testing.T) {
 	const chunk = `{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"aaaaaaaaaa"},"finish_reason":null}],"usage":{"prompt_tokens":7,"completion_tokens":2}}`
 	const start = `{"type":"message_start","message":{"content":[],"usage":{"input_tokens":7,"output_tokens":2}}}`

@@ -59,7 +59,7 @@ func (x *exchange) send(ctx context.Context, baseURL, key string) *Error {
 	}
 	x.answer = answer
 	var failed *Error
-	if x.reply, failed = readReply(x.api, res.StatusCode, res.Header, answer); failed != nil && failed.Retryable {
+	if x.reply, failed = readReply(x.api, res.StatusCode, res.Header, answer, maxValues); failed != nil && failed.Retryable {
 		failed.RetryAfter = cmp.Or(RetryAfter(failed.Status, res.Header, x.now), failed.RetryAfter)
 	}
 	return failed
