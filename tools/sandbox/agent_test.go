@@ -263,6 +263,7 @@ func TestAgentLimits(t *testing.T) {
 		"both":            {`head -c 240M /dev/zero >/tmp/a; head -c 250M /dev/zero >/dev/shm/b; head -c 80M /dev/zero >/tmp/home/c; sleep 98764`, trajectory.AgentMemory, "more than 512 MiB of memory"},
 		"disk":            {`for i in 1 2 3 4 5; do head -c 1G /dev/zero >f$i & done; wait; sleep 98764`, trajectory.AgentDisk, "its files took more than 64 MiB"},
 		"deleted":         {`exec 8>a; rm a; head -c 100M /dev/zero >&8; sleep 98764`, trajectory.AgentDisk, "its files took more than 64 MiB"},
+		"preallocated":    {`: >f; fallocate -n -l 100M f; sleep 98764`, trajectory.AgentDisk, "its files took more than 64 MiB"},
 		"files":           {`i=0; while [ $i -lt 1000000 ]; do : >f$i; i=$((i+1)); done`, trajectory.AgentDisk, "the workspace had more than 1000 files"},
 		"deep folders":    {`while mkdir d; do cd d; done; sleep 98764`, trajectory.AgentDisk, "folders more than 64 deep"},
 		"names":           {`cd /tmp; seq 1000000 | xargs touch; sleep 98764`, trajectory.AgentDisk, "more than 100000 temporary files"},

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -80,6 +81,14 @@ func (u *usage) add(pid int) {
 			u.disk += info.Blocks * 512
 		}
 	}
+}
+
+// allocated is the space on the disk that a file has.
+func allocated(info fs.FileInfo) int64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Blocks * 512
+	}
+	return 0
 }
 
 // proportional is the memory of a process, its part of what is shared.
