@@ -349,7 +349,7 @@ func unwitnessed(e *evidence, n *notes) {
 const inNoReply = "answers that count and that no recorded reply of a model holds, of which this version cannot say where they come from"
 
 // noCalls is why checks of calls have nothing to look at.
-const noCalls = "an own agent has tools of its own and no network: none of its calls is recorded"
+const noCalls = "an own agent brings its tools and has no network: none of its calls is recorded"
 
 func withoutCalls(e *evidence, n *notes) {
 	if a := e.Manifest.Agent; a != nil && a.Tools == plan.AgentToolsNone && a.Network == plan.NetworkNone && !a.Unconfined {

@@ -301,7 +301,7 @@ func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 			n.find("attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that were lost after a reply that calls no tool", a.Number, free), fmt.Sprintf("at most %d such attempts made again", most))
 		}
 		for j, m := range a.Models { // a reply that calls no tool and gives an answer is the last of its attempt, and is committed
-			if !m.Whole || !m.Answers || m.Calls > 0 || e.Manifest.Agent != nil { // an own agent can have several models think aloud
+			if !m.Whole || !m.Answers || m.Calls > 0 || e.Manifest.Agent != nil { // an own agent can have several models reason
 				continue
 			}
 			at := t.at(a, m.Seq)

@@ -7,7 +7,7 @@
 //
 //   - What the agent does over the socket is recorded before it has an effect. Where that fails, the agent is killed, and
 //     the attempt ends with trajectory.ErrNotRecorded.
-//   - Each model call and each tool call is a turn of its own. Tools run behind the Gate, whether they are called over MCP
+//   - Each model call and each tool call is a separate turn. Tools run behind the Gate, whether they are called over MCP
 //     or plain HTTP.
 //   - An agent that crashes, hangs, or gives no answer ends its attempt without one. Only a failure of the harness or of
 //     the endpoint is an error, so that no agent buys itself another attempt (TestAgents).

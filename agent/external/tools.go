@@ -36,7 +36,7 @@ var errOver = errors.New("the attempt is over")
 // errSpent refuses calls beyond the most.
 var errSpent = errors.New("the attempt has made all of its tool calls: answer with what there is")
 
-// toolServer passes the tool calls of one attempt to the Gate. Each is a turn of its own.
+// toolServer passes the tool calls of one attempt to the Gate. Each is a separate turn.
 type toolServer struct {
 	session *tools.Session
 	rec     *trajectory.Attempt
@@ -225,7 +225,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = e.Encode(v) // the agent may be gone
 }
 
-// mcpHandler serves the tools over MCP. Each request is a session of its own, since no tool has anything to say unasked. The
+// mcpHandler serves the tools over MCP. Each request is a separate session, since no tool has anything to say unasked. The
 // library is given no tools: it would answer calls of others by itself, and reject schemas that it finds odd.
 func (s *toolServer) mcpHandler() http.Handler {
 	server := mcp.NewServer(&mcp.Implementation{Name: "gaia", Version: "1"},

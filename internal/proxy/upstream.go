@@ -12,7 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// authorize adds the key. Anthropic's own host takes it in a header of its own; of those with the same interface some
+// authorize adds the key. Anthropic's own host takes it in a separate header; of those with the same interface some
 // take that one, and some the usual one.
 func (u Upstream) authorize(req *http.Request, dialect string) {
 	if u.APIKey == "" {

@@ -87,7 +87,7 @@ func (a *Attempt) exchange(turn int, t *openTurn, p trajectory.Payload) (reason 
 		answered := p.Error == nil || p.OutputSHA256 != ""
 		switch r := p.Reply; {
 		case p.RetryOf != "":
-			return "repeats a call, which an own agent does with a call of its own"
+			return "repeats a call, which an own agent does with a new call"
 		case r == nil && answered, r != nil && (r.Bytes < 0 || answered && !canonical.IsDigest(r.SHA256)):
 			return "has no reply of the endpoint with its digest"
 		}

@@ -136,7 +136,7 @@ func TestFoldRefusesOfOwnAgent(t *testing.T) {
 		{"two tool calls in a turn", turned + "a.1.1 propose calculate\na.1.1 allow\na.1.1 propose calculate", "is not the next event of turn 1"},
 		{"violation before the reply", asked + "a.1.1 violation R006", "is not the next event of turn 1"},
 		{"closed before its reply", asked + "a.1.1 done", "completes turn 1, whose model call has not ended"},
-		{"retry", closed + "a.1.2 turn\na.1.2 asks kept=1\na.1.2 sends\na.1.2 replies retry", "repeats a call, which an own agent does with a call of its own"},
+		{"retry", closed + "a.1.2 turn\na.1.2 asks kept=1\na.1.2 sends\na.1.2 replies retry", "repeats a call, which an own agent does with a new call"},
 		{"message of another source", turned + "a.1.1 asks source=question", `lists a message of the source "question"`},
 		{"call of the built-in agent", turned + "a.1.1 asks\na.1.1 sends\na.1.1 call", "has no reply of the endpoint with its digest"},
 		{"answer before the exchanges are closed", replied + "a.1 gives answer-file.v1 42", "commits an answer before turn 1 is completed"},

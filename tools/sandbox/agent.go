@@ -41,7 +41,7 @@ const (
 	ownProcesses = 3       // two of bubblewrap, and the shim
 
 	agentGone  = time.Minute      // after SIGKILL
-	agentPipes = 10 * time.Second // for output that nobody reads
+	agentPipes = 10 * time.Second // for output that is not read
 )
 
 // AgentLimits are what all processes of an own agent may use together: bytes of memory, temporary folders included, bytes
