@@ -141,6 +141,12 @@ func rawAgent() error {
 			}
 		}
 	}
+	// A client of a later version learns which there are, and falls back.
+	newer := `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"}}}}`
+	status, text, err := send("POST", url, newer, "Content-Type", "application/json", "Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "server/discover")
+	if err != nil || !strings.Contains(text, `"2025-11-25"`) {
+		return fmt.Errorf("a newer version: %d %s %v", status, text, err)
+	}
 	return os.WriteFile("ANSWER", []byte("spoken"), 0o600)
 }
 

@@ -230,7 +230,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 func (s *toolServer) mcpHandler() http.Handler {
 	server := mcp.NewServer(&mcp.Implementation{Name: "gaia", Version: "1"},
 		&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-			SupportedProtocolVersions: []string{"2025-11-25", "2025-06-18", "2025-03-26"}}) // later ones need members that the library adds to its own results only
+			SupportedProtocolVersions: []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}}) // later ones need members that the library adds to its own results only
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 			switch p := r.GetParams().(type) {
