@@ -160,6 +160,25 @@ func TestUnconfined(t *testing.T) {
 	}
 }
 
+// TestArguments: the arguments of all calls together have a bound, beyond which calls are refused and recorded as such.
+func TestArguments(t *testing.T) {
+	b := newBench(t, "", nil)
+	ctx, fail := context.WithCancelCause(t.Context())
+	defer fail(nil)
+	s, err := b.serve(ctx, fail, b.session, b.rec)
+	must(t, err)
+	defer s.close()
+	for range maxArguments/maxToolRequest + 3 {
+		r := httptest.NewRequest(http.MethodPost, "/tools/list_files", strings.NewReader(strings.Repeat(" ", maxToolRequest)))
+		if !s.tools.serve(httptest.NewRecorder(), r, s.proxy) {
+			t.Fatal("it is no tool")
+		}
+	}
+	if r := of[trajectory.RequestRefused](b); len(r) != 3 || r[0].Code != "calls_spent" || s.proxy.Refused() != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestSocket: the path of the socket has a bound, and nothing is left of its folder.
 func TestSocket(t *testing.T) {
 	b := newBench(t, "", nil)
@@ -220,6 +239,9 @@ func FuzzTools(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, path, method, version, body string) {
+		s.tools.mu.Lock()
+		s.tools.bytes = 0
+		s.tools.mu.Unlock()
 		limited, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		r, err := http.NewRequestWithContext(limited, method, "http://agent/"+strings.TrimLeft(path, "/"), strings.NewReader(body))

@@ -25,9 +25,10 @@ const (
 )
 
 const (
-	maxToolRequest = 1 << 20 // bytes
-	toolParallel   = 64      // calls of an attempt at once; others wait
-	toolCalls      = 2000    // calls of an attempt that the Gate decides on, where the plan allows fewer model calls
+	maxToolRequest = 1 << 20  // bytes
+	toolParallel   = 64       // calls of an attempt at once; others wait
+	toolCalls      = 2000     // calls of an attempt that the Gate decides on, where the plan allows fewer model calls
+	maxArguments   = 64 << 20 // bytes of the arguments of all calls of an attempt, which are held until it ends
 )
 
 // errOver ends calls that come when the attempt is over.
@@ -53,6 +54,7 @@ type toolServer struct {
 	mu     sync.Mutex
 	closed bool
 	begun  int
+	bytes  int   // of arguments
 	err    error // why recording failed
 	failed error // of the last call, if it says nothing about the task
 }
@@ -84,17 +86,18 @@ func (s *toolServer) lastFault() error {
 	return s.failed
 }
 
-// enter takes one of the calls of the attempt.
-func (s *toolServer) enter() (id string, err error) {
+// enter takes one of the calls of the attempt, with so many bytes of arguments.
+func (s *toolServer) enter(bytes int) (id string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed || s.err != nil:
 		return "", errOver
-	case s.begun >= s.most:
+	case s.begun >= s.most || bytes > maxArguments-s.bytes:
 		return "", errSpent
 	}
 	s.begun++
+	s.bytes += bytes
 	s.running.Add(1)
 	return fmt.Sprintf("call_%d", s.begun), nil
 }
@@ -103,13 +106,13 @@ func (s *toolServer) enter() (id string, err error) {
 func (s *toolServer) spent() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.begun >= s.most
+	return s.begun >= s.most || s.bytes > maxArguments-maxToolRequest
 }
 
 // call takes one call through the Gate; args are the bytes that came. The result is durable when it returns. Only where
 // recording fails is an error one that matches trajectory.ErrNotRecorded.
 func (s *toolServer) call(name string, args []byte) (text string, isError bool, err error) {
-	id, err := s.enter()
+	id, err := s.enter(len(args))
 	if err != nil {
 		return err.Error(), true, nil
 	}
