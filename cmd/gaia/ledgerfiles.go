@@ -13,23 +13,17 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/build"
-	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stop"
-	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/spf13/cobra"
 )
-
-// linesSuffix ends the name of an export of lines of JSON.
-const linesSuffix = ".jsonl"
 
 func (a *app) ledgerExportCommand() *cobra.Command {
 	q := &ledgerQuery{}
@@ -76,44 +70,14 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 	if err != nil {
 		return err
 	}
-	lines := func(w io.Writer) error {
-		to := bufio.NewWriter(w)
-		for _, e := range events {
-			line, err := canonical.Encode(e)
-			if err != nil {
-				return err
-			}
-			if _, err := to.Write(append(line, '\n')); err != nil {
-				return err
-			}
-		}
-		return to.Flush()
-	}
-	signed := "without a signature"
-	if out == "" || out == "-" {
-		err = lines(outfile.Interruptible(ctx, a.stdout))
-	} else if err = verify.NotWithin("the export", os.DevNull, filepath.Dir(out)); err != nil { // in no run at all
-	} else if strings.HasSuffix(out, linesSuffix) {
-		err = outfile.WriteStream(ctx, out, lines)
-	} else {
-		var key sign.Key
-		if key, err = a.keyring().Signing(""); err != nil {
-			return err
-		}
-		var data, envelope []byte
-		if data, envelope, err = history.SealExport(events, key); err != nil {
-			return err
-		}
-		err = outfile.WriteNew(ctx, []outfile.File{{Path: out, Data: data}, {Path: out + history.EnvelopeSuffix, Data: envelope}})
-		signed = "signed by " + key.Public().ID()
-	}
+	by, err := ledger.WriteExport(ctx, events, out, a.stdout, func() (sign.Key, error) { return a.keyring().Signing("") })
 	if err != nil {
 		return err
 	}
 	if read.Rehearsal {
 		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", runview.RehearsalNote)
 	}
-	fmt.Fprintf(a.stderr, "gaia: exported %s, %s\n", view.Count(len(events), "event"), signed)
+	fmt.Fprintf(a.stderr, "gaia: exported %s, %s\n", view.Count(len(events), "event"), by)
 	return read.Read.UntrustedErr
 }
 

@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -14,12 +16,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gofrs/flock"
 )
@@ -56,6 +61,47 @@ func (r *Reader) Export(ctx context.Context, s Selection) ([]rundir.RunEvent, Ev
 	}
 	slices.SortFunc(events, func(a, b rundir.RunEvent) int { return strings.Compare(a.ID, b.ID) })
 	return events, read, nil
+}
+
+// linesSuffix ends the name of an export of lines of JSON.
+const linesSuffix = ".jsonl"
+
+// WriteExport writes events as lines of JSON to stdout, where out is "" or "-", or to the file out, which must not exist, if its
+// name ends in ".jsonl"; to another file as Parquet, with an envelope signed by key beside it. It returns, for people, by whom
+// they are signed.
+func WriteExport(ctx context.Context, events []rundir.RunEvent, out string, stdout io.Writer, key func() (sign.Key, error)) (signed string, err error) {
+	lines := func(w io.Writer) error {
+		to := bufio.NewWriter(w)
+		for _, e := range events {
+			line, err := canonical.Encode(e)
+			if err != nil {
+				return err
+			}
+			if _, err := to.Write(append(line, '\n')); err != nil {
+				return err
+			}
+		}
+		return to.Flush()
+	}
+	const unsigned = "without a signature"
+	if out == "" || out == "-" {
+		return unsigned, lines(outfile.Interruptible(ctx, stdout))
+	}
+	if err := verify.NotWithin("the export", os.DevNull, filepath.Dir(out)); err != nil { // in no run at all
+		return "", err
+	}
+	if strings.HasSuffix(out, linesSuffix) {
+		return unsigned, outfile.WriteStream(ctx, out, lines)
+	}
+	signer, err := key()
+	if err != nil {
+		return "", err
+	}
+	data, envelope, err := history.SealExport(events, signer)
+	if err != nil {
+		return "", err
+	}
+	return "signed by " + signer.Public().ID(), outfile.WriteNew(ctx, []outfile.File{{Path: out, Data: data}, {Path: out + history.EnvelopeSuffix, Data: envelope}})
 }
 
 // Added is the result of an import.
