@@ -136,8 +136,11 @@ func (s *runSettings) hasTools() bool {
 	return s.plan.Agent == nil || s.plan.Agent.Tools == plan.AgentToolsGate
 }
 
-// settleMessages settles where the messages dialect is asked.
+// settleMessages settles where an own agent's requests in the messages dialect go.
 func (a *app) settleMessages(s *runSettings) error {
+	if s.plan.Agent == nil {
+		return nil
+	}
 	s.own.messages, s.own.messagesKey = cmp.Or(a.getenv("ANTHROPIC_BASE_URL"), defaultMessagesURL), a.getenv("ANTHROPIC_API_KEY")
 	_, err := remote.ParseURLOf("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", s.own.messages)
 	return err

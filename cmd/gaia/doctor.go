@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/remote"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/servers"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/stop"
@@ -257,7 +258,20 @@ func (x *exam) programs(ctx context.Context) []doctor.Finding {
 	w := world{sandbox: f.sandbox, noSandbox: f.noSandbox}
 	programs := doctor.Programs{Sandbox: f.sandbox, NoSandbox: f.noSandbox, Python: onPath("python3"), Text: onPath("pdftotext"),
 		Pages: onPath("pdftoppm"), Environ: x.forShims(), Unconfined: x.python == pythonUnconfined}
-	return append(programs.Check(ctx), doctor.CheckServers(ctx, x.mcpServers(&w), x.serversFrom))
+	all := append(programs.Check(ctx), doctor.CheckServers(ctx, x.mcpServers(&w), x.serversFrom))
+	if x.plan.Agent != nil && x.planned.Invalid == nil {
+		const name, use = "agent", "solves the tasks"
+		s := x.runSettings
+		s.dry = true
+		finding := doctor.Finding{Name: name, Use: use, State: doctor.OK}
+		if err := x.addAgent(ctx, &w, &s); err != nil {
+			finding = doctor.Fails(name, use, err, "")
+		} else {
+			finding.Detail = runview.Agent(s.plan.Agent)
+		}
+		all = append(all, finding)
+	}
+	return all
 }
 
 // mcpServers returns the MCP servers of the settings. In a rehearsal none is asked over a network.

@@ -65,11 +65,6 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	}
 	defer programs() // it leaves nothing behind
 	defer cancel()
-	if s.plan.Agent != nil {
-		if err := a.settleMessages(s); err != nil {
-			return world{}, err
-		}
-	}
 	var pages web.Config
 	engine := s.engine
 	if s.plan.Rehearsal {

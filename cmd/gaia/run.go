@@ -334,6 +334,9 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 			return err
 		}
 		s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
+		if err := a.settleMessages(s); err != nil {
+			return err
+		}
 		if s.hasTools() {
 			if err := a.settleSearch(s); err != nil {
 				return err

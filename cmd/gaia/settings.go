@@ -227,6 +227,9 @@ func (a *app) complete(s *runSettings) error {
 	}
 	p.Model.NoTemperature = !llm.TakesTemperature(p.Model.Name)
 	s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
+	if err := a.settleMessages(s); err != nil {
+		return err
+	}
 	if err := s.settlePolicy(); err != nil {
 		return err
 	}
