@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -31,10 +32,32 @@ import (
 func TestFields(t *testing.T) {
 	long.OnlyThorough(t)
 	t.Parallel()
-	w := newFieldWalk(t)
+	w := newFieldWalk(t, "every-event.txt", true)
 	w.journal(t)
 	w.manifest(t)
-	unheeded := unheeded()
+	w.compare(t, unheeded())
+	if len(w.passed) < 350 || w.tried < 1700 {
+		t.Errorf("only %d changes of %d fields", w.tried, len(w.passed))
+	}
+}
+
+// TestFieldsOfOwnAgent is TestFields for what a run of an own agent has besides.
+func TestFieldsOfOwnAgent(t *testing.T) {
+	long.NotRaced(t)
+	t.Parallel()
+	w := newFieldWalk(t, "every-event-own.txt", false)
+	w.only = regexp.MustCompile(`^(?:request_refused|model_call_started\.request|model_call_completed\.reply|attempt_ended\.agent|manifest\.agent)\b|\.(?:in_reply|rule|shown_as)$`)
+	w.journal(t)
+	w.manifest(t)
+	w.compare(t, unheededOfOwnAgent())
+	if len(w.passed) < 40 || w.tried < 200 {
+		t.Errorf("only %d changes of %d fields", w.tried, len(w.passed))
+	}
+}
+
+// compare compares the changes that no one saw with those that may be.
+func (w *fieldWalk) compare(t *testing.T, unheeded map[string]string) {
+	t.Helper()
 	for _, field := range slices.Sorted(maps.Keys(w.passed)) {
 		if got, want := strings.Join(slices.Sorted(maps.Keys(w.passed[field])), ", "), unheeded[field]; got != want {
 			t.Errorf("no check sees that %s is %q, want %q: %v", field, got, want, w.passed[field])
@@ -45,9 +68,6 @@ func TestFields(t *testing.T) {
 			t.Errorf("there is no %s to be changed", field)
 		}
 	}
-	if len(w.passed) < 350 || w.tried < 1700 {
-		t.Errorf("only %d changes of %d fields", w.tried, len(w.passed))
-	}
 }
 
 // fieldWalk is a run whose members are changed.
@@ -56,6 +76,7 @@ type fieldWalk struct {
 	files  map[string][]byte
 	report any // of the run as it is
 	types  map[string]reflect.Type
+	only   *regexp.Regexp // fields that are changed; nil: all
 
 	lock   sync.Mutex
 	tried  int
@@ -63,24 +84,27 @@ type fieldWalk struct {
 	worker chan struct{}
 }
 
-func newFieldWalk(t *testing.T) *fieldWalk {
-	text, err := os.ReadFile(filepath.Join("testdata", "every-event.txt"))
+// newFieldWalk returns the walk over a case; every says that it has all types of events.
+func newFieldWalk(t *testing.T, name string, every bool) *fieldWalk {
+	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &fieldWalk{c: parsed(t, "every-event.txt", string(text)), passed: map[string]map[string][]int{}, types: map[string]reflect.Type{}, worker: make(chan struct{}, 4)}
+	w := &fieldWalk{c: parsed(t, name, string(text)), passed: map[string]map[string][]int{}, types: map[string]reflect.Type{}, worker: make(chan struct{}, 4)}
 	if w.files, err = w.c.Files(); err != nil {
 		t.Fatal(err)
 	}
-	all := w.lines(t)
-	limit := maps.Clone(all[len(all)-1])
-	limit["type"], limit["payload"] = "limit_changed", map[string]any{"from": 8, "origin": "https://models.example", "reason": "429", "to": 4}
-	all = slices.Insert(all, len(all)-1, limit)
-	if err := runs.Place(all); err != nil {
-		t.Fatal(err)
-	}
-	if w.files, err = forgedLines(w.files, all); err != nil {
-		t.Fatal(err)
+	if every {
+		all := w.lines(t)
+		limit := maps.Clone(all[len(all)-1])
+		limit["type"], limit["payload"] = "limit_changed", map[string]any{"from": 8, "origin": "https://models.example", "reason": "429", "to": 4}
+		all = slices.Insert(all, len(all)-1, limit)
+		if err := runs.Place(all); err != nil {
+			t.Fatal(err)
+		}
+		if w.files, err = forgedLines(w.files, all); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r, err := auditedFiles(w.files, w.c, true)
 	if err != nil {
@@ -103,7 +127,7 @@ func newFieldWalk(t *testing.T) *fieldWalk {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.types) < 26 {
+	if every && len(w.types) < 26 {
 		t.Fatalf("only %d types of events", len(w.types))
 	}
 	return w
@@ -170,7 +194,7 @@ func (w *fieldWalk) journal(t *testing.T) {
 	at := map[alteration][]int{} // lines
 	for i, l := range all {
 		for a, make := range of(l) {
-			if make != nil {
+			if make != nil && (w.only == nil || w.only.MatchString(a.field)) {
 				at[a] = append(at[a], i)
 			}
 		}
@@ -205,7 +229,7 @@ func (w *fieldWalk) manifest(t *testing.T) {
 	var tried sync.WaitGroup
 	_, all := of()
 	for a, make := range all {
-		if make == nil {
+		if make == nil || w.only != nil && !w.only.MatchString(a.field) {
 			continue
 		}
 		w.worker <- struct{}{}

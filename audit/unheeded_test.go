@@ -150,6 +150,11 @@ func unheeded() map[string]string {
 			added: model_call_completed.fingerprint model_call_completed.response_model
 			`,
 	}
+	return byField(because)
+}
+
+// byField returns the changes of lists by their fields.
+func byField(because map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, lines := range because {
 		for line := range strings.Lines(strings.TrimSpace(lines)) {
@@ -160,4 +165,31 @@ func unheeded() map[string]string {
 		}
 	}
 	return all
+}
+
+// unheededOfOwnAgent are those fields of what a run of an own agent has besides.
+func unheededOfOwnAgent() map[string]string {
+	return byField(map[string]string{
+		"how the process ended is told to people; whether there is an answer the attempt says": `
+			changed: attempt_ended.agent.exit
+			added: attempt_ended.agent.redactions attempt_ended.agent.stderr attempt_ended.agent.stderr_bytes
+			changed, left out: attempt_ended.agent.stdout_bytes
+			`,
+		"what confined the agent is the signer's word until there is a check of it; no run comes near these limits": `
+			changed: manifest.agent.calls manifest.agent.command[] manifest.agent.disk_bytes manifest.agent.folders[].path manifest.agent.memory_bytes manifest.agent.name
+			changed: manifest.agent.processes manifest.agent.timeout_ms
+			added: manifest.agent.env manifest.agent.messages_origin manifest.agent.strip
+			`,
+		"of bodies that only digests are recorded of, the journal has the messages besides": `
+			added: model_call_completed.reply.aborted model_call_completed.reply.body_sha256
+			added: model_call_started.request.body_sha256 model_call_started.request.stream model_call_started.request.tools_sha256
+			changed, made nothing: model_call_completed.reply.bytes model_call_completed.reply.status model_call_started.request.bytes
+			changed: model_call_completed.reply.sha256 model_call_started.request.sha256
+			`,
+		"a request that was not passed on brought nothing in": `
+			changed, made nothing: request_refused.bytes request_refused.path request_refused.status
+			changed: request_refused.code
+			added: request_refused.model request_refused.sha256
+			`,
+	})
 }

@@ -436,7 +436,8 @@ func TestForgedBattery(t *testing.T) {
 // TestPaths: the ledger counts by the names that the judge gives.
 func TestPaths(t *testing.T) {
 	for _, pair := range [][2]string{{rundir.PathJudge, judge.PathJudge}, {rundir.PathError, judge.PathError}, {rundir.PathUnreadable, judge.PathUnreadable}, {rundir.PathWithheld, judge.PathWithheld}, {rundir.PathTooLong, judge.PathTooLong},
-		{plan.NetworkNone, mcp.NetworkNone}, {plan.NetworkHost, mcp.NetworkHost}, {rundir.CodeTooLong, llm.ContextLengthExceeded}, {rundir.CodeToolsRefused, llm.ToolsNotSupported}} {
+		{plan.NetworkNone, mcp.NetworkNone}, {plan.NetworkHost, mcp.NetworkHost}, {rundir.CodeTooLong, llm.ContextLengthExceeded}, {rundir.CodeToolsRefused, llm.ToolsNotSupported},
+		{rundir.DialectChat, llm.DialectChat}, {rundir.DialectResponses, llm.DialectResponses}, {rundir.DialectMessages, llm.DialectMessages}} {
 		if pair[0] != pair[1] {
 			t.Errorf("%q is %q in the ledger", pair[1], pair[0])
 		}

@@ -76,20 +76,19 @@ func (a *Attempt) exchange(turn int, t *openTurn, p trajectory.Payload) (reason 
 		if reason := next(compiled, started); reason != "" {
 			return reason
 		}
-		if p.Request == nil || !canonical.IsDigest(p.Request.SHA256) || p.Request.Bytes < 0 {
-			return "has no request of the agent with its digest"
-		}
 		a.Turns++
+		return a.request(p.Request)
 	case trajectory.ModelCallCompleted:
 		if reason := next(started, completed); reason != "" {
 			return reason
 		}
-		answered := p.Error == nil || p.OutputSHA256 != ""
 		switch r := p.Reply; {
 		case p.RetryOf != "":
-			return "repeats a call, which an own agent does with a new call"
-		case r == nil && answered, r != nil && (r.Bytes < 0 || answered && !canonical.IsDigest(r.SHA256)):
+			return "repeats a call, which an own agent does with a call of its own"
+		case r == nil || r.Bytes < 0 || !canonical.IsDigest(r.SHA256):
 			return "has no reply of the endpoint with its digest"
+		case p.Error == nil && (r.Status < 200 || r.Status > 299):
+			return fmt.Sprintf("takes a reply with status %d for one that did not fail", r.Status)
 		}
 	case trajectory.ContextCondensed:
 		return "condenses the conversation of an own agent"
@@ -111,6 +110,35 @@ func (a *Attempt) exchange(turn int, t *openTurn, p trajectory.Payload) (reason 
 	}
 	return ""
 }
+
+// request checks the body of an own agent's request, and whether it is said to be a retry: the attempt has sent the same
+// body before.
+func (a *Attempt) request(r *trajectory.AgentRequest) (reason string) {
+	if r == nil || !canonical.IsDigest(r.SHA256) || r.Bytes < 0 {
+		return "has no request of the agent with its digest"
+	}
+	edited := r.SentSHA256 != ""
+	switch {
+	case !slices.Contains([]string{DialectChat, DialectResponses, DialectMessages}, r.Dialect):
+		return fmt.Sprintf("is a request in the dialect %q", r.Dialect)
+	case edited != (len(r.Edits) > 0), edited && (!canonical.IsDigest(r.SentSHA256) || r.SentSHA256 == r.SHA256):
+		return "does not say how the request that was sent on differs from the agent's"
+	case r.Retry != a.sent[r.SHA256]:
+		return fmt.Sprintf("says of a request that the attempt has sent it before: %t", r.Retry)
+	}
+	if a.sent == nil {
+		a.sent = map[string]bool{}
+	}
+	a.sent[r.SHA256] = true
+	return ""
+}
+
+// The dialects of own agents, as package llm names them (TestPaths in internal/run).
+const (
+	DialectChat      = "chat"
+	DialectResponses = "responses"
+	DialectMessages  = "messages"
+)
 
 // ended checks how the attempt of an own agent ended: its answer is committed, and it ends other than as an error, when
 // no exchange is open any more, so that all its replies are recorded. Of one that ends as an error the process may have
@@ -171,8 +199,8 @@ func (a *Attempt) foreign(p trajectory.Payload) (reason string) {
 		if a.Refused++; a.Refused > trajectory.MostRequestsRefused {
 			return fmt.Sprintf("is more than the %d refused requests that an attempt has", trajectory.MostRequestsRefused)
 		}
-		if p.Bytes < 0 || p.SHA256 != "" && !canonical.IsDigest(p.SHA256) {
-			return "has no digest and size of a refused request"
+		if p.Bytes < 0 || p.SHA256 != "" && !canonical.IsDigest(p.SHA256) || p.Code == "" || p.Status < 0 || p.Status > 599 {
+			return "does not say which request was refused, and why"
 		}
 	case trajectory.ContextCompiled:
 		for _, m := range p.Messages {

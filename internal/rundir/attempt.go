@@ -39,6 +39,7 @@ type Attempt struct {
 	lastCall        string            // event id of the last model call
 	begun           int               // turns
 	turns           map[int]*openTurn // that are open
+	sent            map[string]bool   // digests of the requests of an own agent
 	firstUs, lastUs int64
 	process         int  // which process wrote its events
 	written         bool // a call that may change the workspace was let through

@@ -311,7 +311,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 	if a.Answer != nil {
 		record.FinalAnswer = &a.Answer.Answer
 	}
-	a.steps, a.turns, a.fresh, a.requests = nil, nil, nil, trajectory.Requests{}
+	a.steps, a.turns, a.fresh, a.sent, a.requests = nil, nil, nil, nil, trajectory.Requests{}
 	f.open -= a.bytes
 	if f.ended == nil {
 		return "", nil

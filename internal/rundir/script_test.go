@@ -33,7 +33,7 @@ import (
 //	a.1.1 rollback right         of the workspace; or: wrong, unknown, other (by another call)
 //	a.1.1 done
 //	a.1.1 asks kept=1            of an own agent: a request that keeps so many messages of the one before
-//	a.1.1 sends                  it
+//	a.1.1 sends                  it; body=x: the same for all with x; again: as it was sent before; dialect=telex; as=x: as other bytes
 //	a.1.1 replies in=10 out=5    as call
 //	a.1 refuses budget_spent     a request
 //	a.1 gives submit-answer.v1 42
@@ -235,11 +235,12 @@ func parse(m plan.Plan, digest, line string) (trajectory.Draft, error) {
 	case "asks":
 		d.Payload = trajectory.ContextCompiled{Bytes: 9, Head: "new text", Kept: int(number("kept")), Messages: []trajectory.Message{{Bytes: 9 + number("kept"), Role: "user", Source: cmp.Or(named["source"], plan.AgentSource)}}}
 	case "sends":
-		d.Payload = trajectory.ModelCallStarted{RequestedModel: "scripted-model", Try: 1, Request: &trajectory.AgentRequest{Bytes: 40, Dialect: "chat", SHA256: canonical.Digest([]byte("request"))}}
+		d.Payload = trajectory.ModelCallStarted{RequestedModel: "scripted-model", Try: 1, Request: &trajectory.AgentRequest{Bytes: 40, Dialect: cmp.Or(named["dialect"], DialectChat), Retry: has("again"),
+			SentSHA256: named["as"], SHA256: canonical.Digest([]byte(cmp.Or(named["body"], where)))}}
 	case "replies":
 		p := call(named, number, has)
 		if p.Reply = (&trajectory.AgentReply{Bytes: 80, SHA256: canonical.Digest([]byte("body")), Status: 200}); has("error") {
-			p.Reply.Status = 500
+			p.Reply.Status = 503
 		}
 		d.Payload = p
 	case "refuses":

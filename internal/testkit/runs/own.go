@@ -70,8 +70,11 @@ func (w *writer) exchange(done trajectory.ModelCallCompleted) error {
 		return err
 	}
 	body := canonical.Digest(fmt.Appendf(nil, "%s %d", w.now().id, len(a.talk)))
-	request := &trajectory.AgentRequest{Bytes: a.bytes + 64, Dialect: "chat", Retry: a.sentBody == body, SHA256: body}
-	a.sentBody = body
+	request := &trajectory.AgentRequest{Bytes: a.bytes + 64, Dialect: "chat", Retry: a.sentBodies[body], SHA256: body}
+	if a.sentBodies == nil {
+		a.sentBodies = map[string]bool{}
+	}
+	a.sentBodies[body] = true
 	done.RequestedModel, done.Try = w.manifest.Model.Name, 1
 	done.Reply = &trajectory.AgentReply{Bytes: done.Bytes + 200, SHA256: canonical.Digest(fmt.Appendf(nil, "reply %s", done.OutputSHA256)), Status: 200}
 	if done.Error != nil {
