@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -63,6 +64,9 @@ var noNetwork = regexp.MustCompile(`(?i)name or service not known|temporary fail
 // notFound matches what a shell or the kernel says of a program that is not there.
 var notFound = regexp.MustCompile(`(?i)(?:env: )?['‘]?([^\s:'’]+)['’]?: (?:not found|command not found|no such file or directory)`)
 
+// noAnswer begins the reason of an attempt whose agent gave none.
+const noAnswer = "the agent gave no answer"
+
 // explain finds out why an attempt has no answer. hasTools says that the agent has the tools of the run.
 func (r *Report) explain(hasTools bool) {
 	if r.Outcome == trajectory.Answered {
@@ -76,11 +80,18 @@ func (r *Report) explain(hasTools bool) {
 		calls += c.Count
 	}
 	e := r.End
+	fault, _, _ := strings.Cut(r.Reason, "; ")
+	rejected := r.Outcome == trajectory.NoAnswer && fault != "" && fault != noAnswer
+	if rejected || r.Outcome == trajectory.Errored {
+		add("", "No answer counts: %s.", cmp.Or(fault, "the attempt ended in an error"))
+	}
 	switch {
+	case e.Ended == "": // as the reason says
+		return
 	case e.Ended == trajectory.AgentNotStarted:
 		add("gaia agent doctor DIR looks at the folder; the sandbox has /usr, the agent's folder and what 'folders' below agent in gaia.yaml names",
 			"The agent's program could not be run.")
-	case e.Ended != trajectory.AgentExited && e.Ended != "":
+	case e.Ended != trajectory.AgentExited:
 		add(limitHints[e.Ended], "The agent was %s.", ends[e.Ended])
 	case e.Exit == 126 || e.Exit == 127:
 		what := "a program"
@@ -89,7 +100,7 @@ func (r *Report) explain(hasTools bool) {
 		}
 		add("install it below /usr or in the agent's folder, or name its folder in 'folders' below agent in gaia.yaml; PATH is /usr/local/bin:/usr/bin:/bin",
 			"The agent did not find %s in the sandbox (exit code %d).", what, e.Exit)
-	case e.Exit != 0 && e.Ended != "":
+	case e.Exit != 0:
 		add("", "The agent crashed: %s.", strings.TrimSuffix(crashLine(e.Stderr, r.ended()), "."))
 	}
 	if noNetwork.MatchString(e.Stderr) {
@@ -114,15 +125,12 @@ func (r *Report) explain(hasTools bool) {
 			add("", "%s", strings.TrimSpace(fmt.Sprintf("A call of the model %s failed: status %d. %s", c.Model, c.Status, clip(c.Problem, 200))))
 		}
 	}
-	if e.Ended == trajectory.AgentExited && e.Exit == 0 {
+	if e.Ended == trajectory.AgentExited && e.Exit == 0 && !rejected {
 		ways := "write it to the file ANSWER in its working folder, or print a line FINAL ANSWER: and the answer"
 		if hasTools {
 			ways = "call the tool submit_answer, " + ways
 		}
 		add(ways, "The agent exited without an answer.")
-	}
-	if len(r.Why) == 0 && r.Reason != "" {
-		add("", "The attempt ended as %s: %s.", r.Outcome, strings.TrimSuffix(r.Reason, "."))
 	}
 }
 
