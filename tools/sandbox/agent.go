@@ -81,6 +81,11 @@ type AgentResult struct {
 func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	root, err := os.OpenRoot(c.Workspace)
+	if err != nil {
+		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
+	}
+	defer root.Close()
 	control, theirs, err := socketPair()
 	if err != nil {
 		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
@@ -90,11 +95,6 @@ func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, er
 	if err != nil {
 		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
 	}
-	root, err := os.OpenRoot(c.Workspace)
-	if err != nil {
-		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
-	}
-	defer root.Close()
 	early := &earlyText{to: c.Stderr}
 	program.Stderr = early
 	if err := program.Start(); err != nil {
@@ -189,15 +189,21 @@ func (r AgentResult) after(ctx context.Context, killed AgentResult) (AgentResult
 	return r, nil
 }
 
-// agentProgram prepares bubblewrap with the shim and the agent.
-func (s *Sandbox) agentProgram(ctx context.Context, c AgentCommand, control *os.File) (*Program, error) {
+// agentProgram prepares bubblewrap with the shim and the agent. The program has control, which is closed where there is none.
+func (s *Sandbox) agentProgram(ctx context.Context, c AgentCommand, control *os.File) (_ *Program, err error) {
+	files := []*os.File{control} // after the filter, which is 3
+	defer func() {
+		if err != nil {
+			closeAll(files)
+		}
+	}()
 	// The program is started by its descriptor and lies nowhere, since it holds the gold answers of the built-in tasks. To
 	// other processes the link leads to a descriptor of their own.
 	executable, err := os.Open(c.Shim)
 	if err != nil {
 		return nil, err
 	}
-	files := []*os.File{control, executable} // after the filter, which is 3
+	files = append(files, executable)
 	more := []string{"--dir", agentHome, "--symlink", "/proc/self/fd/5", agentShim}
 	args := []string{shim.Command, "-control", "4", "-self", "5", "-limits", agentRlimits(c.Limits)}
 	if c.Socket != "" {

@@ -26,11 +26,7 @@ type Program struct {
 // Start starts the program, or returns an error where it cannot have its filter
 // and its group.
 func (p *Program) Start() (err error) {
-	defer func() {
-		for _, f := range p.files {
-			f.Close()
-		}
-	}()
+	defer closeAll(p.files)
 	if len(p.Args) > 2 && p.Args[1] == "--seccomp" {
 		var from, to *os.File
 		filter, err := callFilter(p.netlink)
@@ -56,6 +52,12 @@ func (p *Program) Start() (err error) {
 		p.group.remove()
 	}
 	return err
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }
 
 // Wait waits for the end of the program and removes its group.
