@@ -24,7 +24,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/settings"
-	"github.com/gaia-harness/gaia/internal/shim"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/trial"
@@ -205,9 +204,7 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 	if w.Own.Shim, err = os.Executable(); err != nil {
 		return err
 	}
-	if w.Own.SocketDir, err = os.MkdirTemp("", "gaia-"); err == nil && w.Own.Sandbox != nil { // a path of a socket is short
-		w.sweeper, err = shim.StartSweeper(w.Own.Shim, w.Own.SocketDir)
-	}
+	w.Own.SocketDir, err = os.MkdirTemp("", "gaia-") // a path of a socket is short
 	return err
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -19,7 +18,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/run"
-	"github.com/gaia-harness/gaia/internal/shim"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/document"
@@ -35,7 +33,6 @@ type world struct {
 	sandbox   *sandbox.Sandbox          // nil: there is none
 	noSandbox error                     // why
 	upstreams map[string]proxy.Upstream // of an own agent, by dialect
-	sweeper   *shim.Sweeper             // nil: no own agent runs in a sandbox
 }
 
 func (w world) Close() error {
@@ -43,9 +40,9 @@ func (w world) Close() error {
 		defer os.RemoveAll(w.Own.SocketDir)
 	}
 	if w.close == nil {
-		return w.sweeper.Close()
+		return nil
 	}
-	return errors.Join(w.close(), w.sweeper.Close())
+	return w.close()
 }
 
 // configure builds all that a run needs, and completes the plan of its settings.

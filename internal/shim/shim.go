@@ -3,8 +3,6 @@
 // It listens on a loopback port and copies each connection to the Unix socket of the attempt, so that an agent needs no more
 // than the base URL of an API. The agent is its child, with the same standard streams and environment, and it exits as the
 // agent did. It holds no secret and no authority: what it can do, the agent can do on the socket itself.
-//
-// Outside of the sandbox the same command is the [Sweeper].
 package shim
 
 import (
@@ -50,7 +48,6 @@ func Main(args []string) int {
 	socket := flags.String("socket", "", "`path` of the Unix socket that connections are copied to")
 	control := flags.Int("control", -1, "`descriptor` of the socket to gaia; without it the agent starts at once")
 	self := flags.Int("self", -1, "`descriptor` of this program, which the agent does not get")
-	dir := flags.String("sweep", "", "wait for the end of standard input, end the sandboxes that are given something of `folder`, and remove it")
 	limits := flags.String("limits", "", "limits of the agent's processes: `number=value,…`, as setrlimit numbers them")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage
@@ -58,12 +55,6 @@ func Main(args []string) int {
 	shut()
 	if *self >= 0 {
 		_ = syscall.Close(*self)
-	}
-	if *dir != "" {
-		if err := sweep(os.Stdin, *dir); err != nil {
-			return exitUsage
-		}
-		return 0
 	}
 	code, err := run(*listen, *socket, *control, *limits, flags.Args())
 	if err != nil {

@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "run-agent" {
 		s, err := New(context.Background(), Config{Bwrap: os.Args[2]})
 		if err == nil {
+			fmt.Println("begun")
 			_, err = s.RunAgent(context.Background(), AgentCommand{Shim: os.Args[0], Workspace: os.Args[3], Stdout: os.Stdout, Stderr: os.Stderr,
 				Command: []string{"/bin/sh", "-c", marked(daemons+"sleep 98764", os.Args[4])}, Limits: AgentLimits{Memory: 1 << 30, Disk: 1 << 30, Processes: 64}})
 		}
@@ -295,22 +296,31 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestAgentOfKilledParent: kill -9 of the process that runs an agent leaves nothing of it.
+// TestAgentOfKilledParent: kill -9 of the process that runs an agent leaves nothing of it, and nothing of a sandbox that
+// is being made.
 func TestAgentOfKilledParent(t *testing.T) {
 	s := sandbox(t)
 	self, err := os.Executable()
 	must(t, err)
-	cmd := exec.CommandContext(t.Context(), self, "run-agent", s.bwrap, t.TempDir(), mark())
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	if _, err := io.ReadFull(out, make([]byte, len("running\n"))); err != nil {
-		t.Fatal(err)
+	killed := func(after string, later time.Duration) {
+		dir := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), self, "run-agent", s.bwrap, dir, mark())
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		if _, err := io.ReadFull(out, make([]byte, len(after))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(later)
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		goneFromHost(t, dir, "98761"+mark(), "98762"+mark(), "98763"+mark(), "98764"+mark())
 	}
-	must(t, cmd.Process.Kill())
-	_ = cmd.Wait()
-	goneFromHost(t, "98761"+mark(), "98762"+mark(), "98763"+mark(), "98764"+mark())
+	killed("begun\nrunning\n", 0)
+	for i := 0; i < 100; i += long.Step(10) { // which lasts for some 10 ms
+		killed("begun\n", time.Duration(i)*100*time.Microsecond)
+	}
 }
 
 // TestAgentConnections: an agent reaches the server of its socket, by many connections at once that stream, and by the

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/child"
 )
@@ -140,6 +141,9 @@ func (s *Sandbox) Command(ctx context.Context, j Jail, path string, args ...stri
 	layout, err := s.arguments(j)
 	cmd := exec.CommandContext(ctx, s.bwrap, append(layout, append([]string{"--", path}, args...)...)...)
 	child.Group(cmd)
+	// Not bound to this process before bubblewrap itself does that (--die-with-parent): it would end and leave its child
+	// waiting for it for ever. What ends in between is the program: its streams and the shim's control socket are closed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = append([]string{}, j.Variables...) // bubblewrap's own can be read by what it starts; its arguments by everybody
 	cmd.Err = cmp.Or(err, cmd.Err)
 	return &Program{Cmd: cmd, cgroups: s.cgroups, netlink: j.Network, memory: groupMemory, tasks: groupTasks}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/shim"
 	"github.com/gaia-harness/gaia/tools"
 )
 
@@ -48,7 +47,6 @@ func (s *Sandbox) probe(ctx context.Context) error {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), probeFolder+"*")) // of probes that were killed; one of another user stays
 	for _, dir := range left {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > 2*probeTime {
-			shim.EndAll(dir)
 			_ = os.RemoveAll(dir)
 		}
 	}
