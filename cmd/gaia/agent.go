@@ -16,7 +16,6 @@ import (
 	"github.com/gaia-harness/gaia/agent/external"
 	"github.com/gaia-harness/gaia/examples/agents"
 	"github.com/gaia-harness/gaia/internal/agentdir"
-	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -34,12 +33,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// ownAgent is the agent of the user's own that solves the tasks, as flags and settings name it.
+// ownAgent is the agent of the user's own that solves the tasks, as flags name it.
 type ownAgent struct {
-	folder  string // of --agent; "" is that of the settings or the plan
-	timeout int64  // in milliseconds; 0 is that of the settings or the plan
-	unsafe  bool   // it runs outside of the sandbox
-
+	settings.AgentFlags
 	messages, messagesKey string // endpoint of the messages dialect
 }
 
@@ -49,83 +45,24 @@ const defaultMessagesURL = "https://api.anthropic.com"
 // addAgentFlags adds the flags of an own agent that a plan holds. The settings file has the others.
 func (s *runSettings) addAgentFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.own.folder, "agent", "", "folder of your own agent, with an executable named agent (default: the built-in agent; see docs/agents.md)")
-	f.Var(cli.Duration(&s.own.timeout, plan.MinAgentTime, plan.MaxAgentTime), "agent-timeout", "maximum time of an attempt of --agent (default: --max-task-time, else 30m)")
+	f.StringVar(&s.own.Folder, "agent", "", "folder of your own agent, with an executable named agent (default: the built-in agent; see docs/agents.md)")
+	f.Var(cli.Duration(&s.own.TimeoutMs, plan.MinAgentTime, plan.MaxAgentTime), "agent-timeout", "maximum time of an attempt of --agent (default: --max-task-time, else 30m)")
 	cli.CompleteDirs(cmd, "agent")
 }
 
-// settleAgent sets the own agent of the plan, if there is one: that of the flags, of the plan to repeat, or of the settings file,
-// with the settings that the file has for it. changed reports which flags were given or are of the file.
+// settleAgent sets the own agent of the plan, if there is one. changed reports which flags were given or are of the file.
 func (a *app) settleAgent(s *runSettings, file *settings.File, changed func(string) bool) error {
-	p, own, folder := &s.plan, plan.DefaultAgent(), s.own.folder
-	var written *settings.Agent
-	if file != nil && (s.like == nil || folder != "") { // else the plan to repeat has decided
-		written = file.Agent
+	p := &s.plan
+	own, err := file.OwnAgent(s.own.AgentFlags, *p, s.like != nil)
+	if p.Agent = own; own == nil || err != nil {
+		return err
 	}
-	switch {
-	case p.Agent != nil: // of the plan to repeat
-		own = *p.Agent
-		if own.Folders = slices.Clone(own.Folders); own.Unconfined { // which no plan passes on
-			own.Unconfined, own.Network = false, plan.NetworkNone
-		}
-	case written == nil && folder == "":
-		for flag, given := range map[string]bool{"unsafe-local-agent": s.own.unsafe, "agent-timeout": s.own.timeout != 0} {
-			if given {
-				return usage("give --agent DIR, or leave it out", "--%s is of an agent of your own", flag)
-			}
-		}
-		return nil
-	default:
-		own.TimeoutMs = cmp.Or(p.Budgets.WallMs, own.TimeoutMs)
-		own.Folders = []plan.AgentFolder{{}}
-		if written != nil {
-			written.Apply(&own)
-			folder = cmp.Or(folder, written.Folder)
-		}
-		if folder == "" {
-			return usage("write folder: DIR below agent, or give --agent DIR", "the settings %q have an agent without a folder", file.Name)
-		}
+	if err := settings.CheckAgent(*p, len(s.servers), changed); err != nil {
+		return err
 	}
-	if folder != "" {
-		if info, err := os.Stat(folder); (err != nil || !info.IsDir()) && !strings.ContainsRune(folder, filepath.Separator) {
-			return usage("give the path of a folder; to begin with a recipe: gaia agent init "+view.Quote(folder)+" DIR, then --agent DIR", "--agent %q is no folder here", folder)
-		}
-		path, err := filepath.Abs(folder)
-		if err != nil {
-			return err
-		}
-		own.Folders[0].Path, own.Name = path, filepath.Base(path)
-	}
-	own.TimeoutMs = cmp.Or(s.own.timeout, own.TimeoutMs)
-	if p.Budgets.WallMs > 0 {
-		own.TimeoutMs = min(own.TimeoutMs, p.Budgets.WallMs)
-	}
-	if s.own.unsafe {
-		own.Unconfined, own.Network = true, plan.NetworkHost
-	}
-	p.Agent = &own
-	for _, flag := range []string{"api", "cassette", "context-window", "images", "max-turns", "stop-sequence"} {
-		if changed(flag) {
-			return usage("leave it out; calls below agent in gaia.yaml bounds the model calls of an attempt", "--%s is of the built-in agent, and --agent runs another", flag)
-		}
-	}
-	p.Budgets.Turns, p.Model.ContextWindow, p.Model.Stop, p.Model.Images, s.images = 0, 0, nil, false, imagesOff
-	if own.Tools == plan.AgentToolsNone {
-		for _, flag := range []string{"approve", "search", "searxng-url", "transcription-model", "unsafe-local-python", "vision-model"} {
-			if changed(flag) {
-				return usage("leave it out, or give the agent 'tools: gate'", "--%s is of tools, and the agent has 'tools: none'", flag)
-			}
-		}
-		if len(s.servers) > 0 {
-			return usage("leave out mcp, or give the agent 'tools: gate'", "the settings have MCP servers, and the agent has 'tools: none'")
-		}
+	p.Budgets.Turns, p.Model.ContextWindow, p.Model.Stop, s.images = 0, 0, nil, imagesOff
+	if !s.hasTools() {
 		s.vision, s.python, p.Transcription = noVision, pythonNo, nil
-	}
-	switch {
-	case own.Unconfined && p.SubmitIntent:
-		return usage("leave one of them out; 'gaia doctor' shows what a sandbox needs", "--unsafe-local-agent runs an agent that nothing confines, so such a run cannot be submitted")
-	case own.Network == plan.NetworkHost && p.SubmitIntent:
-		return usage("leave out --submit-intent, or 'network: host'", "the agent would have the network, and nothing records what it reaches, so such a run cannot be submitted")
 	}
 	return nil
 }
@@ -162,10 +99,6 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 	case own.Network == plan.NetworkHost:
 		a.warn("the agent has the network: nothing records what it reaches, and the run will not be submittable")
 	}
-	var paths []string
-	for _, f := range own.Folders {
-		paths = append(paths, f.Path)
-	}
 	hidden, err := a.hidden(s)
 	if err != nil {
 		return err
@@ -173,22 +106,14 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 	if s.resumed { // a run may have been moved beside its agent
 		hidden = slices.DeleteFunc(hidden, func(path string) bool { return path == s.runs })
 	}
-	var folders []plan.AgentFolder
-	var files []byte
-	if err = agentdir.CheckHidden(paths, hidden); err == nil {
-		folders, files, err = agentdir.Read(ctx, paths[0], paths[1:])
-	}
-	if err == nil && !filepath.IsAbs(own.Command[0]) {
-		err = agentdir.CheckProgram(folders[0].Path, files, own.Command[0])
-	}
+	read, files, err := agentdir.Complete(ctx, *own, hidden)
 	if wrong := (*agentdir.Error)(nil); errors.As(err, &wrong) {
 		return usage(wrong.Hint, "%s", wrong)
 	}
 	if err != nil {
 		return err
 	}
-	read := *own // not that of a plan to repeat
-	read.Folders, read.FilesSHA256, read.MessagesOrigin = folders, canonical.Digest(files), ""
+	read.MessagesOrigin = ""
 	if !s.plan.Rehearsal && remote.Origin(s.own.messages) != remote.Origin(s.baseURL) {
 		read.MessagesOrigin = remote.Origin(s.own.messages)
 	}
@@ -198,7 +123,11 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 	if !read.Unconfined {
 		w.Own.Sandbox = w.sandbox
 	}
-	if w.Own.Env, err = a.agentEnv(read.Env); err != nil || s.dry {
+	token, _, err := a.hubEnv().Token()
+	if err != nil {
+		return err
+	}
+	if w.Own.Env, err = settings.AgentEnv(read.Env, a.getenv, a.getenv("OPENAI_API_KEY"), s.own.messagesKey, token); err != nil || s.dry {
 		return err
 	}
 	if w.Own.Shim, err = os.Executable(); err != nil {
@@ -210,25 +139,6 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 
 // agentBodies bounds the bytes of requests of own agents that wait to be sent, of all attempts.
 const agentBodies = 256 << 20
-
-// agentEnv returns the variables that an own agent is given. A key of the run's is none of them, whatever it is called.
-func (a *app) agentEnv(names []string) (env []string, err error) {
-	token, _, err := a.hubEnv().Token()
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		value := a.getenv(name)
-		switch {
-		case value == "":
-			return nil, usage("set it, or take it out of env below agent", "the agent is to be given %s, which is not set", name)
-		case slices.Contains([]string{a.getenv("OPENAI_API_KEY"), a.getenv("ANTHROPIC_API_KEY"), token}, value):
-			return nil, usage("take it out of env below agent: the run adds the key to requests", "%s has the value of a key, which no agent is given", name)
-		}
-		env = append(env, name+"="+value)
-	}
-	return env, nil
-}
 
 func (a *app) agentCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
@@ -371,18 +281,14 @@ exit code 3.`,
 		Example: `  gaia agent doctor ./my-agent
   gaia agent doctor ./my-agent --json`,
 	}, func(ctx context.Context, folder string, file *settings.File) error {
-		own := plan.DefaultAgent()
-		own.Folders = []plan.AgentFolder{{}}
-		if file != nil && file.Agent != nil {
-			file.Agent.Apply(&own)
-			folder = cmp.Or(folder, file.Agent.Folder)
+		own, err := file.OwnAgent(settings.AgentFlags{Folder: folder}, plan.Plan{}, false)
+		if err != nil {
+			return err
 		}
-		path, err := filepath.Abs(folder)
-		if err != nil || folder == "" {
+		if own == nil {
 			return usage("give it: gaia agent doctor DIR", "no folder of an agent is named")
 		}
-		own.Folders[0].Path = path
-		report := doctor.NewReport(trial.Check(own), true)
+		report := doctor.NewReport(trial.Check(*own), true)
 		if len(report.Failures()) == 0 {
 			r, err := x.rehearse(ctx, folder, file)
 			if err != nil {

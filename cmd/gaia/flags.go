@@ -93,7 +93,7 @@ func (s *runSettings) addRunFlags(cmd *cobra.Command) {
 	f.StringVar(&s.baseURL, "base-url", "", "OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
 	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint with JSON enabled (default: SEARXNG_URL)")
 	f.BoolVar(&s.unsafePython, "unsafe-local-python", false, "run the model's Python code WITHOUT a sandbox, as you, with your files and network")
-	f.BoolVar(&s.own.unsafe, "unsafe-local-agent", false, "run --agent WITHOUT a sandbox, as you, with your files and network")
+	f.BoolVar(&s.own.Unsafe, "unsafe-local-agent", false, "run --agent WITHOUT a sandbox, as you, with your files and network")
 	f.StringVar(&s.runs, "out", "runs", "directory for run directories")
 	f.StringVar(&s.file, "settings", "", "settings file (default: gaia.yaml, if it exists)")
 	f.StringVar(&s.likeWhat, "like", "", "repeat the plan of a manifest.json, run directory or package; other flags override it")

@@ -39,6 +39,29 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("the agent's %q %s", e.Path, e.Reason) }
 
+// Complete reads the folders whose paths an own agent's plan has, and completes it with what is there. No folder may hold or lie in
+// what is hidden from agents, and the program must be there. It also returns the bytes of plan.AgentFilesFile.
+func Complete(ctx context.Context, own plan.AgentPlan, hidden []string) (plan.AgentPlan, []byte, error) {
+	var paths []string
+	for _, f := range own.Folders {
+		paths = append(paths, f.Path)
+	}
+	if err := checkHidden(paths, hidden); err != nil {
+		return own, nil, err
+	}
+	folders, files, err := Read(ctx, paths[0], paths[1:])
+	if err == nil && !filepath.IsAbs(own.Command[0]) {
+		err = CheckProgram(folders[0].Path, files, own.Command[0])
+	}
+	own.Folders, own.FilesSHA256 = folders, canonical.Digest(files)
+	if err == nil {
+		if reason := own.Fault(); reason != "" {
+			err = &Error{paths[0], "cannot be planned: " + reason, "rename the folder, or correct its settings below agent"}
+		}
+	}
+	return own, files, err
+}
+
 // Read lists the agent's folder and the others that it is given. It returns them as the plan holds them, with the paths
 // that they have without symbolic links, and the bytes of plan.AgentFilesFile. A fault of a folder is an *Error.
 func Read(ctx context.Context, folder string, others []string) ([]plan.AgentFolder, []byte, error) {
@@ -117,9 +140,9 @@ func Within(path, folder string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// CheckHidden returns an *Error for a folder that holds, is, or lies in what no agent may see, such as runs, keys and
+// checkHidden returns an *Error for a folder that holds, is, or lies in what no agent may see, such as runs, keys and
 // gold answers.
-func CheckHidden(folders []string, hidden []string) error {
+func checkHidden(folders []string, hidden []string) error {
 	for _, h := range hidden {
 		at, err := actual(h)
 		if err != nil {

@@ -190,8 +190,8 @@ func TestCheckProgram(t *testing.T) {
 	}
 }
 
-// TestCheckHidden: no folder holds or lies in what agents may not read.
-func TestCheckHidden(t *testing.T) {
+// TestHidden: no folder holds or lies in what agents may not read.
+func TestHidden(t *testing.T) {
 	agent, secret := place0(t), place0(t)
 	folders := []string{agent}
 	for _, tt := range []struct {
@@ -204,7 +204,7 @@ func TestCheckHidden(t *testing.T) {
 		{[]string{filepath.Dir(agent)}, `lies in "` + filepath.Dir(agent) + `", which no agent may read`},
 		{[]string{agent + "-2"}, ""},
 	} {
-		err := CheckHidden(folders, tt.hidden)
+		err := checkHidden(folders, tt.hidden)
 		var refused *Error
 		if got := errors.As(err, &refused); got != (tt.want != "") || got && refused.Reason != tt.want {
 			t.Errorf("%q: %v, want %q", tt.hidden, err, tt.want)

@@ -1,14 +1,19 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -137,8 +142,8 @@ func size(s string, least, most int64) (bytes int64, ok bool) {
 	return bytes, err == nil && bytes >= least && bytes <= most
 }
 
-// Apply sets what the settings say of an agent in its plan, but for its folder. Of the folders it sets the paths.
-func (a *Agent) Apply(p *plan.AgentPlan) {
+// apply sets what the settings say of an agent in its plan, but for its folder. Of the folders it sets the paths.
+func (a *Agent) apply(p *plan.AgentPlan) {
 	set := func(to *int64, n int64) {
 		if n > 0 {
 			*to = n
@@ -177,4 +182,107 @@ func (a *Agent) Apply(p *plan.AgentPlan) {
 	if a.Strip != nil {
 		p.Strip = *a.Strip
 	}
+}
+
+// AgentFlags are the flags of an own agent.
+type AgentFlags struct {
+	Folder    string // of --agent; "" is that of the settings or the plan
+	TimeoutMs int64  // 0 is that of the settings or the plan
+	Unsafe    bool   // it runs outside of the sandbox
+}
+
+// OwnAgent returns the own agent of a run, nil if there is none: that of the flags, of the plan to repeat, or of the settings, with
+// what the settings have for it. Of its folders it has the paths. p is the plan so far; repeats reports whether it is one that is
+// repeated.
+func (f *File) OwnAgent(flags AgentFlags, p plan.Plan, repeats bool) (*plan.AgentPlan, error) {
+	own, folder := plan.DefaultAgent(), flags.Folder
+	var written *Agent
+	if f != nil && (!repeats || folder != "") { // else the plan to repeat has decided
+		written = f.Agent
+	}
+	switch {
+	case p.Agent != nil:
+		own = *p.Agent
+		if own.Folders = slices.Clone(own.Folders); own.Unconfined { // which no plan passes on
+			own.Unconfined, own.Network = false, plan.NetworkNone
+		}
+	case written == nil && folder == "":
+		for flag, given := range map[string]bool{"unsafe-local-agent": flags.Unsafe, "agent-timeout": flags.TimeoutMs != 0} {
+			if given {
+				return nil, exit.Usagef("give --agent DIR, or leave it out", "--%s is of an agent of your own", flag)
+			}
+		}
+		return nil, nil
+	default:
+		own.TimeoutMs = cmp.Or(p.Budgets.WallMs, own.TimeoutMs)
+		own.Folders = []plan.AgentFolder{{}}
+		if written != nil {
+			written.apply(&own)
+			folder = cmp.Or(folder, written.Folder)
+		}
+		if folder == "" {
+			return nil, exit.Usagef("write folder: DIR below agent, or give --agent DIR", "the settings %q have an agent without a folder", f.Name)
+		}
+	}
+	if folder != "" {
+		if info, err := os.Stat(folder); (err != nil || !info.IsDir()) && !strings.ContainsRune(folder, filepath.Separator) {
+			return nil, exit.Usagef("give the path of a folder; to begin with a recipe: gaia agent init "+view.Quote(folder)+" DIR, then --agent DIR", "the agent %q is no folder here", folder)
+		}
+		path, err := filepath.Abs(folder)
+		if err != nil {
+			return nil, err
+		}
+		own.Folders[0].Path, own.Name = path, filepath.Base(path)
+	}
+	own.TimeoutMs = cmp.Or(flags.TimeoutMs, own.TimeoutMs)
+	if p.Budgets.WallMs > 0 {
+		own.TimeoutMs = min(own.TimeoutMs, p.Budgets.WallMs)
+	}
+	if flags.Unsafe {
+		own.Unconfined, own.Network = true, plan.NetworkHost
+	}
+	return &own, nil
+}
+
+// CheckAgent rejects what a run with the own agent of a plan cannot have. changed reports which flags were given or are of the
+// settings, which name so many MCP servers.
+func CheckAgent(p plan.Plan, servers int, changed func(string) bool) error {
+	for _, flag := range []string{"api", "cassette", "context-window", "images", "max-turns", "stop-sequence"} {
+		if changed(flag) {
+			return exit.Usagef("leave it out; calls below agent in gaia.yaml bounds the model calls of an attempt", "--%s is of the built-in agent, and --agent runs another", flag)
+		}
+	}
+	if p.Agent.Tools == plan.AgentToolsNone {
+		for _, flag := range []string{"approve", "search", "searxng-url", "transcription-model", "unsafe-local-python", "vision-model"} {
+			if changed(flag) {
+				return exit.Usagef("leave it out, or give the agent 'tools: gate'", "--%s is of tools, and the agent has 'tools: none'", flag)
+			}
+		}
+		if servers > 0 {
+			return exit.Usagef("leave out mcp, or give the agent 'tools: gate'", "the settings have MCP servers, and the agent has 'tools: none'")
+		}
+	}
+	switch {
+	case p.Agent.Unconfined && p.SubmitIntent:
+		return exit.Usagef("leave one of them out; 'gaia doctor' shows what a sandbox needs", "--unsafe-local-agent runs an agent that nothing confines, so such a run cannot be submitted")
+	case p.Agent.Network == plan.NetworkHost && p.SubmitIntent:
+		return exit.Usagef("leave out --submit-intent, or 'network: host'", "the agent would have the network, and nothing records what it reaches, so such a run cannot be submitted")
+	}
+	return nil
+}
+
+// AgentEnv returns the variables that an own agent is given, as NAME=value. A key of the run's is none of them, whatever it is
+// called.
+func AgentEnv(names []string, getenv func(string) string, keys ...string) (env []string, err error) {
+	for _, name := range names {
+		value := getenv(name)
+		switch {
+		case value == "":
+			return nil, exit.Usagef("set it, or take it out of env below agent", "the agent is to be given %s, which is not set", name)
+		case slices.Contains(keys, value):
+			return nil, exit.Usagef("take it out of env below agent: the run adds the key to requests", "%s has the value of a key, which no agent is given", name)
+		}
+		env = append(env, name+"="+value)
+	}
+	return env, nil
 }

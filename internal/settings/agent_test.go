@@ -2,6 +2,10 @@ package settings
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +40,7 @@ limit: 3
 	}
 	got := plan.DefaultAgent()
 	got.Folders = []plan.AgentFolder{{Path: "/a"}, {Path: "/b"}}
-	f.Agent.Apply(&got)
+	f.Agent.apply(&got)
 	want := plan.AgentPlan{Calls: 50, Command: []string{"/opt/venv/bin/python", "main.py"}, DiskBytes: 2 << 30, Env: []string{"LANG", "TZ"},
 		Folders: []plan.AgentFolder{{Path: "/a"}, {Path: "/opt/venv"}}, MemoryBytes: 512 << 20, Models: map[string]string{"gpt-4o-mini": "gpt-4o-mini-2024-07-18"},
 		Network: plan.NetworkHost, Processes: 64, Strip: true, TimeoutMs: (15 * time.Minute).Milliseconds(), Tools: plan.AgentToolsNone}
@@ -47,7 +51,7 @@ limit: 3
 		t.Fatal(err)
 	}
 	got = plan.DefaultAgent()
-	f.Agent.Apply(&got)
+	f.Agent.apply(&got)
 	if diff := cmp.Diff(plan.DefaultAgent(), got); diff != "" {
 		t.Error(diff)
 	}
@@ -108,5 +112,75 @@ func TestAgentMistakes(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
+	}
+}
+
+// TestOwnAgent: flags are stronger than the plan to repeat, and that is stronger than the settings.
+func TestOwnAgent(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("a/b", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := Parse("s.yaml", []byte("agent:\n  folder: a\n  calls: 7\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty, err := Parse("s.yaml", []byte("agent:\n  calls: 7\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	repeated := plan.DefaultAgent()
+	repeated.Name, repeated.Calls, repeated.Network, repeated.Unconfined, repeated.Folders = "old", 5, plan.NetworkHost, true, []plan.AgentFolder{{Path: "/old"}, {Path: "/more"}}
+	timed, wall := plan.Plan{}, (time.Hour).Milliseconds()
+	timed.Budgets.WallMs = wall
+	half := (30 * time.Minute).Milliseconds()
+	for name, tt := range map[string]struct {
+		file    *File
+		flags   AgentFlags
+		plan    plan.Plan
+		repeats bool
+		want    string // name, number of folders, calls, time, network; or the error
+	}{
+		"none":                  {nil, AgentFlags{}, plan.Plan{}, false, "none"},
+		"settings":              {file, AgentFlags{}, plan.Plan{}, false, fmt.Sprint("a 1 7 ", half, " none")},
+		"flag":                  {nil, AgentFlags{Folder: "a/b"}, plan.Plan{}, false, fmt.Sprint("b 1 2000 ", half, " none")},
+		"both":                  {file, AgentFlags{Folder: "a/b"}, plan.Plan{}, false, fmt.Sprint("b 1 7 ", half, " none")},
+		"no folder":             {empty, AgentFlags{}, plan.Plan{}, false, `the settings "s.yaml" have an agent without a folder`},
+		"repeated":              {file, AgentFlags{}, plan.Plan{Agent: &repeated}, true, fmt.Sprint("old 2 5 ", half, " none")},
+		"repeated and flag":     {file, AgentFlags{Folder: "a/b"}, plan.Plan{Agent: &repeated}, true, fmt.Sprint("b 2 5 ", half, " none")},
+		"repeated built-in":     {file, AgentFlags{}, plan.Plan{}, true, "none"},
+		"unsafe":                {nil, AgentFlags{Folder: "a", Unsafe: true}, plan.Plan{}, false, fmt.Sprint("a 1 2000 ", half, " host")},
+		"unsafe without":        {nil, AgentFlags{Unsafe: true}, plan.Plan{}, false, "--unsafe-local-agent is of an agent of your own"},
+		"time without":          {nil, AgentFlags{TimeoutMs: 1}, plan.Plan{}, false, "--agent-timeout is of an agent of your own"},
+		"time of a task":        {nil, AgentFlags{Folder: "a"}, timed, false, fmt.Sprint("a 1 2000 ", wall, " none")},
+		"no longer than a task": {nil, AgentFlags{Folder: "a", TimeoutMs: 2 * wall}, timed, false, fmt.Sprint("a 1 2000 ", wall, " none")},
+		"a recipe":              {nil, AgentFlags{Folder: "codex"}, plan.Plan{}, false, `the agent "codex" is no folder here`},
+	} {
+		own, err := tt.file.OwnAgent(tt.flags, tt.plan, tt.repeats)
+		got := "none"
+		if err != nil {
+			got = err.Error()
+		} else if own != nil {
+			got = fmt.Sprint(own.Name, " ", len(own.Folders), " ", own.Calls, " ", own.TimeoutMs, " ", own.Network)
+		}
+		if got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+	if !repeated.Unconfined {
+		t.Error("the plan to repeat was changed")
+	}
+}
+
+// TestAgentEnv: an agent is given what is set, and no key under another name.
+func TestAgentEnv(t *testing.T) {
+	getenv := func(name string) string { return map[string]string{"A": "1", "B": "key"}[name] }
+	if got, err := AgentEnv([]string{"A"}, getenv, "key", ""); err != nil || !slices.Equal(got, []string{"A=1"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, name := range []string{"B", "C"} {
+		if got, err := AgentEnv([]string{"A", name}, getenv, "key", ""); err == nil || strings.Contains(err.Error(), "key ") && name == "C" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }
