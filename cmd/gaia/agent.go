@@ -127,7 +127,7 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 	if err != nil {
 		return err
 	}
-	if w.Own.Env, err = settings.AgentEnv(read.Env, a.getenv, a.getenv("OPENAI_API_KEY"), s.own.messagesKey, token); err != nil || s.dry {
+	if w.Own.Env, err = settings.AgentEnv(read.Env, a.getenv, a.getenv("OPENAI_API_KEY"), a.getenv("ANTHROPIC_API_KEY"), token); err != nil || s.dry {
 		return err
 	}
 	if w.Own.Shim, err = os.Executable(); err != nil {
