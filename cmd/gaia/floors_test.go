@@ -120,7 +120,7 @@ func TestBlindAgent(t *testing.T) {
 	for _, p := range packages(t) {
 		imports[p.name()] = p.Imports
 	}
-	for _, from := range []string{"agent", "agent/external", "internal/proxy", "tools", "tools/sandbox", "tools/media", "tools/document", "tools/web", "tools/mcp"} {
+	for _, from := range []string{"agent", "agent/external", "internal/proxy", "internal/shim", "tools", "tools/sandbox", "tools/media", "tools/document", "tools/web", "tools/mcp"} {
 		if imports[from] == nil {
 			t.Fatalf("there is no package %s", from)
 		}
