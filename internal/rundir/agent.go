@@ -84,7 +84,7 @@ func (a *Attempt) exchange(turn int, t *openTurn, p trajectory.Payload) (reason 
 		}
 		switch r := p.Reply; {
 		case p.RetryOf != "":
-			return "repeats a call, which an own agent does with a call of its own"
+			return "repeats a call, which an own agent does as a new call"
 		case r == nil || r.Bytes < 0 || !canonical.IsDigest(r.SHA256):
 			return "has no reply of the endpoint with its digest"
 		case p.Error == nil && (r.Status < 200 || r.Status > 299):

@@ -136,7 +136,7 @@ func TestFoldRefusesOfOwnAgent(t *testing.T) {
 		{"two tool calls in a turn", turned + "a.1.1 propose calculate\na.1.1 allow\na.1.1 propose calculate", "is not the next event of turn 1"},
 		{"violation before the reply", asked + "a.1.1 violation R006", "is not the next event of turn 1"},
 		{"closed before its reply", asked + "a.1.1 done", "completes turn 1, whose model call has not ended"},
-		{"retry", closed + "a.1.2 turn\na.1.2 asks kept=1\na.1.2 sends\na.1.2 replies retry", "repeats a call, which an own agent does with a call of its own"},
+		{"retry", closed + "a.1.2 turn\na.1.2 asks kept=1\na.1.2 sends\na.1.2 replies retry", "repeats a call, which an own agent does as a new call"},
 		{"sent again", closed + "a.1.2 turn\na.1.2 asks kept=1\na.1.2 sends body=a.1.1", "says of a request that the attempt has sent it before: false"},
 		{"not sent again", closed + "a.1.2 turn\na.1.2 asks kept=1\na.1.2 sends again", "says of a request that the attempt has sent it before: true"},
 		{"unknown dialect", turned + "a.1.1 asks\na.1.1 sends dialect=telex", `is a request in the dialect "telex"`},
