@@ -137,13 +137,16 @@ func (r *Report) explain(hasTools bool) {
 // harmless reports whether a refused request is one that clients send to see whether something answers.
 func harmless(f Refused) bool { return strings.HasPrefix(f.Path, "HEAD ") || f.Code == "hung_up" }
 
+// colours matches what programs write to a terminal to change how it looks.
+var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+
 // crash matches the line that says what went wrong: of Python, Node, Rust, Go and the like.
 var crash = regexp.MustCompile(`(^|[\s.])(\w*(Error|Exception|Interrupt)\b.*|panic: .*|thread '.*' panicked at .*)`)
 
 // crashLine returns the last line of a text that says what went wrong, else its last one with a word.
 func crashLine(text, otherwise string) string {
 	last := ""
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(colours.ReplaceAllString(text, "")) {
 		line = strings.Trim(line, " \t\r\n|+")
 		if strings.ContainsFunc(line, unicode.IsLetter) && (crash.MatchString(line) || !crash.MatchString(last)) {
 			last = line

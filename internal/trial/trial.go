@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -273,8 +274,8 @@ func (r Report) Text() string {
 	addRows(&l, "refused", rows)
 	l.Add("ended", r.ended())
 	text := view.RowsText(l)
-	if tail := lastLines(r.End.Stderr, 8); tail != "" {
-		text += "standard error ended in:\n" + view.Indent(tail) + "\n"
+	if tail := lastLines(colours.ReplaceAllString(r.End.Stderr, ""), 8); tail != "" {
+		text += "standard error ended in:\n" + view.Indent(visible.Text(tail))
 	}
 	for _, w := range r.Why {
 		text += "\n" + view.Line(w.What) + "\n"

@@ -65,7 +65,7 @@ func TestExplain(t *testing.T) {
 			[]string{"The agent crashed: KeyError: 'choices'.", "1 call of chat to m: status 200, 10 tokens in, 5 out", "Traceback"}, "asked no model"},
 		"crashes with an explanation": {attempt(t, exited(1, "  | pydantic.ValidationError: 1 error\n  |   cacheScope\n  |     For further information visit https://x\n  +-----\n"), call...),
 			[]string{"The agent crashed: pydantic.ValidationError: 1 error."}, ""},
-		"panics":                {attempt(t, exited(2, "panic: no key\n\ngoroutine 1 [running]:\nmain.main()\n"), call...), []string{"The agent crashed: panic: no key."}, ""},
+		"panics":                {attempt(t, exited(2, "\x1b[31mpanic: no key\x1b]0;title\a\n\ngoroutine 1 [running]:\nmain.main()\n"), call...), []string{"The agent crashed: panic: no key"}, ""},
 		"crashes silently":      {attempt(t, exited(-1, ""), call...), []string{"a signal ended it, and nothing on standard error"}, ""},
 		"no interpreter":        {attempt(t, killed(trajectory.AgentNotStarted)), []string{"could not be run", "gaia agent doctor"}, "asked no model"},
 		"a program is missing":  {attempt(t, exited(127, "/a/agent: 2: exec: node: not found")), []string{"did not find node in the sandbox"}, ""},
@@ -86,6 +86,9 @@ func TestExplain(t *testing.T) {
 		}
 		if c.not != "" && strings.Contains(text, c.not) {
 			t.Errorf("%s: it is said that %q:\n%s", name, c.not, text)
+		}
+		if strings.ContainsRune(text, 0x1b) {
+			t.Errorf("%s: the text can steer a terminal: %q", name, text)
 		}
 		if len(c.report.Why) == 0 || strings.Count(text, "\n") > 40 {
 			t.Errorf("%s: %d causes, %d lines", name, len(c.report.Why), strings.Count(text, "\n"))
