@@ -22,7 +22,7 @@ var votingDisclosure = Check{
 		{"answer-after-grading", Critical, 1, "in a run that is to be submitted, an answer that was committed after the first verdict", "all answers committed before the first is graded"},
 		{"more-answers-than-declared", High, 1, "more committed answers of a task than the plan declares", ""},
 		{"selective-retries", High, 1, "failed tries of the model calls that answer solved tasks, more often than of the other calls of the run with p < 0.001, or of all calls that answer wrongly; rate limits, refused connections and time limits do not count", "tries that fail for any call alike"},
-		{"answers-lost-repeatedly", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more", "fewer than 5 tasks, or than 5 %"},
+		{"answers-lost-repeatedly", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more; of an own agent, which has such replies all the time, by 3 interruptions or more", "fewer than 5 tasks, or than 5 %"},
 		{"frequent-retries", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three", "tries that fail for any call alike"},
 		{"answer-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool", "the answer that the model gave first"},
 		{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", plan.FreeReattempts), ""},
@@ -81,13 +81,15 @@ var votingDisclosure = Check{
 		})
 		failedTries(e, n)
 		// Whoever stops a run at every wrong answer is scored by patience. An attempt that was lost before a reply that calls no tool gives nothing.
-		lost, first := 0, place{}
+		lost, first, by := 0, place{}, map[int]bool{} // the last: interruptions
 		e.eachTask(func(t *taskEvidence) {
 			attempts, at := 0, place{task: t}
 			for _, a := range t.Attempts {
 				if !a.lost() {
 					continue
 				}
+				before, _ := slices.BinarySearchFunc(e.Resumed, a.Begun, func(r fact[trajectory.RunResumed], seq int64) int { return cmp.Compare(r.Seq, seq) })
+				by[before] = true
 				if attempts++; attempts == 1 {
 					at.attempt, at.seq = a.Number, a.EndedAt
 				}
@@ -100,7 +102,8 @@ var votingDisclosure = Check{
 			}
 			n.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that calls no tool", attempts, len(t.Attempts)))
 		})
-		n.findIf(lost >= 5 && 20*lost >= len(e.Tasks), "answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that calls no tool", lost, len(e.Tasks)))
+		again := e.Manifest.Agent == nil || len(by) >= 3 // one crash can meet as many attempts of an own agent as run at once
+		n.findIf(again && lost >= 5 && 20*lost >= len(e.Tasks), "answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that calls no tool", lost, len(e.Tasks)))
 	},
 }
 

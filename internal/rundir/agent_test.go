@@ -10,6 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 )
 
 // overlapping is a run of an own agent whose exchanges overlap: two requests under way at once, and a tool call among
@@ -257,5 +258,47 @@ func TestAgentFiles(t *testing.T) {
 	m.Agent.Folders = append(m.Agent.Folders, plan.AgentFolder{Path: "/opt/empty", SHA256: canonical.Digest(nil)})
 	if _, err := Verify(memory(files(t, m, overlapping)), Options{}); err != nil {
 		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+// TestOverlappingCalls: of calls that overlap, and have one id, each has its decision and result in the bundle and in the
+// run event.
+func TestOverlappingCalls(t *testing.T) {
+	m := ownPlan(t, oneUUID)
+	script := strings.ReplaceAll(`run started
+ID.1 begin
+ID.1.1 turn
+ID.1.1 propose web_fetch
+ID.1.2 turn
+ID.1.2 propose calculate
+ID.1.2 refuse R001
+ID.1.1 allow
+ID.1.2 violation R001
+ID.1.3 turn
+ID.1.1 executed web_fetch
+ID.1.3 asks
+ID.1.3 sends
+ID.1.1 done
+ID.1.2 done
+ID.1.3 replies in=1 out=1
+ID.1.3 done
+ID.1 gives final-answer.v1 42
+ID.1 exited answered
+ID.1 graded right
+ID sealed solved 1/1
+run completed solved=1
+`, "ID", oneUUID)
+	var r WitnessReader
+	all, _ := bundlesOf(t, &r, m, write(t, m, script))
+	trace := all[oneUUID].Trace()
+	if len(trace) != 2 {
+		t.Fatalf("%+v", trace)
+	}
+	if a, b := trace[0], trace[1]; a.Action != "web_fetch" || a.Policy != witness.Allow || b.Action != "calculate" || b.Policy != witness.Deny || b.ResultHash != firstBytes(canonical.Digest([]byte("refused by R001"))) {
+		t.Errorf("%+v", trace)
+	}
+	e := eventOf(t, m, script)
+	if v := e.Violations; len(v) != 1 || !v[0].AutoCorrected || v[0].Location != "turn 2, calculate, call c" || e.ToolCalls != 2 {
+		t.Errorf("%+v", e)
 	}
 }

@@ -242,7 +242,7 @@ func (f *Fold) ServerNotes() [][2]string {
 	switch {
 	case refused > 0:
 		out = append(out, [2]string{"tools", fmt.Sprintf("the endpoint refused tools in %s: name a model that calls tools, or start the server with tool calling on", counted(refused, "request"))})
-	case len(f.Manifest.Tools) > 0 && replies > 0 && calls == 0:
+	case len(f.Manifest.Tools) > 0 && replies > 0 && calls == 0 && f.Manifest.Agent == nil: // an own agent calls them as it likes
 		line := fmt.Sprintf("%s offered in %s, none called", counted(len(f.Manifest.Tools), "tool"), counted(replies, "model call"))
 		switch p := f.Preflight(); {
 		case p == nil || p.Tool == "": // it was not tried
