@@ -27,7 +27,11 @@ func evidence(t testing.TB, c runs.Case) map[string][]byte {
 		t.Fatal(err)
 	}
 	delete(all, "judgments.jsonl")
-	if len(all) != 8 {
+	own := 0 // files of an own agent alone
+	if all[plan.AgentFilesFile] != nil {
+		own = 1
+	}
+	if len(all) != 8+own {
 		t.Fatalf("a run of %d files", len(all))
 	}
 	return all
@@ -244,6 +248,60 @@ func TestCoverageOfAVote(t *testing.T) {
 		t.Fatal(err)
 	}
 	for member, least := range map[string]int{".voting": 60, ".model": 60, ".fingerprint": 3, ".unrecorded_channels": 5, ".budgets": 15, ".cassette": 3} {
+		if made[member] < least {
+			t.Errorf("%s was changed %d times, which is less than %d", member, made[member], least)
+		}
+	}
+	t.Logf("changes: %v", made)
+}
+
+// TestCoverageOfAnOwnAgent is the same for what only a run of an own agent has.
+func TestCoverageOfAnOwnAgent(t *testing.T) {
+	long.NotRaced(t)
+	t.Parallel()
+	c, err := runs.Parse(`-- plan --
+{"agent":{"env":["LANG"],"models":{"small":"small-2026"}}}
+-- task fab1e904-0000-4000-8000-000000000011 --
+question: What does the keeper of the lighthouse say of the fog?
+gold: It lifts
+file: keeper.csv
+-- workspace keeper.csv --
+fog,days
+-- patch model_call_started --
+{"request":{"body_sha256":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","edits":["store"],"sent_sha256":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","stream":true}}
+-- patch attempt_ended --
+{"agent":{"stderr":"warning","stderr_bytes":7}}
+-- refused budget_spent --
+-- call calculate {"expression":"2+2"} --
+4
+-- answer It lifts --
+By the first page.
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := evidence(t, c)
+	if found, err := rundir.Verify(runs.Mutation{Dir: run}.FS(), rundir.Options{}); err != nil || !found.Complete {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	made := map[string]int{}
+	pick := func(file, what string) bool {
+		if file == plan.AgentFilesFile {
+			made[file]++
+			return true
+		}
+		for _, member := range []string{".agent", ".request.", ".reply.", ".in_reply", ".shown_as", ".kept", ".code"} {
+			if strings.Contains(what, member) {
+				made[member]++
+				return made[member]%long.Step(5) == 0
+			}
+		}
+		return false
+	}
+	if err := runs.Mutate(run, pick, func(m runs.Mutation) { refused(t, m) }); err != nil {
+		t.Fatal(err)
+	}
+	for member, least := range map[string]int{plan.AgentFilesFile: 20, ".agent": 60, ".request.": 20, ".reply.": 10, ".in_reply": 2, ".shown_as": 2, ".kept": 2, ".code": 2} {
 		if made[member] < least {
 			t.Errorf("%s was changed %d times, which is less than %d", member, made[member], least)
 		}
