@@ -41,7 +41,8 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Plan, solve, grade, seal and sign a run",
 		Long: `Run plans the tasks of one split, signs the plan, lets the agent solve them
-behind the Gate, grades the committed answers, and seals and signs the run.
+behind the Gate, grades the committed answers, and seals and signs the run. With
+--agent DIR your own agent solves them, recorded from outside.
 
 With --submit-intent all answers are committed before the first is graded.
 Without a key, base URL, model or source it rehearses with built-in tasks and a

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gaia-harness/gaia/fixtures"
@@ -105,6 +106,9 @@ func (s *runSettings) models() (all []string) {
 		if name != "" && !slices.Contains(all, name) {
 			all = append(all, name)
 		}
+	}
+	if own := s.plan.Agent; own != nil {
+		all = append(all, slices.Sorted(maps.Keys(own.Models))...)
 	}
 	return all
 }

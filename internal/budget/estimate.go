@@ -63,13 +63,34 @@ func UsageUnder(out string, m plan.Plan) (found usage, unread int, err error) {
 		if err == nil {
 			err = canonical.Decode(data, &s)
 		}
+		var same bool
+		if err == nil {
+			same, err = sameAgent(root, e.Name(), m)
+		}
 		if err != nil {
 			unread++
 			continue
 		}
-		found.add(s, m)
+		if same {
+			found.add(s, m)
+		}
 	}
 	return found, unread, nil
+}
+
+// sameAgent reports whether the agent of the run in a folder is that of the plan: the built-in one, or an own agent of the same
+// name. What its files were then does not matter.
+func sameAgent(root fs.FS, folder string, m plan.Plan) (bool, error) {
+	_, err := fs.Lstat(root, folder+"/"+plan.AgentFilesFile)
+	if err != nil || m.Agent == nil {
+		return (err != nil) == (m.Agent == nil), nil
+	}
+	dir, err := fs.Sub(root, folder)
+	if err != nil {
+		return false, err
+	}
+	made, _, _, err := rundir.ReadPlan(dir)
+	return err == nil && made.Agent != nil && made.Agent.Name == m.Agent.Name, err
 }
 
 func (f *usage) add(s rundir.Summary, m plan.Plan) {

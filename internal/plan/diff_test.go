@@ -72,3 +72,14 @@ func TestAgentDifferences(t *testing.T) {
 		}
 	}
 }
+
+// TestAnsweredByOwnAgent: who answered is named by the digest of its folder, and where it was asked by both endpoints.
+func TestAnsweredByOwnAgent(t *testing.T) {
+	a := DefaultAgent()
+	a.Name, a.Folders, a.MessagesOrigin = "built-in", []AgentFolder{{Path: "/a", SHA256: "sha256:1"}}, "https://b.example"
+	m := New()
+	m.Agent, m.Model.Origin = &a, "https://a.example"
+	if by := m.AnsweredBy(); by.Agent != "built-in sha256:1" || by.Origin != "https://a.example and https://b.example" {
+		t.Errorf("%+v", by)
+	}
+}

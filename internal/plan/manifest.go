@@ -342,7 +342,7 @@ type AnsweredBy struct {
 	Harnesses    []trajectory.Harness `json:"harnesses"`   // of the plan, and each other one that resumed the run
 	MCPServers   []string             `json:"mcp_servers"` // sorted, with the origin of those asked over HTTP
 	Model        string               `json:"model"`
-	Origin       string               `json:"origin"`                 // of the model's endpoint
+	Origin       string               `json:"origin"`                 // of the model's endpoint, and of another one for the messages dialect
 	Own          *OwnAgent            `json:"own_agent,omitzero"`     // left out: the built-in agent
 	RepliedAs    []string             `json:"replied_as"`             // the model's names in its replies, sorted; at most MaxReplied
 	RepliedOther bool                 `json:"replied_other,omitzero"` // there are replies under other names
@@ -365,6 +365,9 @@ func (m Plan) AnsweredBy() AnsweredBy {
 		RepliedAs: []string{}, Search: m.Search, ServedAs: slices.Concat([]string{}, m.Model.ServedAs)}
 	if m.Agent != nil {
 		by.Agent = m.Agent.Label()
+		if m.Agent.MessagesOrigin != "" {
+			by.Origin += " and " + m.Agent.MessagesOrigin
+		}
 		by.Own = &OwnAgent{FilesSHA256: m.Agent.FilesSHA256, Name: m.Agent.Name, Network: m.Agent.Network, Tools: m.Agent.Tools, Unconfined: m.Agent.Unconfined}
 	}
 	for _, t := range m.Offered() {

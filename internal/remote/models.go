@@ -36,6 +36,14 @@ func CheckPrices(p *plan.Plan, models []string, prices llm.Prices, base *url.URL
 		return exit.Usagef("give its price with --prices FILE, or --max-task-cost off to run without a cost budget",
 			"the price of model %q is not known, so its cost cannot be bounded", model)
 	}
+	if p.Agent != nil && p.Policy.MaxCostMicroUSD != policy.Unlimited && !IsLocal(base) {
+		for model := range p.Agent.Models {
+			if !prices.Lookup(model) {
+				return exit.Usagef("give its price with --prices FILE, or --max-task-cost off to run without a cost budget",
+					"the price of the agent's model %q is not known, so its cost cannot be bounded", model)
+			}
+		}
+	}
 	for _, model := range models {
 		if p.Budgets.RunCostMicroUSD > 0 && !prices.Lookup(model) {
 			return exit.Usagef("give its price with --prices FILE, or leave out --max-cost",
