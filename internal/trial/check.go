@@ -161,6 +161,7 @@ func root(program string) string {
 // and libraries of native programs.
 func (f folder) checkContents() []doctor.Finding {
 	var links, missing, needed []string
+	starts := true // each environment holds its interpreter, which may find a library of its version below /usr
 	files, native, size := 0, 0, int64(0)
 	err := filepath.WalkDir(f.path, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -188,6 +189,7 @@ func (f folder) checkContents() []doctor.Finding {
 		if d.Name() == "pyvenv.cfg" {
 			if home := venvHome(path); home != "" && !f.sees(home) {
 				needed = append(needed, filepath.Dir(home))
+				starts = starts && f.sees(filepath.Join(filepath.Dir(path), "bin", "python"))
 			}
 		}
 		if info.Mode()&0o111 != 0 && info.Size() > 64 && native < 1000 {
@@ -211,6 +213,9 @@ func (f folder) checkContents() []doctor.Finding {
 		needed = slices.Compact(needed)
 		found = append(found, finding("environment", "has the Python packages", "the interpreter of the virtual environment is in "+strings.Join(needed, ", ")+", which is not in the sandbox", "",
 			"plan it: write 'folders: ["+strings.Join(needed, ", ")+"]' below agent in gaia.yaml; or make the environment with /usr/bin/python3"))
+		if starts {
+			found[len(found)-1].State = doctor.Missing
+		}
 		links = slices.DeleteFunc(links, func(name string) bool { return strings.HasPrefix(filepath.Base(name), "python") })
 	}
 	optional := func(name, use string, what []string, remedy string) {
