@@ -153,11 +153,11 @@ func (g *gatherer) add(ev trajectory.Event) error {
 	case trajectory.TaskStarted:
 		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, sent: g.e.Sent, bodies: g.bodies, question: p.Question, fileName: p.FileName,
 			images: g.e.Manifest.Model.Images, turn: newTurn(-1), begunUs: ev.MonoUs}
-		if g.e.Manifest.Agent != nil {
-			t.mine = newOwnReader(p.Question)
-		}
 		g.tasks[ev.TaskID] = t
 		t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
+		if g.e.Manifest.Agent != nil {
+			t.mine = newOwnReader(t, p.Workspace)
+		}
 		t.talk = prompt.NewConversation(p.Question, p.FileName, t.plan.unknown)
 		if t.failed != nil {
 			t.spent = *t.failed

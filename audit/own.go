@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 	"slices"
@@ -27,14 +28,23 @@ type ownReader struct {
 	lost  bool                 // a reply is not shown whole, or there is more than is kept
 	given bool                 // the agent may have the gold answer from what the journal shows
 	named bool                 // likewise the task's id
+	other bool                 // likewise ids of other tasks
 }
 
 // mostSaid bounds what is kept of the replies of an open attempt, in bytes.
 const mostSaid = 1 << 20
 
-func newOwnReader(question string) *ownReader {
+// newOwnReader begins with what an attempt begins with. Of a question with the gold answer in it, which agents put in
+// other words, and of an attachment, in which they look themselves, the agent has the answer.
+func newOwnReader(t *taskReader, workspace []trajectory.File) *ownReader {
 	m := &ownReader{turns: map[int]*turn{}, tries: map[string]turn{}, known: map[string]bool{}}
-	m.knows("user", question)
+	m.knows("user", t.question)
+	asked := t.prober.Probe(t.question, "", nil)
+	m.given, m.named = asked.GoldHits > 0 || len(workspace) > 0, asked.OwnUUID
+	for _, f := range workspace {
+		m.named = m.named || f.Probes == nil || f.Probes.OwnUUID
+		m.other = m.other || f.Probes == nil || f.Probes.OtherUUIDs > 0
+	}
 	return m
 }
 
@@ -87,7 +97,7 @@ func (m *ownReader) reply(t *taskReader, p trajectory.ModelCallCompleted, said t
 		whole = json.Unmarshal([]byte(body), &said) == nil
 	}
 	if !whole {
-		m.lost, m.given, m.named = true, true, true
+		m.lost, m.given, m.named, m.other = true, true, true, true
 		return
 	}
 	m.knows("assistant", said.Content)
@@ -103,7 +113,7 @@ func (m *ownReader) reply(t *taskReader, p trajectory.ModelCallCompleted, said t
 	}
 	seen := t.prober.Probe(strings.Join(texts, "\n"), "", nil)
 	m.given = m.given || seen.GoldHits > 0 || t.prober.HasShortGold(said.Content) || len(said.ToolCalls) > 0 || mayRun(said.Content)
-	m.named = m.named || seen.OwnUUID
+	m.named, m.other = m.named || seen.OwnUUID, m.other || seen.OtherUUIDs > 0
 }
 
 // mayRun reports whether a reply may hold code, whose results no reply and no call shows.
@@ -118,7 +128,7 @@ func (m *ownReader) result(c *callFact, h head) {
 	}
 	r := c.Result
 	m.given = m.given || r.Probes.GoldHits > 0 || r.Unprobed || r.Short
-	m.named = m.named || r.Probes.OwnUUID || r.Unprobed
+	m.named, m.other = m.named || r.Probes.OwnUUID || r.Unprobed, m.other || r.Probes.OtherUUIDs > 0 || r.Unprobed
 }
 
 // isFromNoReply reports whether the values of a call stand in none of the replies before it, all of which are shown.
@@ -139,7 +149,7 @@ func (m *ownReader) isFromNoReply(p trajectory.ToolProposed) bool {
 
 // holds reports whether a reply says a text, as the official scorer compares texts.
 func (m *ownReader) holds(text string) bool {
-	return strings.Contains(string(m.said), string(appendPlain(nil, text)))
+	return bytes.Contains(m.said, appendPlain(nil, text))
 }
 
 // contradicts reports whether all replies are shown and none holds an answer.
@@ -229,11 +239,11 @@ func (t *taskReader) ownMessage(a *attemptEvidence, seq int64, sha256 string, li
 		text += "\n" + c.Name + "\n" + c.Arguments
 	}
 	o := oddMessage{Seq: seq, Source: plan.AgentSource, SHA256: sha256, Seen: !line.cut,
-		Given: m.given || len(a.Workspace) > 0, Residue: t.prober.Probe(text, "", nil), Records: namesRecords(t.plan.anything, text)}
+		Given: m.given, Residue: t.prober.Probe(text, "", nil), Records: namesRecords(t.plan.anything, text)}
 	if m.named { // and AUD-1 looks at what gave it
 		o.Residue.OwnUUID, o.Residue.UUIDGoldNear = false, false
 	}
-	recorded := o.Residue.OtherUUIDs > 0 && o.Residue.AnswerKeys > 0
+	recorded := o.Residue.OtherUUIDs > 0 && o.Residue.AnswerKeys > 0 && !m.other
 	if len(a.Models) == 0 && len(a.Calls) == 0 || recorded { // else it may tell of what the agent has done
 		t.odds.add(oddText{t.taskEvidence, a.Number, seq, sha256, text, recorded})
 	}
@@ -304,7 +314,7 @@ func checkOwnPrompts(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence)
 		shared := e.Sent.shared(o.Texts)
 		labelled := o.Residue.GoldLabelNear || o.Residue.GoldCalled || o.Residue.AnswerKeys > 0
 		switch r := o.Residue; {
-		case r.UUIDGoldNear, r.KeyedAnswers >= probe.ManyAnswers:
+		case r.UUIDGoldNear, r.KeyedAnswers >= probe.ManyAnswers && !o.Given:
 			n.find("prompt-residue", at, "besides the question, a message of the agent holds a task's id, or the keys of several, with an answer")
 		case r.GoldHits == 0 || o.Given:
 		case labelled || !shared:

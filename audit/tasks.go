@@ -46,7 +46,7 @@ var noWorkPass = Check{
 					case replies == 0:
 						n.find("no-model-call", at, "an answer before any reply of the model, which a correct one rests on")
 					case out > 0:
-						if last := a.lastReply(a.Committed); last.UsageReported && last.Out == 0 {
+						if last := a.lastReply(a.Committed); e.Manifest.Agent == nil && last.UsageReported && last.Out == 0 { // which of an own agent's replies gave the answer is not known
 							at.seq = last.Seq
 							n.find("answer-without-tokens", at, "the reply with the answer took 0 tokens, and others took some")
 						}
