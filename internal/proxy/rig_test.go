@@ -96,7 +96,6 @@ type settings struct {
 	limits  tools.Limits
 	money   int64
 	ctx     context.Context
-	key     string // that the redactor knows
 }
 
 const priceTable = `{"version":"1","note":"invented","models":{"model-a":{"input_microusd_per_mtok":1000000,"cached_input_microusd_per_mtok":1000000,"output_microusd_per_mtok":1000000}}}`
