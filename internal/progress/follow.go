@@ -41,7 +41,7 @@ func (v Follower) Follow(ctx context.Context, files fs.FS) error {
 		if task, err = v.Task(run); err != nil || v.JSON {
 			return err
 		}
-		_, err = io.WriteString(v.Steps, runview.Notices(run.Manifest))
+		_, err = io.WriteString(v.Steps, runview.Opening(run.Manifest))
 		return err
 	}, func() error {
 		if now, err := rundir.ReadMarker(files); err == nil && now != marked {

@@ -36,6 +36,14 @@ func Notices(m plan.Plan) string {
 	return out.String()
 }
 
+// Opening returns the notices about a run, and names its own agent.
+func Opening(m plan.Plan) string {
+	if m.Agent == nil {
+		return Notices(m)
+	}
+	return Notices(m) + "agent: " + view.Line(Agent(m.Agent)) + "\n\n"
+}
+
 // Dataset describes which tasks of which dataset a run has.
 func Dataset(m plan.Plan) [][2]string {
 	d := m.Dataset
@@ -196,7 +204,7 @@ func Tasks(w io.Writer, found *rundir.Run) error {
 		}
 		t.Row(cells(task.Plan.TaskID, task.Plan.Level, state, official, judged, attempts, turns, calls, answer)...)
 	}
-	_, err := fmt.Fprintf(w, "%s%s\n\n", Notices(found.Manifest), t)
+	_, err := fmt.Fprintf(w, "%s%s\n\n", Opening(found.Manifest), t)
 	return err
 }
 

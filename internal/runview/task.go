@@ -33,7 +33,7 @@ func Task(out io.Writer, dir fs.FS, found *rundir.Run, task *rundir.Task, record
 		return err
 	}
 	w := &strings.Builder{}
-	w.WriteString(Notices(found.Manifest))
+	w.WriteString(Opening(found.Manifest))
 	fmt.Fprintf(w, "task %s, level %d\n\n", view.Line(task.Plan.TaskID), task.Plan.Level)
 	fmt.Fprintf(w, "question:\n%s\n", Head(notes.question))
 	if task.Plan.FileName != "" {
