@@ -34,7 +34,7 @@ import (
 // TestMain has the test binary serve as the shim, and as an agent.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == shim.Command {
-		os.Exit(shim.Main(os.Args[2:]))
+		os.Exit(shim.Main(os.Args[2:], os.Environ()))
 	}
 	if len(os.Args) > 2 && os.Args[1] == "agent" {
 		if err := goAgents[os.Args[2]](); err != nil {

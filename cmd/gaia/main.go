@@ -29,7 +29,7 @@ const leastMemory = 2 << 30
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == shim.Command { // in the sandbox, where it has little memory
-		os.Exit(shim.Main(os.Args[2:]))
+		os.Exit(shim.Main(os.Args[2:], os.Environ()))
 	}
 	a := newApp()
 	if err := checkMemory(); err != nil {

@@ -11,7 +11,7 @@ import (
 // TestMain has the test binary serve as the shim of own agents.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == shim.Command {
-		os.Exit(shim.Main(os.Args[2:]))
+		os.Exit(shim.Main(os.Args[2:], os.Environ()))
 	}
 	os.Exit(long.Main(m))
 }

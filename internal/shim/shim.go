@@ -40,9 +40,9 @@ const (
 	exitNotRun = 126
 )
 
-// Main runs the shim with the arguments that follow its command, and returns the exit code of the agent, or 128 and the
+// Main runs the shim with the arguments that follow its command and the environment that the agent gets, and returns the exit code of the agent, or 128 and the
 // number of the signal that ended it.
-func Main(args []string) int {
+func Main(args, env []string) int {
 	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
 	listen := flags.String("listen", "", "loopback `address` on which to listen")
 	socket := flags.String("socket", "", "`path` of the Unix socket that connections are copied to")
@@ -56,14 +56,14 @@ func Main(args []string) int {
 	if *self >= 0 {
 		_ = syscall.Close(*self)
 	}
-	code, err := run(*listen, *socket, *control, *limits, flags.Args())
+	code, err := run(*listen, *socket, *control, *limits, flags.Args(), env)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "gaia %s: %v\n", Command, err)
 	}
 	return code
 }
 
-func run(listen, socket string, control int, limits string, command []string) (int, error) {
+func run(listen, socket string, control int, limits string, command, env []string) (int, error) {
 	if len(command) == 0 {
 		return exitUsage, errors.New("there is no command to run")
 	}
@@ -90,7 +90,7 @@ func run(listen, socket string, control int, limits string, command []string) (i
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		err = explain(cmd.Path, err)

@@ -20,7 +20,7 @@ import (
 // TestMain has the test binary serve as the shim.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Command {
-		os.Exit(Main(os.Args[2:]))
+		os.Exit(Main(os.Args[2:], os.Environ()))
 	}
 	os.Exit(m.Run())
 }

@@ -29,7 +29,7 @@ import (
 // TestMain has the test binary serve as the shim, and as a gaia that runs an agent which does not end.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == shim.Command {
-		os.Exit(shim.Main(os.Args[2:]))
+		os.Exit(shim.Main(os.Args[2:], os.Environ()))
 	}
 	if len(os.Args) == 5 && os.Args[1] == "run-agent" {
 		s, err := New(context.Background(), Config{Bwrap: os.Args[2]})
