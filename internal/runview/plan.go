@@ -1,6 +1,7 @@
 package runview
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func Plan(m plan.Plan) [][2]string {
 	for _, t := range m.Offered() {
 		tools = append(tools, t.Name)
 	}
-	rows.Add("tools", strings.Join(tools, ", "))
+	rows.Add("tools", cmp.Or(strings.Join(tools, ", "), "none"))
 	rows.Add("policy", m.PolicyMode+" "+m.PolicyHash)
 	rows.Add("budgets", budgets(m.Budgets))
 	rows.Add("evidence", m.Evidence)
