@@ -354,6 +354,7 @@ func TestDependenciesDocumented(t *testing.T) {
 // TestReadmeCommands: the README's two commands are the ones .ci/run runs.
 func TestReadmeCommands(t *testing.T) {
 	readme, ci := readFile(t, "README.md"), readFile(t, ".ci/run")
+	ci = regexp.MustCompile(`go test( \./[a-z/]+)+ \./\.\.\.`).ReplaceAllString(ci, "go test ./...") // which names the longest first
 	_, after, ok := strings.Cut(readme, "```sh\n")
 	block, _, closed := strings.Cut(after, "```")
 	if !ok || !closed {

@@ -44,7 +44,7 @@ const loopTasks = offlineTasks + ",fab1e003-0000-4000-8000-000000000003,fab1e004
 func TestKillLoop(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
-	killLoop(t, 12, "")
+	killLoop(t, 12, 60, "")
 }
 
 // TestKillLoopOfAgent: the same while own agents run, of which no process is left.
@@ -56,7 +56,7 @@ func TestKillLoopOfAgent(t *testing.T) {
 		}
 	}
 	t.Parallel()
-	killLoop(t, 4, slowAgent)
+	killLoop(t, 4, 200, slowAgent)
 }
 
 // slowAgent is an own agent that asks its model and calls a tool, beside a process that outlives it.
@@ -78,8 +78,8 @@ print(said)
 EOF
 `
 
-// killLoop kills runs so often, in the thorough run 200 times: with an own agent unless it is "".
-func killLoop(t *testing.T, kills int, agent string) {
+// killLoop kills runs so often, in the thorough run more: with an own agent unless it is "".
+func killLoop(t *testing.T, kills, thorough int, agent string) {
 	server, err := fixtures.Serve()
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func killLoop(t *testing.T, kills int, agent string) {
 	undisturbed.want(exit.OK, undisturbed.args()...)
 	want := undisturbed.result()
 	if long.Thorough() {
-		kills = 200
+		kills = thorough
 	}
 	for n, run := 0, uint64(1); n < kills; run++ {
 		v := newVictim(t, server, rand.New(rand.NewPCG(run, 0)), agent)
