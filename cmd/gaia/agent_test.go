@@ -27,7 +27,7 @@ func confiningProgram(t *testing.T) program {
 // agentFolder makes the folder of an agent with one program.
 func agentFolder(t *testing.T, program []byte) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("/tmp", "agent") // the temporary folder of tests can be below /dev, where no agent can be
+	folder, err := os.MkdirTemp("/tmp", "agent") // the temporary folder of tests can be below /dev, where the sandbox has other files
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,9 +49,12 @@ func TestQuickStartAgents(t *testing.T) {
 					t.Skipf("SKIPPED: the agent needs %s", needed)
 				}
 			}
-			folder := filepath.Join(source, c.name)
+			program, err := os.ReadFile(filepath.Join(source, c.name, "agent"))
+			if err != nil && c.name != "go" {
+				t.Fatal(err)
+			}
+			folder := agentFolder(t, program) // the project may lie where no agent can be
 			if c.name == "go" {
-				folder = agentFolder(t, nil)
 				build := exec.Command("go", "build", "-o", filepath.Join(folder, "agent"), filepath.Join(source, c.name, "main.go"))
 				build.Env = append(os.Environ(), "CGO_ENABLED=0")
 				if out, err := build.CombinedOutput(); err != nil {
