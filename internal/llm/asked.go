@@ -308,8 +308,8 @@ func chatTool(tool gjson.Result) (names []string, runs bool) {
 	return []string{clip(text(either(tool, kind+".name", "name")), maxName)}, true
 }
 
-// chatMessages reads the messages of a chat completion.
-func (r *asking) chatMessages(top map[string]gjson.Result) error {
+// eachMessage lets read take each member of the list "messages".
+func eachMessage(top map[string]gjson.Result, read func(gjson.Result)) error {
 	messages := top["messages"]
 	if !messages.IsArray() {
 		return errors.New(`the body has no list "messages"`)
@@ -320,10 +320,15 @@ func (r *asking) chatMessages(top map[string]gjson.Result) error {
 			err = errors.New("a message is not an object")
 			return false
 		}
-		r.chatMessage(m)
+		read(m)
 		return true
 	})
 	return err
+}
+
+// chatMessages reads the messages of a chat completion.
+func (r *asking) chatMessages(top map[string]gjson.Result) error {
+	return eachMessage(top, r.chatMessage)
 }
 
 func (r *asking) chatMessage(m gjson.Result) {

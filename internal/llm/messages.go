@@ -2,7 +2,6 @@ package llm
 
 import (
 	"cmp"
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,20 +28,7 @@ func (r *asking) messagesMessages(top map[string]gjson.Result) error {
 	if system := top["system"]; system.Type != gjson.Null {
 		r.content(Message{Role: "system"}, system)
 	}
-	messages := top["messages"]
-	if !messages.IsArray() {
-		return errors.New(`the body has no list "messages"`)
-	}
-	var err error
-	messages.ForEach(func(_, m gjson.Result) bool {
-		if !m.IsObject() {
-			err = errors.New("a message is not an object")
-			return false
-		}
-		r.messagesMessage(m)
-		return true
-	})
-	return err
+	return eachMessage(top, r.messagesMessage)
 }
 
 func (r *asking) messagesMessage(m gjson.Result) {
