@@ -515,10 +515,10 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 	var used spending
 	for _, a := range t.Attempts {
 		n.findIf(b.Turns > 0 && len(a.Turns) > b.Turns, "budget-exceeded", t.at(a, a.Begun), fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
-		spends, unaware := a.spends(), 0
+		spends, unaware, late := a.spends(), 0, 1
 		if own := e.Manifest.Agent; own != nil {
 			n.findIf(a.Sent > own.Calls, "budget-exceeded", t.at(a, a.Begun), fmt.Sprintf("%d requests to a model", a.Sent), fmt.Sprintf("at most %d", own.Calls))
-			unaware, b.WallMs = parallelCalls, own.TimeoutMs+lateness
+			unaware, late, b.WallMs = parallelCalls, 0, own.TimeoutMs+lateness // it is stopped then
 		}
 		checkAllowed(e, n, t, a, used, spends)
 		found := func(turn *turnFact, rule, got string, want ...string) {
@@ -532,12 +532,8 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 			"budget-exceeded", fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD))
 		// Time and the money of the run are spent while the attempt is doing something else. When it knew of that,
 		// the journal cannot show to the turn.
-		known := 1
-		if e.Manifest.Agent != nil { // which is stopped then
-			known = 0
-		}
-		if turn := a.beyond(known, func(turn turnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
-			found(turn, "time-exceeded", fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000), fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
+		if turn := a.beyond(late, func(turn turnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
+			n.find("time-exceeded", t.at(a, turn.Seq), fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000), fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
 		}
 		if a.Begun < e.RunSpent {
 			unaware = max(unaware, 1)
@@ -565,7 +561,7 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 func checkAllowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, used spending, spends []spend) {
 	b := e.Manifest.Budgets
 	decided := slices.DeleteFunc(slices.Clone(a.Calls), func(c *callFact) bool {
-		return c.Decided < 0 || c.Decision.Decision != string(policy.Allow) || c.Name == policy.SubmitAnswer
+		return c.Decided < 0 || c.Decision.Decision != string(policy.Allow) || e.Manifest.Agent != nil && c.Name == policy.SubmitAnswer
 	})
 	known := func(c *callFact) int64 { // what was used before counts
 		if e.Manifest.Agent != nil && c.Turn <= len(a.Turns) {

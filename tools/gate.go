@@ -390,8 +390,11 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 	output, err := p.tool.call(timed, s.env(p), []byte(p.call.Args))
 	p.latency = s.gate.Now().Sub(began)
 	if err != nil && timed.Err() != nil && (ctx.Err() == nil || s.shared) {
-		model := output.Model
-		output, err = Failed("%s was cut off: the time of the attempt is used up", p.call.Name), nil
+		model, why := output.Model, "the time of the attempt is used up"
+		if ctx.Err() != nil { // of an own agent, which may have ended before
+			why = "the attempt is over"
+		}
+		output, err = Failed("%s was cut off: %s", p.call.Name, why), nil
 		output.Model = model
 	}
 	p.output = output

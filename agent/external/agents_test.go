@@ -1,6 +1,7 @@
 package external
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -85,7 +86,7 @@ func TestAgents(t *testing.T) {
 		{name: "a link to what gaia is", script: "ln -s /proc/self/environ ANSWER", reason: "the file ANSWER is not a regular file"},
 		{name: "a link out of the folder", script: "ln -s ../../../../etc/passwd ANSWER", reason: "the file ANSWER is not a regular file"},
 		{name: "a link in the folder", script: "ln -s QUESTION.md ANSWER", reason: "the file ANSWER is not a regular file"},
-		{name: "no one may read it", script: "echo 1 >ANSWER; chmod 0 ANSWER; rm -f QUESTION.md", reason: ""},
+		{name: "no one may read it", script: "echo 1 >ANSWER; chmod 0 ANSWER", reason: "the file ANSWER cannot be read"},
 		{name: "1 GiB in a request", script: `head -c 1G /dev/zero | curl -sS -X POST -T - $OPENAI_BASE_URL/chat/completions; head -c 1G /dev/zero | curl -sS -X POST -T - $GAIA_TOOLS_URL/calculate; head -c 1G /dev/zero | curl -sS -X POST -T - -H "Content-Type: application/json" -H "Accept: */*" $GAIA_MCP_URL; echo 1 >ANSWER`, text: "1", rule: plan.RuleAnswerFile},
 		{name: "output without end", script: "head -c 200M /dev/zero; echo; echo FINAL ANSWER: 5", text: "5", rule: "final-answer.v1",
 			check: func(t *testing.T, _ *bench, end *trajectory.AgentEnd) {
@@ -125,7 +126,7 @@ func TestAgents(t *testing.T) {
 				t.Fatal(err)
 			}
 			end := answer.End
-			if c.name == "no one may read it" { // root can
+			if c.name == "no one may read it" && os.Geteuid() == 0 { // root can
 				return
 			}
 			if answer.Found != (c.rule != "") || answer.Text != c.text || answer.Rule != c.rule || !strings.Contains(answer.Reason, c.reason) || (answer.Reason == "") != answer.Found {

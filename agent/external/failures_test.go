@@ -135,7 +135,7 @@ func TestCallsEnd(t *testing.T) {
 	if err != nil || !answer.Found {
 		t.Errorf("%+v, %v", answer, err)
 	}
-	if r := of[trajectory.ToolExecuted](b); len(r) != 3 || !r[0].IsError || !strings.Contains(r[0].Head, "cut off") {
+	if r := of[trajectory.ToolExecuted](b); len(r) != 3 || !r[0].IsError || !strings.Contains(r[0].Head, "cut off: the attempt is over") {
 		t.Errorf("%+v", r)
 	}
 }

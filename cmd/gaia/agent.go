@@ -346,6 +346,11 @@ func (x *rehearsal) rehearse(ctx context.Context, folder string, file *settings.
 	if err := cmd.ParseFlags(flags); err != nil {
 		return r, err
 	}
+	if file != nil && file.Agent != nil { // the run below knows no keys to compare with
+		if _, err := settings.AgentEnv(file.Agent.Env, x.getenv, x.getenv("OPENAI_API_KEY"), x.getenv("ANTHROPIC_API_KEY")); err != nil {
+			return r, err
+		}
+	}
 	failed := quiet.run(cmd, s, file)
 	made, err := filepath.Glob(filepath.Join(dir, "runs", "*", trajectory.JournalFile))
 	if err != nil || len(made) != 1 || ctx.Err() != nil {

@@ -144,12 +144,12 @@ func Within(path, folder string) bool {
 // gold answers.
 func checkHidden(folders []string, hidden []string) error {
 	for _, h := range hidden {
-		at, err := actual(h)
+		at, err := Actual(h)
 		if err != nil {
 			return err
 		}
 		for _, f := range folders {
-			path, err := actual(f)
+			path, err := Actual(f)
 			switch {
 			case err != nil:
 				return err
@@ -163,16 +163,17 @@ func checkHidden(folders []string, hidden []string) error {
 	return nil
 }
 
-// actual returns an absolute path, without links if there is anything.
-func actual(path string) (string, error) {
+// Actual returns an absolute path without links. What is not there yet lies where its nearest folder that is there does.
+func Actual(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if real, err := filepath.EvalSymlinks(path); err == nil || filepath.Dir(path) == path {
+		return cmp.Or(real, path), nil
 	}
-	return path, nil
+	dir, err := Actual(filepath.Dir(path))
+	return filepath.Join(dir, filepath.Base(path)), err
 }
 
 // list lists a folder, sorted by path. It counts files and their bytes, which are within the limits.

@@ -3,7 +3,8 @@
 // Package child starts programs in a process group and ends them as a whole.
 //
 // Each child leads its own group; Kill signals the group, so that programs that the child started end too. On Linux the
-// kernel also ends the child when this process dies. On systems without process groups only the child itself is killed.
+// kernel also ends the child when this process dies; in the sandbox bubblewrap sees to that itself. On systems without
+// process groups only the child itself is killed.
 // The readers of documents, the sandbox, MCP servers and custom evaluators start their programs this way.
 package child
 

@@ -167,6 +167,7 @@ func TestNotAsked(t *testing.T) {
 		{DialectChat, `{"model":"m","messages":[]}x`, "the body is not valid JSON"},
 		{DialectChat, `{"model":"m","messages":[],"mod\u0065l":"n"}`, "the body has a member twice in one object"},
 		{DialectChat, `{"model":"m","messages":[{"role":"user","role":"system"}]}`, "the body has a member twice in one object"},
+		{DialectMessages, `{"model":"m","messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","Content":"a"}]}]}`, `a member differs from "content" in case only`},
 		{DialectChat, `{"model":"m","messages":[],"Model":"n"}`, `member "Model" differs from a member of the interface in case only`},
 		{DialectChat, `{"model":"m","messages":[],"ſtream":true}`, `member "ſtream" differs from a member of the interface in case only`},
 		{DialectChat, `{"model":"m","messages":[],"MCP_Servers":[]}`, `member "MCP_Servers" differs from a member of the interface in case only`},

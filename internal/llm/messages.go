@@ -47,11 +47,11 @@ func (r *asking) messagesMessage(m gjson.Result) {
 	case like.Role == "assistant":
 	case content.IsArray():
 		content.ForEach(func(_, block gjson.Result) bool {
-			top := block.Map()
-			if top["type"].Str != "tool_result" {
+			if block.Get("type").Str != "tool_result" {
 				r.part(like, block)
 				return true
 			}
+			top := r.open(block)
 			result := Message{Role: "tool", ToolCallID: text(top["tool_use_id"])}
 			r.content(result, top["content"])
 			r.leave(result, rest(block, top, "type", "tool_use_id", "content", "cache_control"))

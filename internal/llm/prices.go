@@ -189,8 +189,8 @@ func (p Prices) Cost(model string, u Usage) *int64 {
 	return &cost
 }
 
-// Bound returns what so many tokens cost at most, in micro-USD: none of them is taken for cached, or written to a cache. It is
-// nil where the table has no prices of tokens for the model, or a count is not one of tokens.
+// Bound returns what so many tokens cost at most, in micro-USD, where none is written to a cache, which may cost more: none of
+// them is taken for cached. It is nil where the table has no prices of tokens for the model, or a count is not one of tokens.
 func (p Prices) Bound(model string, in, out int64) *int64 {
 	return p.Cost(model, Usage{Reported: true, In: in, Out: out})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// MaxStream bounds a streamed reply, and each of its events, in bytes.
-const MaxStream = 64 << 20
+// maxStream bounds what is kept of a streamed reply, in bytes, but for the event that passes it.
+const maxStream = 64 << 20
 
 // Stream reads a reply that comes as server-sent events, while they are passed on. It is for one goroutine at a time.
 type Stream struct {
@@ -33,7 +33,7 @@ type Stream struct {
 // NewStream returns the reader of one reply. With addedUsage the request asks for a usage that the agent did not ask for
 // (EditUsage).
 func NewStream(dialect string, addedUsage bool) *Stream {
-	return &Stream{dialect: dialect, added: addedUsage, limit: MaxStream}
+	return &Stream{dialect: dialect, added: addedUsage, limit: maxStream}
 }
 
 // Next reads one event, the blank line after it included, and returns what is passed on of it: the event as it is, or
@@ -442,21 +442,24 @@ func (l *list) add(element gjson.Result) {
 		}
 	}
 	if o == nil {
-		o = &object{}
-		l.all = append(l.all, &member{object: o})
-		l.byIndex[index] = o
+		o = l.begin(index)
 	}
 	o.merge(element)
 }
 
 // at returns the object of an index.
 func (l *list) at(index string) *object {
-	o := l.byIndex[index]
-	if o == nil {
-		o = &object{}
-		l.all = append(l.all, &member{object: o})
-		l.byIndex[index] = o
+	if o := l.byIndex[index]; o != nil {
+		return o
 	}
+	return l.begin(index)
+}
+
+// begin adds an object, which has the index from now on.
+func (l *list) begin(index string) *object {
+	o := &object{}
+	l.all = append(l.all, &member{object: o})
+	l.byIndex[index] = o
 	return o
 }
 

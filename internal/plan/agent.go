@@ -172,16 +172,19 @@ func (a *AgentPlan) Fault() string {
 // agentFault checks an own agent, and that the plan has no more of the built-in one.
 func agentFault(m Plan) string {
 	a := m.Agent
+	answers := slices.ContainsFunc(m.Tools, func(t ToolPlan) bool { return t.Name == policy.SubmitAnswer && t.Server == "" })
 	if a == nil {
 		if slices.Contains(m.Unconfined, UnconfinedAgent) {
 			return "unconfined names an agent that the plan does not have"
+		}
+		if answers {
+			return "has the tool " + policy.SubmitAnswer + " and no agent of the user's own"
 		}
 		return ""
 	}
 	if reason := a.Fault(); reason != "" {
 		return reason
 	}
-	answers := slices.ContainsFunc(m.Tools, func(t ToolPlan) bool { return t.Name == policy.SubmitAnswer && t.Server == "" })
 	switch {
 	case m.SubmitIntent && a.Network == NetworkHost:
 		return "is of a run to be submitted with an agent that has the network"
@@ -214,7 +217,7 @@ func ProgramPath(program string) bool {
 // user cannot pass it on.
 func SetForAgent(name string) bool {
 	return strings.HasPrefix(name, "GAIA_") || strings.HasPrefix(name, "OPENAI_") || strings.HasPrefix(name, "ANTHROPIC_") ||
-		slices.Contains([]string{"HF_TOKEN", "HF_TOKEN_PATH", "HOME", "TMPDIR"}, name)
+		slices.Contains([]string{"HF_TOKEN", "HF_TOKEN_PATH", "HOME", "LANG", "PATH", "TMPDIR"}, name)
 }
 
 // AgentSource is the source of the messages that an own agent sends.

@@ -16,7 +16,7 @@ const (
 	someBytes = 3
 )
 
-// assumedCompletion is how many tokens of the task's a request sets aside where neither it nor the plan has a limit.
+// assumedCompletion is how long a completion is taken to be, of the budgets of the task, where neither the request nor the plan has a limit.
 const assumedCompletion = 8192
 
 // share is what calls under way may take of the budgets of the task.
@@ -140,6 +140,9 @@ func (c *call) leave() {
 // fit waits until a call fits what is left of the task's budgets beside those that are under way, and sets aside what it
 // may take. Alone it is admitted as long as anything is left, as a turn of the built-in agent is.
 func (c *call) fit(ctx context.Context, in, out int64) *refusal {
+	if out == 0 {
+		out = assumedCompletion
+	}
 	for {
 		c.mu.Lock()
 		money, tokens := c.attempt.Session.Left()
@@ -158,9 +161,6 @@ func (c *call) fit(ctx context.Context, in, out int64) *refusal {
 			}
 		}
 		if tokens != math.MaxInt64 {
-			if out == 0 {
-				out = assumedCompletion
-			}
 			need.tokens = addUp(in, out)
 		}
 		all := c.held.plus(need)

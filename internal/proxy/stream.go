@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
 )
 
@@ -48,7 +48,7 @@ func (c *call) stream(r reply, body io.Reader, to Upstream, cut func()) {
 			break
 		}
 	}
-	r.sha256, r.body = "sha256:"+hex.EncodeToString(hash.Sum(nil)), parser.Body()
+	r.sha256, r.body = canonical.DigestOf(hash), parser.Body()
 	c.complete(r, to)
 	if r.last != nil { // the end of the body, so that the connection can be used again
 		defer time.AfterFunc(maxRest, cut).Stop()

@@ -87,7 +87,7 @@ func (c setup) begin(t *testing.T) *Run {
 	return r
 }
 
-// ends counts how attempts of a run ended, and how often their last event says that the agent's process ended.
+// ends counts the attempts of a run, and by their outcomes how they ended.
 func ends(found *rundir.Run) (outcomes map[string]int, attempts int) {
 	outcomes = map[string]int{}
 	for _, task := range found.Tasks {
@@ -224,8 +224,7 @@ func TestOwnAgentMoney(t *testing.T) {
 	}
 }
 
-// TestOwnAgentStopped: a run that is asked to stop finishes the attempts under way; one that is stopped at once leaves none of
-// their processes, and both continue.
+// TestOwnAgentStopped: a run of an own agent that is asked to stop, and one that is stopped at once, both continue to their end.
 func TestOwnAgentStopped(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()

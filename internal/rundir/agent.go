@@ -340,7 +340,7 @@ func badAgentFile(f plan.AgentFile, folders int) string {
 		return fmt.Sprintf("is of folder %d, which the plan does not have", f.Folder)
 	case !fs.ValidPath(f.Path) || f.Path == ".":
 		return fmt.Sprintf("%q is no path in a folder", f.Path)
-	case f.Bytes < 0 || f.Bytes > maxCounted/maxAgentLine, link && (f.Bytes != 0 || f.Executable):
+	case f.Bytes < 0 || f.Bytes > plan.MaxAgentBytes, link && (f.Bytes != 0 || f.Executable):
 		return fmt.Sprintf("%q has a size of %d bytes", f.Path, f.Bytes)
 	case link != (f.SHA256 == ""), !link && !canonical.IsDigest(f.SHA256):
 		return fmt.Sprintf("%q has no digest, or a link has one", f.Path)

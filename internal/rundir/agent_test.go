@@ -237,6 +237,18 @@ func TestAgentFiles(t *testing.T) {
 	} {
 		wantFault(t, name, memory(all, plan.AgentFilesFile, changed), plan.AgentFilesFile)
 	}
+	// The form holds, also where the plan has the digests of another one.
+	for name, changed := range map[string]string{
+		"exchanged":       second + first + "\n",
+		"without an end":  strings.TrimSuffix(list, "\n"),
+		"not canonical":   strings.Replace(list, `"bytes":2,`, `"bytes": 2,`, 1),
+		"another path":    strings.Replace(list, `"path":"agent"`, `"path":"../agent"`, 1),
+		"a link's digest": strings.Replace(list, `"path":"lib"`, `"path":"lib","sha256":"`+m.Agent.FilesSHA256+`"`, 1),
+	} {
+		m := ownPlan(t, "a")
+		m.Agent.Folders[0].SHA256, m.Agent.FilesSHA256 = canonical.Digest([]byte(changed)), canonical.Digest([]byte(changed))
+		wantFault(t, name+", as planned", memory(files(t, m, overlapping), plan.AgentFilesFile, changed), plan.AgentFilesFile)
+	}
 	delete(all, plan.AgentFilesFile)
 	wantFault(t, "missing", memory(all), plan.AgentFilesFile)
 

@@ -260,7 +260,7 @@ func TestCoverageOfAnOwnAgent(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	c, err := runs.Parse(`-- plan --
-{"agent":{"env":["LANG"],"models":{"small":"small-2026"}}}
+{"agent":{"env":["LC_TIME"],"models":{"small":"small-2026"}}}
 -- task fab1e904-0000-4000-8000-000000000011 --
 question: What does the keeper of the lighthouse say of the fog?
 gold: It lifts

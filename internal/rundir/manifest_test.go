@@ -148,7 +148,7 @@ func agentPlanOf(t testing.TB, tasks ...string) plan.Plan {
 	m, a := planOf(t, tasks...), plan.DefaultAgent()
 	a.Name, a.FilesSHA256 = "my-agent", canonical.Digest([]byte("files"))
 	a.Folders = []plan.AgentFolder{{Bytes: 90, Files: 2, Path: "/home/u/my-agent", SHA256: canonical.Digest([]byte("a"))}, {Path: "/opt/venv", SHA256: canonical.Digest(nil)}}
-	a.Env, a.Models = []string{"LANG", "TZ"}, map[string]string{"small-model": "small-model-1"}
+	a.Env, a.Models = []string{"LC_TIME", "TZ"}, map[string]string{"small-model": "small-model-1"}
 	m.Agent = &a
 	m.Tools = []plan.ToolPlan{{Name: policy.SubmitAnswer}}
 	return m
@@ -203,7 +203,7 @@ func TestDecodeAgentRefuses(t *testing.T) {
 		{"no memory", func(_ *plan.Plan, a *plan.AgentPlan) { a.MemoryBytes = 1 }, "the agent may use 1 bytes of memory, not 16777216 to 1099511627776"},
 		{"no disk", func(_ *plan.Plan, a *plan.AgentPlan) { a.DiskBytes = -1 }, "the agent may leave -1 bytes, not 1048576 to 1099511627776"},
 		{"no time", func(_ *plan.Plan, a *plan.AgentPlan) { a.TimeoutMs = 0 }, "the agent has 0 ms, not 1000 to 604800000"},
-		{"variables out of order", func(_ *plan.Plan, a *plan.AgentPlan) { a.Env = []string{"TZ", "LANG"} }, "the agent's variables are not sorted, or too many"},
+		{"variables out of order", func(_ *plan.Plan, a *plan.AgentPlan) { a.Env = []string{"TZ", "LC_TIME"} }, "the agent's variables are not sorted, or too many"},
 		{"a value of a variable", func(_ *plan.Plan, a *plan.AgentPlan) { a.Env = []string{"A=hush"} }, "the agent is given a variable that is no name"},
 		{"a provider's key", func(_ *plan.Plan, a *plan.AgentPlan) { a.Env = []string{"ANTHROPIC_API_KEY"} }, "the agent is given a variable that the run sets"},
 		{"a model without a name", func(_ *plan.Plan, a *plan.AgentPlan) { a.Models = map[string]string{"a": ""} }, `the agent's model "a", answered by "", has no name`},

@@ -94,12 +94,11 @@ func Agent(a *plan.AgentPlan) string {
 
 // agentLimits describes what bounds an own agent.
 func agentLimits(a *plan.AgentPlan) string {
-	text := fmt.Sprintf("%s, %s, %s of memory, %s, %s of files an attempt", view.Count(a.Calls, "model call"), time.Duration(a.TimeoutMs)*time.Millisecond,
-		size(a.MemoryBytes), view.Count(a.Processes, "process"), size(a.DiskBytes))
-	if a.Unconfined {
-		text = fmt.Sprintf("%s, %s an attempt", view.Count(a.Calls, "model call"), time.Duration(a.TimeoutMs)*time.Millisecond)
+	text := view.Count(a.Calls, "model call") + ", " + (time.Duration(a.TimeoutMs) * time.Millisecond).String()
+	if !a.Unconfined {
+		text += fmt.Sprintf(", %s of memory, %s, %s of files", size(a.MemoryBytes), view.Count(a.Processes, "process"), size(a.DiskBytes))
 	}
-	return text
+	return text + " an attempt"
 }
 
 // size returns bytes in the units that settings have.

@@ -89,8 +89,10 @@ func (a *Agent) check(given func(string) bool) (key, reason, hint string) {
 		return "disk", fmt.Sprintf("%q is not a size from 1 MiB to 1024 GiB", text.Trim(a.Disk, shownWidth)), "such as disk: 1 GiB"
 	}
 	switch {
-	case slices.Contains(slices.Concat(a.Folders, a.Command), ""):
+	case slices.Contains(a.Command, ""):
 		return "command", "a text is empty", leave
+	case slices.Contains(a.Folders, ""):
+		return "folders", "a text is empty", leave
 	case len(a.Command) > 0 && !plan.ProgramPath(a.Command[0]):
 		return "command", fmt.Sprintf("the program %q is neither a path in the agent's folder nor an absolute one", text.Trim(a.Command[0], shownWidth)),
 			"such as command: [main.py]"

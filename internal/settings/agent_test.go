@@ -26,7 +26,7 @@ agent:
   tools: none
   models:
     gpt-4o-mini: gpt-4o-mini-2024-07-18
-  env: [TZ, LANG]
+  env: [TZ, LC_TIME]
   timeout: 15m
   memory: 512 MiB
   processes: 64
@@ -41,7 +41,7 @@ limit: 3
 	got := plan.DefaultAgent()
 	got.Folders = []plan.AgentFolder{{Path: "/a"}, {Path: "/b"}}
 	f.Agent.apply(&got)
-	want := plan.AgentPlan{Calls: 50, Command: []string{"/opt/venv/bin/python", "main.py"}, DiskBytes: 2 << 30, Env: []string{"LANG", "TZ"},
+	want := plan.AgentPlan{Calls: 50, Command: []string{"/opt/venv/bin/python", "main.py"}, DiskBytes: 2 << 30, Env: []string{"LC_TIME", "TZ"},
 		Folders: []plan.AgentFolder{{Path: "/a"}, {Path: "/opt/venv"}}, MemoryBytes: 512 << 20, Models: map[string]string{"gpt-4o-mini": "gpt-4o-mini-2024-07-18"},
 		Network: plan.NetworkHost, Processes: 64, Strip: true, TimeoutMs: (15 * time.Minute).Milliseconds(), Tools: plan.AgentToolsNone}
 	if diff := cmp.Diff(want, got); diff != "" || f.Agent.Folder != "./my-agent" {
@@ -78,6 +78,7 @@ func TestAgentMistakes(t *testing.T) {
 		one + "  command: main.py":            `s.yaml:3:12: command: string was used where sequence is expected`,
 		one + "  command: [../main.py]":       `s.yaml:3:3: command of agent: the program "../main.py" is neither a path in the agent's folder nor an absolute one`,
 		one + "  command: [a, \"\"]":          `s.yaml:3:3: command of agent: a text is empty`,
+		one + "  folders: [\"\"]":             `s.yaml:3:3: folders of agent: a text is empty`,
 		one + "  command: [[a]]":              `s.yaml:3:13: there is a list in a list`,
 		one + "  models: [a]":                 `s.yaml:3:11: models: sequence was used where mapping is expected`,
 		one + "  models:\n    a: b c":         `s.yaml:3:3: models of agent: a name of a model is empty or has spaces`,
@@ -174,12 +175,12 @@ func TestOwnAgent(t *testing.T) {
 
 // TestAgentEnv: an agent is given what is set, and no key under another name.
 func TestAgentEnv(t *testing.T) {
-	getenv := func(name string) string { return map[string]string{"A": "1", "B": "key"}[name] }
-	if got, err := AgentEnv([]string{"A"}, getenv, "key", ""); err != nil || !slices.Equal(got, []string{"A=1"}) {
+	getenv := func(name string) string { return map[string]string{"A": "1", "B": "hush"}[name] }
+	if got, err := AgentEnv([]string{"A"}, getenv, "hush", ""); err != nil || !slices.Equal(got, []string{"A=1"}) {
 		t.Errorf("%q, %v", got, err)
 	}
 	for _, name := range []string{"B", "C"} {
-		if got, err := AgentEnv([]string{"A", name}, getenv, "key", ""); err == nil || strings.Contains(err.Error(), "key ") && name == "C" {
+		if got, err := AgentEnv([]string{"A", name}, getenv, "hush", ""); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}

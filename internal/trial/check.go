@@ -37,18 +37,23 @@ type folder struct {
 }
 
 // Check reports what of an agent's folder will not work in the sandbox, before anything runs. Of the plan it takes the command
-// and the paths of the folders, which are absolute.
+// and the paths of the folders.
 func Check(own plan.AgentPlan) []doctor.Finding {
-	f := folder{path: own.Folders[0].Path}
-	for _, given := range own.Folders[1:] {
-		f.given = append(f.given, given.Path)
+	var paths []string
+	for _, given := range own.Folders {
+		path, err := agentdir.Actual(given.Path)
+		if err != nil {
+			return []doctor.Finding{finding("folder", "can be read by the agent", err.Error(), "", "")}
+		}
+		paths = append(paths, path)
 	}
+	f := folder{path: paths[0], given: paths[1:]}
 	program := own.Command[0]
 	if !filepath.IsAbs(program) {
 		program = filepath.Join(f.path, program)
 	}
 	found := []doctor.Finding{f.checkProgram(program)}
-	if found[0].State == doctor.OK {
+	if found[0].State != doctor.Failed {
 		found = append(found, f.checkStart(program))
 	}
 	return append(found, f.checkContents()...)

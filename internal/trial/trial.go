@@ -36,7 +36,6 @@ type Report struct {
 	Reason     string              `json:"reason,omitzero"`
 	Refused    []Refused           `json:"refused"`
 	Rule       string              `json:"rule,omitzero"` // that found the answer
-	Run        string              `json:"run,omitzero"`  // its directory, where it is kept
 	TaskID     string              `json:"task_id"`
 	Tools      []Tool              `json:"tools"`
 	Why        []Cause             `json:"why"` // there is no answer; the most likely cause first
@@ -78,7 +77,7 @@ var ErrNotOwn = errors.New("the run has no attempt of an own agent that ended")
 
 // Read reads the last attempt of the first task of a run. The run is verified.
 func Read(dir fs.FS) (Report, error) {
-	r := Report{Calls: []Calls{}, Tools: []Tool{}, Refused: []Refused{}, Why: []Cause{}}
+	var r Report
 	a := reader{report: &r}
 	found, err := rundir.Verify(dir, rundir.Options{Event: a.add})
 	if err != nil {

@@ -34,7 +34,7 @@ type attempt struct {
 	output   modelOutput // the last one
 	usage    usage
 	own      bool                // of an own agent, whose turns overlap and whose messages are its own
-	proposed map[string]proposal // by call id, of the turn
+	proposed map[string]proposal // by call id, of the turn; of an own agent: of the attempt
 	rest     []*chatMessage      // results since the last request
 
 	texts   []string       // what messages say that are not the model's or a tool's

@@ -254,9 +254,9 @@ func filled(text string) (*os.File, error) {
 
 // begin waits until the shim is ready, opens the namespace that it is in, and has it start the agent.
 func begin(ctx context.Context, control *os.File, said *bufio.Reader, bwrap int) (*namespace, error) {
+	_ = control.SetReadDeadline(time.Now().Add(startTime))
 	stop := context.AfterFunc(ctx, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	_ = control.SetReadDeadline(time.Now().Add(startTime))
 	line, err := said.ReadString('\n')
 	if err == nil && line != shim.Ready+"\n" {
 		err = fmt.Errorf("the shim says %q", line)

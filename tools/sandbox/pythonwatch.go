@@ -197,7 +197,7 @@ func filesOf(root *tools.Folder, l limits) (files int, size int64) {
 		if info.Mode().IsRegular() {
 			size += info.Size()
 			if hidden := allocated(info); hidden > 2*info.Size()+128<<10 { // file systems themselves allocate ahead
-				size += hidden
+				size += hidden - info.Size()
 			}
 		}
 		if files > 2*l.files || size > 8*l.disk {
