@@ -128,6 +128,14 @@ func TestAgentCommands(t *testing.T) {
 	if out := p.want(exit.Findings, "agent", "doctor", agentFolder(t, []byte("#!/usr/bin/nosuch\n"))); !strings.Contains(out, "/usr/bin/nosuch is not there") {
 		t.Errorf("doctor prints %s", out)
 	}
+	p.env = append(p.env, "OPENAI_API_KEY=sk-invented-0123456789", "SPOKEN=sk-invented-0123456789")
+	block := "agent:\n  folder: " + agentFolder(t, []byte("#!/bin/sh\n")) + "\n  env: [SPOKEN]\n"
+	if err := os.WriteFile(filepath.Join(p.dir, "gaia.yaml"), []byte(block), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := p.want(exit.Usage, "agent", "try"); !strings.Contains(out, "SPOKEN has the value of a key") {
+		t.Errorf("try prints %s", out)
+	}
 	if out := p.want(exit.OK, "__complete", "agent", "init", ""); !slices.Contains(strings.Fields(out), "openai-agents") {
 		t.Errorf("the completion is %s", out)
 	}

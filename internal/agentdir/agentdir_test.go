@@ -193,13 +193,17 @@ func TestCheckProgram(t *testing.T) {
 // TestHidden: no folder holds or lies in what agents may not read.
 func TestHidden(t *testing.T) {
 	agent, secret := place0(t), place0(t)
-	folders := []string{agent}
+	folders, link := []string{agent}, filepath.Join(place0(t), "link")
+	if err := os.Symlink(agent, link); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		hidden []string
 		want   string
 	}{
 		{[]string{secret}, ""},
 		{[]string{secret, filepath.Join(agent, "runs")}, `holds "` + filepath.Join(agent, "runs") + `", which no agent may read`},
+		{[]string{filepath.Join(link, "runs")}, `holds "` + filepath.Join(link, "runs") + `", which no agent may read`},
 		{[]string{agent}, `holds "` + agent + `", which no agent may read`},
 		{[]string{filepath.Dir(agent)}, `lies in "` + filepath.Dir(agent) + `", which no agent may read`},
 		{[]string{agent + "-2"}, ""},

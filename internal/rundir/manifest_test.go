@@ -194,6 +194,7 @@ func TestDecodeAgentRefuses(t *testing.T) {
 		}, "the agent runs outside of the sandbox and has no network"},
 		{"unconfined in one place", func(_ *plan.Plan, a *plan.AgentPlan) { a.Network, a.Unconfined = plan.NetworkHost, true }, "unconfined does not say whether the agent runs in the sandbox"},
 		{"unconfined in the other place", func(m *plan.Plan, _ *plan.AgentPlan) { m.Unconfined = []string{plan.UnconfinedAgent} }, "unconfined does not say whether the agent runs in the sandbox"},
+		{"its tool without an agent", func(m *plan.Plan, _ *plan.AgentPlan) { m.Agent = nil }, "has the tool submit_answer and no agent of the user's own"},
 		{"unconfined without an agent", func(m *plan.Plan, _ *plan.AgentPlan) { m.Agent, m.Unconfined = nil, []string{plan.UnconfinedAgent} }, "unconfined names an agent that the plan does not have"},
 		{"other tools", func(_ *plan.Plan, a *plan.AgentPlan) { a.Tools = "all" }, `the agent's tools are "all"`},
 		{"tools besides its own", func(_ *plan.Plan, a *plan.AgentPlan) { a.Tools = plan.AgentToolsNone }, "has tools for an agent that has its own"},
