@@ -1,4 +1,4 @@
-.PHONY: check test bench fuzz interop compare pair waits growth performance generate
+.PHONY: check test bench fuzz kills interop compare pair waits growth performance generate
 
 check:
 	bash .ci/run
@@ -17,6 +17,11 @@ fuzz:
 			echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p; \
 		done; \
 	done
+
+# Runs with the built-in agent and with an own one, each killed KILLS times at random moments.
+KILLS ?= 200
+kills:
+	go test -count=1 -timeout 60m -run KillLoop -v ./cmd/gaia -kills $(KILLS)
 
 # Environments of Python and programs that are compared with are installed once, into INTEROP.
 INTEROP ?= $(shell go env GOPATH)/bin/gaia-interop

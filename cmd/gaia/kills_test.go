@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,16 +24,20 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/loader"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // killsOfARun bounds how often one run is killed before it may come to its end.
 const killsOfARun = 25
+
+// kills is how often each loop kills a run: 'make kills' has 200.
+var kills = flag.Int("kills", 0, "how often TestKillLoop and TestKillLoopOfAgent kill a run; 0: as few as show most")
 
 // loopTasks need no web and no child process.
 const loopTasks = offlineTasks + ",fab1e003-0000-4000-8000-000000000003,fab1e004-0000-4000-8000-000000000004"
@@ -56,7 +62,7 @@ func TestKillLoopOfAgent(t *testing.T) {
 		}
 	}
 	t.Parallel()
-	killLoop(t, 4, 200, slowAgent)
+	killLoop(t, 4, 40, slowAgent)
 }
 
 // slowAgent is an own agent that asks its model and calls a tool, beside a process that outlives it.
@@ -79,7 +85,7 @@ EOF
 `
 
 // killLoop kills runs so often, in the thorough run more: with an own agent unless it is "".
-func killLoop(t *testing.T, kills, thorough int, agent string) {
+func killLoop(t *testing.T, few, thorough int, agent string) {
 	server, err := fixtures.Serve()
 	if err != nil {
 		t.Fatal(err)
@@ -90,17 +96,18 @@ func killLoop(t *testing.T, kills, thorough int, agent string) {
 	undisturbed.want(exit.OK, undisturbed.args()...)
 	want := undisturbed.result()
 	if long.Thorough() {
-		kills = thorough
+		few = thorough
 	}
-	for n, run := 0, uint64(1); n < kills; run++ {
+	all := cmp.Or(*kills, few)
+	for n, run := 0, uint64(1); n < all; run++ {
 		v := newVictim(t, server, rand.New(rand.NewPCG(run, 0)), agent)
-		for v.killed < killsOfARun && n+v.killed < kills && v.kill() {
+		for v.killed < killsOfARun && n+v.killed < all && !v.lostMost() && v.kill() {
 		}
 		n += v.killed
 		v.begin()
 		v.want(exit.OK, v.args()...)
 		v.want(exit.OK, "verify", v.runDir())
-		if diff := cmp.Diff(want, v.result()); diff != "" {
+		if diff := gocmp.Diff(want, v.result()); diff != "" {
 			t.Errorf("after %d kills the result is another one (-undisturbed +killed):\n%s", v.killed, diff)
 		}
 		if got := len(v.summary().Interruptions); got != v.interrupted {
@@ -227,6 +234,18 @@ func (v *victim) journal() []byte {
 		v.t.Error(err)
 	}
 	return data
+}
+
+// lostMost reports whether a task has lost as many attempts as are made again: if the next one were lost, too, it would
+// have none that counts.
+func (v *victim) lostMost() bool {
+	data := v.journal()
+	for task := range v.questions {
+		if count(data, "answer_committed", task) == 0 && count(data, "task_started", task) >= plan.FreeReattempts {
+			return true
+		}
+	}
+	return false
 }
 
 func whole(data []byte) []byte { return data[:bytes.LastIndexByte(data, '\n')+1] }
