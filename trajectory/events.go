@@ -40,6 +40,8 @@ const (
 	TypeLimitChanged       Type = "limit_changed"        // run
 	TypePreflight          Type = "preflight"            // run
 	TypeRequestRefused     Type = "request_refused"      // attempt
+	TypeExchangeStarted    Type = "exchange_started"     // attempt
+	TypeExchangeCompleted  Type = "exchange_completed"   // attempt
 	TypeError              Type = "error"                // attempt
 	TypeAnswerCommitted    Type = "answer_committed"     // attempt
 	TypeAttemptEnded       Type = "attempt_ended"        // attempt
@@ -275,9 +277,34 @@ type ContextCompiled struct {
 	Kept          int           `json:"kept,omitzero"`
 	MessageHeads  []MessageHead `json:"message_heads,omitempty"`
 	Messages      []Message     `json:"messages"`
+	Origins       *Origins      `json:"origins,omitzero"` // of an own agent's request
 	Redactions    int           `json:"redactions,omitzero"`
 	Truncated     bool          `json:"truncated,omitzero"`
 }
+
+// Origins says where the messages come from that an own agent's request holds and none of the attempt held before: bytes of
+// their texts, by where that text stood before, and Agent the rest. Package origin says how a text is divided. They were
+// counted over the whole texts when the request was recorded.
+type Origins struct {
+	Agent     int64     `json:"agent"`
+	Exchange  int64     `json:"exchange,omitzero"`
+	Passages  []Passage `json:"passages,omitempty"` // of the agent's, with gold, or known to hold that of another task; at most MostPassages
+	Probes    *Probes   `json:"probes,omitzero"`    // over the agent's; left out: nothing is
+	Question  int64     `json:"question,omitzero"`
+	Reply     int64     `json:"reply,omitzero"`
+	Result    int64     `json:"result,omitzero"`
+	Workspace int64     `json:"workspace,omitzero"`
+}
+
+// Passage is a line or sentence of what an own agent sends. Key is a digest with the run's salt, so that it can be compared
+// and not guessed; Tasks counts the other tasks of the run for which it was sent before.
+type Passage struct {
+	Key   string `json:"key"`
+	Tasks int    `json:"tasks,omitzero"`
+}
+
+// MostPassages bounds the passages of one request.
+const MostPassages = 16
 
 // MostMessageHeads bounds the heads of single messages in one request.
 const MostMessageHeads = 16
@@ -344,22 +371,58 @@ type AgentRequest struct {
 
 // AgentReply is the body of the endpoint's reply to an own agent, as it came.
 type AgentReply struct {
-	Aborted    bool   `json:"aborted,omitzero"` // the agent hung up before the end
-	BodySHA256 string `json:"body_sha256,omitzero"`
-	Bytes      int64  `json:"bytes"`
-	SHA256     string `json:"sha256"`
-	Status     int    `json:"status"` // of HTTP; 0: none came
+	Aborted    bool    `json:"aborted,omitzero"` // the agent hung up before the end
+	BodySHA256 string  `json:"body_sha256,omitzero"`
+	Bytes      int64   `json:"bytes"`
+	Code       bool    `json:"code,omitzero"`   // it holds code, or asks for calls
+	Probes     *Probes `json:"probes,omitzero"` // over all that the model said; left out: nothing
+	SHA256     string  `json:"sha256"`
+	Status     int     `json:"status"` // of HTTP; 0: none came
 }
 
 // RequestRefused is a request of an own agent that was not passed on: Code says why.
 type RequestRefused struct {
-	Bytes  int64  `json:"bytes"`
-	Code   string `json:"code"`
-	Model  string `json:"model,omitzero"`
-	Path   string `json:"path"`            // of its address, with the method before it
-	SHA256 string `json:"sha256,omitzero"` // of its body; left out: it was not read
-	Status int    `json:"status"`          // that the agent was answered with
+	Bytes   int64    `json:"bytes"`
+	Code    string   `json:"code"`
+	Model   string   `json:"model,omitzero"`
+	Path    string   `json:"path"`               // of its address, with the method before it; of an exchange the whole address
+	RuleIDs []string `json:"rule_ids,omitempty"` // of the Gate, that an exchange would break
+	SHA256  string   `json:"sha256,omitzero"`    // of its body; left out: it was not read
+	Status  int      `json:"status"`             // that the agent was answered with
 }
+
+// ExchangeStarted is a request of an own agent over the recorded network, which the Gate allowed. Number counts the exchanges of
+// the attempt from 1. SHA256 and Bytes are of its body.
+type ExchangeStarted struct {
+	BodySHA256 string `json:"body_sha256,omitzero"`
+	Bytes      int64  `json:"bytes,omitzero"`
+	Method     string `json:"method"`
+	Number     int    `json:"number"`
+	Redactions int    `json:"redactions,omitzero"`
+	SHA256     string `json:"sha256,omitzero"` // left out: there is no body
+	URL        string `json:"url"`
+}
+
+// ExchangeCompleted is the reply to a request of the recorded network, as it was passed on. Head is the beginning of its text (2
+// KiB), "" where it is none. Probes are over all of it, unpacked, but for Unprobed bytes.
+type ExchangeCompleted struct {
+	BodySHA256  string  `json:"body_sha256,omitzero"`
+	Bytes       int64   `json:"bytes,omitzero"`
+	ContentType string  `json:"content_type,omitzero"`
+	Error       string  `json:"error,omitzero"` // why the reply is not whole, or none came
+	Head        string  `json:"head,omitzero"`
+	LatencyMs   int64   `json:"latency_ms"`
+	Number      int     `json:"number"`
+	Probes      *Probes `json:"probes,omitzero"` // left out: there is no body
+	Redactions  int     `json:"redactions,omitzero"`
+	SHA256      string  `json:"sha256,omitzero"` // left out: there is no body
+	Status      int     `json:"status"`          // of HTTP; 0: none came
+	Truncated   bool    `json:"truncated,omitzero"`
+	Unprobed    int64   `json:"unprobed,omitzero"`
+}
+
+// ExchangeHead bounds the head of an exchange, in bytes.
+const ExchangeHead = 2 << 10
 
 // CallError says why a model call failed.
 type CallError struct {
@@ -551,11 +614,13 @@ type Error struct {
 // AnswerCommitted fixes an attempt's answer before any judge is asked. Rule is the id of the extraction rule that found
 // it.
 type AnswerCommitted struct {
-	Answer         string `json:"answer"`
-	InReply        bool   `json:"in_reply,omitzero"` // of an own agent: a reply of a model in the attempt holds the answer
-	ReasoningTrace string `json:"reasoning_trace"`
-	Redactions     int    `json:"redactions,omitzero"`
-	Rule           string `json:"rule"`
+	Answer         string   `json:"answer"`
+	InReply        bool     `json:"in_reply,omitzero"` // of an own agent: a reply of a model in the attempt holds the answer
+	ReasoningTrace string   `json:"reasoning_trace"`
+	Redactions     int      `json:"redactions,omitzero"`
+	Rule           string   `json:"rule"`
+	SeenIn         []string `json:"seen_in,omitempty"`    // of an own agent: where the answer stood before, of question, reply, result, exchange and workspace; sorted
+	SharesWord     bool     `json:"shares_word,omitzero"` // of an own agent, where it stood nowhere: a word of it did
 }
 
 // The ways an attempt ends.
@@ -600,13 +665,26 @@ const (
 // wrote to standard error, at most 2 KiB. Refused counts the requests that were refused, of which the first
 // MostRequestsRefused are events.
 type AgentEnd struct {
-	Ended       string `json:"ended"` // AgentExited, AgentDeadline, …
-	Exit        int    `json:"exit"`
-	Redactions  int    `json:"redactions,omitzero"`
-	Refused     int    `json:"refused,omitzero"`
-	Stderr      string `json:"stderr,omitzero"`
-	StderrBytes int64  `json:"stderr_bytes,omitzero"`
-	StdoutBytes int64  `json:"stdout_bytes,omitzero"`
+	Confined    *Confinement `json:"confined,omitzero"` // left out: it ran outside of the sandbox
+	Ended       string       `json:"ended"`             // AgentExited, AgentDeadline, …
+	Exit        int          `json:"exit"`
+	Redactions  int          `json:"redactions,omitzero"`
+	Refused     int          `json:"refused,omitzero"`
+	Stderr      string       `json:"stderr,omitzero"`
+	StderrBytes int64        `json:"stderr_bytes,omitzero"`
+	StdoutBytes int64        `json:"stdout_bytes,omitzero"`
+}
+
+// Confinement is what was seen of the sandbox of an attempt: from inside, before the agent began, and from outside, when it had
+// ended.
+type Confinement struct {
+	Ended        bool  `json:"ended"`             // no process of it was alive when its socket was closed
+	Filtered     bool  `json:"filtered"`          // system calls are filtered
+	Isolated     bool  `json:"isolated"`          // there is no route to a public address
+	NoPrivileges bool  `json:"no_privileges"`     // it can gain none
+	NoRoute      int64 `json:"no_route,omitzero"` // connections and datagrams to addresses without a route, that went nowhere
+	ReadOnly     bool  `json:"read_only"`         // its folders cannot be written to
+	Unheard      int64 `json:"unheard,omitzero"`  // datagrams to local ports where nothing listens, as of lookups of names
 }
 
 // MostRequestsRefused bounds the events of refused requests in one attempt.

@@ -28,6 +28,8 @@ func (ContextCondensed) Type() Type   { return TypeContextCondensed }
 func (LimitChanged) Type() Type       { return TypeLimitChanged }
 func (Preflight) Type() Type          { return TypePreflight }
 func (RequestRefused) Type() Type     { return TypeRequestRefused }
+func (ExchangeStarted) Type() Type    { return TypeExchangeStarted }
+func (ExchangeCompleted) Type() Type  { return TypeExchangeCompleted }
 func (Error) Type() Type              { return TypeError }
 func (AnswerCommitted) Type() Type    { return TypeAnswerCommitted }
 func (AttemptEnded) Type() Type       { return TypeAttemptEnded }
@@ -75,6 +77,8 @@ var kinds = map[Type]kind{
 	TypeLimitChanged:       {scopeRun, scan[LimitChanged]},
 	TypePreflight:          {scopeRun, scan[Preflight]},
 	TypeRequestRefused:     {scopeAttempt, scan[RequestRefused]},
+	TypeExchangeStarted:    {scopeAttempt, scan[ExchangeStarted]},
+	TypeExchangeCompleted:  {scopeAttempt, scan[ExchangeCompleted]},
 	TypeError:              {scopeAttempt, scan[Error]},
 	TypeAnswerCommitted:    {scopeAttempt, scan[AnswerCommitted]},
 	TypeAttemptEnded:       {scopeAttempt, scan[AttemptEnded]},

@@ -31,9 +31,11 @@ type AgentPlan struct {
 	MessagesOrigin string            `json:"messages_origin,omitzero"` // scheme and host of the endpoint for the messages dialect; "" where it is that of the model
 	Models         map[string]string `json:"models,omitempty"`         // further models that it may ask, and the name of each in replies
 	Name           string            `json:"name"`                     // of the recipe or the folder
-	Network        string            `json:"network"`                  // NetworkNone or NetworkHost
+	Network        string            `json:"network"`                  // NetworkNone, NetworkRecord or NetworkHost
+	Probed         *AgentProbe       `json:"probed,omitzero"`          // left out: nothing was looked for
 	Processes      int               `json:"processes"`                // of an attempt, at once
 	Strip          bool              `json:"strip,omitzero"`           // tools that the provider runs are taken out of requests, in place of refusing them
+	SystemSHA256   string            `json:"system_sha256,omitzero"`   // of the names and versions of the packages of this machine, a line each, sorted; left out: there is no list of them
 	TimeoutMs      int64             `json:"timeout_ms"`               // of an attempt
 	Tools          string            `json:"tools"`                    // AgentToolsGate or AgentToolsNone
 	Unconfined     bool              `json:"unconfined,omitzero"`      // it runs outside of the sandbox
@@ -46,6 +48,32 @@ type AgentFolder struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"` // of its lines of AgentFilesFile
 }
+
+// AgentProbe counts what was found in the folders of an own agent before the run. Package agentdir says how they are looked through.
+type AgentProbe struct {
+	Answers   int          `json:"answers,omitzero"`   // tasks whose gold answer stands by their id, or by their question
+	Bytes     int64        `json:"bytes"`              // that were looked through, unpacked
+	Files     int          `json:"files"`              // that were looked through
+	Found     []AgentFound `json:"found,omitempty"`    // the files with most, at most MostAgentFound
+	IDs       int          `json:"ids,omitzero"`       // tasks whose id is there
+	Listed    int          `json:"listed,omitzero"`    // tasks whose gold answer is an entry of a list
+	Native    int          `json:"native,omitzero"`    // programs for this machine, of which only the texts were looked at
+	Questions int          `json:"questions,omitzero"` // tasks whose question is there, or a digest of it
+	Stopped   string       `json:"stopped,omitzero"`   // "bytes" or "time": which bound was reached; left out: none
+	Unread    int          `json:"unread,omitzero"`    // files, and files in archives, that could not be looked through
+}
+
+// AgentFound counts what was found in one file, or in an archive with all that is in it.
+type AgentFound struct {
+	Answers   int `json:"answers,omitzero"`
+	IDs       int `json:"ids,omitzero"`
+	Line      int `json:"line"` // of AgentFilesFile, from 1
+	Listed    int `json:"listed,omitzero"`
+	Questions int `json:"questions,omitzero"`
+}
+
+// MostAgentFound bounds the files of which is counted what was found.
+const MostAgentFound = 100
 
 // AgentFile is a line of [AgentFilesFile]. A link has no digest.
 type AgentFile struct {

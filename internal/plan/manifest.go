@@ -202,6 +202,8 @@ type ToolPlan struct {
 const (
 	NetworkNone = "none"
 	NetworkHost = "host"
+	// NetworkRecord is that of an own agent whose exchanges are recorded.
+	NetworkRecord = "record"
 )
 
 // Remote reports whether the tool is of a server that is asked over HTTP.
