@@ -164,10 +164,10 @@ func (a *AgentPlan) Fault() string {
 		return fmt.Sprintf("the agent's command has %d words of %d bytes", len(a.Command), words)
 	case !ProgramPath(a.Command[0]):
 		return fmt.Sprintf("the agent's program %q is neither a path in its folder nor an absolute one", a.Command[0])
-	case a.Network != NetworkNone && a.Network != NetworkHost:
+	case !slices.Contains([]string{NetworkNone, NetworkRecord, NetworkHost}, a.Network):
 		return fmt.Sprintf("the agent's network is %q", a.Network)
 	case a.Unconfined && a.Network != NetworkHost:
-		return "the agent runs outside of the sandbox and has no network"
+		return fmt.Sprintf("the agent runs outside of the sandbox, and its network is %q", a.Network)
 	case a.Tools != AgentToolsGate && a.Tools != AgentToolsNone:
 		return fmt.Sprintf("the agent's tools are %q", a.Tools)
 	case a.Calls < 1 || a.Calls > MaxAgentCalls:
@@ -184,7 +184,7 @@ func (a *AgentPlan) Fault() string {
 		return "the agent's variables are not sorted, or too many"
 	case slices.ContainsFunc(a.Env, func(name string) bool { return !envName.MatchString(name) }):
 		return "the agent is given a variable that is no name"
-	case slices.ContainsFunc(a.Env, SetForAgent):
+	case slices.ContainsFunc(a.Env, func(name string) bool { return SetForAgent(name, a.Network) }):
 		return "the agent is given a variable that the run sets"
 	case len(a.Models) > MaxAgentModels:
 		return fmt.Sprintf("the agent may ask %d further models, and at most %d", len(a.Models), MaxAgentModels)
@@ -241,9 +241,13 @@ func ProgramPath(program string) bool {
 	return program != "" && !strings.HasSuffix(program, "/") && clean != "." && clean != ".." && !strings.HasPrefix(clean, "../")
 }
 
-// SetForAgent reports whether the run itself gives an own agent a variable of a name, or the name is of a key of the run's: the
-// user cannot pass it on.
-func SetForAgent(name string) bool {
+// SetForAgent reports whether the run itself gives an own agent with a network a variable of a name, or the name is of a key of
+// the run's: the user cannot pass it on.
+func SetForAgent(name, network string) bool {
+	if network == NetworkRecord && (strings.HasSuffix(strings.ToUpper(name), "_PROXY") || slices.Contains(
+		[]string{"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"}, name)) {
+		return true
+	}
 	return strings.HasPrefix(name, "GAIA_") || strings.HasPrefix(name, "OPENAI_") || strings.HasPrefix(name, "ANTHROPIC_") ||
 		slices.Contains([]string{"HF_TOKEN", "HF_TOKEN_PATH", "HOME", "LANG", "PATH", "TMPDIR"}, name)
 }

@@ -184,14 +184,20 @@ func TestDecodeAgentRefuses(t *testing.T) {
 		{"a program elsewhere", func(_ *plan.Plan, a *plan.AgentPlan) { a.Command[0] = "bin/../../agent" }, `the agent's program "bin/../../agent" is neither a path in its folder nor an absolute one`},
 		{"no program", func(_ *plan.Plan, a *plan.AgentPlan) { a.Command[0] = "" }, `the agent's program "" is neither a path in its folder nor an absolute one`},
 		{"a byte 0", func(_ *plan.Plan, a *plan.AgentPlan) { a.Command = append(a.Command, "a\x00") }, "the agent's command has a word with a byte 0"},
-		{"another network", func(_ *plan.Plan, a *plan.AgentPlan) { a.Network = "record" }, `the agent's network is "record"`},
+		{"another network", func(_ *plan.Plan, a *plan.AgentPlan) { a.Network = "lan" }, `the agent's network is "lan"`},
 		{"the network, to be submitted", func(m *plan.Plan, a *plan.AgentPlan) { a.Network, m.SubmitIntent = plan.NetworkHost, true }, "is of a run to be submitted with an agent that has the network"},
 		{"unconfined, to be submitted", func(m *plan.Plan, a *plan.AgentPlan) {
 			a.Network, a.Unconfined, m.Unconfined, m.SubmitIntent = plan.NetworkHost, true, []string{plan.UnconfinedAgent}, true
 		}, "is of a run to be submitted with tools outside of the sandbox"},
 		{"unconfined without the network", func(m *plan.Plan, a *plan.AgentPlan) {
 			a.Unconfined, m.Unconfined = true, []string{plan.UnconfinedAgent}
-		}, "the agent runs outside of the sandbox and has no network"},
+		}, `the agent runs outside of the sandbox, and its network is "none"`},
+		{"recorded and unconfined", func(m *plan.Plan, a *plan.AgentPlan) {
+			a.Network, a.Unconfined, m.Unconfined = plan.NetworkRecord, true, []string{plan.UnconfinedAgent}
+		}, `the agent runs outside of the sandbox, and its network is "record"`},
+		{"a variable of the recorded network", func(_ *plan.Plan, a *plan.AgentPlan) {
+			a.Network, a.Env = plan.NetworkRecord, []string{"https_proxy"}
+		}, "the agent is given a variable that the run sets"},
 		{"unconfined in one place", func(_ *plan.Plan, a *plan.AgentPlan) { a.Network, a.Unconfined = plan.NetworkHost, true }, "unconfined does not say whether the agent runs in the sandbox"},
 		{"unconfined in the other place", func(m *plan.Plan, _ *plan.AgentPlan) { m.Unconfined = []string{plan.UnconfinedAgent} }, "unconfined does not say whether the agent runs in the sandbox"},
 		{"its tool without an agent", func(m *plan.Plan, _ *plan.AgentPlan) { m.Agent = nil }, "has the tool submit_answer and no agent of the user's own"},

@@ -82,6 +82,8 @@ func Agent(a *plan.AgentPlan) string {
 	switch {
 	case a.Unconfined:
 		network = "outside of the sandbox"
+	case a.Network == plan.NetworkRecord:
+		network = "a recorded network"
 	case a.Network == plan.NetworkHost:
 		network = "the network of this machine"
 	}

@@ -58,6 +58,8 @@ func TestPlan(t *testing.T) {
 	m.Agent, m.Budgets.Turns = &own, 0
 	contains(t, Plan(m), "agent mine sha256:1, no network, tools of the run", "limits 2000 model calls, 30m0s, 512 MiB of memory, 256 processes, 1 GiB of files an attempt",
 		"budgets 2 tool calls, 3 tokens,")
+	own.Network = plan.NetworkRecord
+	contains(t, Plan(m), "agent mine sha256:1, a recorded network, tools of the run")
 	own.Network, own.Unconfined, own.Tools, own.Calls = plan.NetworkHost, true, plan.AgentToolsNone, 1
 	contains(t, Plan(m), "agent mine sha256:1, outside of the sandbox, tools in itself", "limits 1 model call, 30m0s an attempt")
 	if got := Tools(m); got != "tools: those of the agent" {

@@ -98,10 +98,8 @@ func (a *Agent) check(given func(string) bool) (key, reason, hint string) {
 			"such as command: [main.py]"
 	case len(a.Folders) >= plan.MaxAgentFolders:
 		return "folders", fmt.Sprintf("there are %d, and at most %d", len(a.Folders), plan.MaxAgentFolders-1), "name a folder that holds them"
-	case a.Network == "record":
-		return "network", "record is not available in this version", "give none (the default), or host, with which no run can be submitted"
-	case a.Network != "" && a.Network != plan.NetworkNone && a.Network != plan.NetworkHost:
-		return "network", fmt.Sprintf("it is %q", text.Trim(a.Network, shownWidth)), "give none (the default) or host"
+	case !slices.Contains([]string{"", plan.NetworkNone, plan.NetworkRecord, plan.NetworkHost}, a.Network):
+		return "network", fmt.Sprintf("it is %q", text.Trim(a.Network, shownWidth)), "give none (the default), record, or host, with which no run can be submitted"
 	case a.Tools != "" && a.Tools != plan.AgentToolsGate && a.Tools != plan.AgentToolsNone:
 		return "tools", fmt.Sprintf("they are %q", text.Trim(a.Tools, shownWidth)), "give gate (the default), or none for an agent with tools in itself"
 	case given("processes") && (a.Processes < 1 || a.Processes > plan.MaxAgentProcesses):
@@ -122,7 +120,7 @@ func (a *Agent) check(given func(string) bool) (key, reason, hint string) {
 		switch {
 		case !regexp.MustCompile(plan.EnvName).MatchString(name):
 			return "env", "it is to have names of variables of the environment", "put the value into the environment, and its name here, such as env: [TZ]"
-		case plan.SetForAgent(name):
+		case plan.SetForAgent(name, a.Network):
 			return "env", fmt.Sprintf("the variable %s is set by the run, or is a key that no agent is given", name), "leave it out"
 		case slices.Contains(a.Env[:i], name):
 			return "env", fmt.Sprintf("the variable %s is repeated", name), "leave one of them"
@@ -268,7 +266,7 @@ func CheckAgent(p plan.Plan, servers int, changed func(string) bool) error {
 	case p.Agent.Unconfined && p.SubmitIntent:
 		return exit.Usagef("leave one of them out; 'gaia doctor' shows what a sandbox needs", "--unsafe-local-agent runs an agent that nothing confines, so such a run cannot be submitted")
 	case p.Agent.Network == plan.NetworkHost && p.SubmitIntent:
-		return exit.Usagef("leave out --submit-intent, or 'network: host'", "the agent would have the network, and nothing records what it reaches, so such a run cannot be submitted")
+		return exit.Usagef("give 'network: record', with which all that it reaches is recorded; or leave out --submit-intent", "the agent would have the network, and nothing records what it reaches, so such a run cannot be submitted")
 	}
 	return nil
 }
