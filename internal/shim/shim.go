@@ -1,8 +1,9 @@
 // Package shim is the program that starts an own agent inside of its sandbox.
 //
-// It listens on a loopback port and copies each connection to the Unix socket of the attempt, so that an agent needs no more
-// than the base URL of an API. The agent is its child, with the same standard streams and environment, and it exits as the
-// agent did. It holds no secret and no authority: what it can do, the agent can do on the socket itself.
+// It listens on loopback ports and copies each connection to a Unix socket of the attempt, so that an agent needs no more
+// than the base URL of an API, and perhaps a proxy. Before it starts the agent it looks how the sandbox confines it, and says
+// that. The agent is its child, with the same standard streams and environment, and it exits as the agent did. It holds no
+// secret and no authority: what it can do, the agent can do on the sockets itself.
 package shim
 
 import (
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,10 +30,19 @@ const (
 	Start     = 'g' // gaia: start the agent
 	Terminate = 't' // gaia: send SIGTERM to the agent's process group
 
-	Ready     = "ready"       // the shim: it listens, and waits for Start
+	Ready     = "ready"       // the shim: it listens, and waits for Start; with what it sees of its sandbox
 	NotRun    = "not started" // with the reason
 	Exited    = "exited"      // with the exit code
 	Signalled = "signalled"   // with the number of the signal that ended the agent
+)
+
+// What the shim can say that it sees of its sandbox.
+const (
+	Alone        = "alone"         // there are no processes but the first and the shim
+	Isolated     = "isolated"      // there is no route to a public address
+	Filtered     = "filtered"      // system calls are filtered
+	NoPrivileges = "no-privileges" // it has none, and can gain none
+	ReadOnly     = "read-only"     // it cannot write to any of its folders
 )
 
 // Exit codes of the shim where the agent has none.
@@ -44,8 +55,9 @@ const (
 // number of the signal that ended it.
 func Main(args, env []string) int {
 	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
-	listen := flags.String("listen", "", "loopback `address` on which to listen")
-	socket := flags.String("socket", "", "`path` of the Unix socket that connections are copied to")
+	var ports, folders []string
+	flags.Func("port", "loopback address on which to listen, and the path of the Unix socket that connections are copied to: `address=path`; may be repeated", appendTo(&ports))
+	flags.Func("folder", "`path` of a folder that must not be writable; may be repeated", appendTo(&folders))
 	control := flags.Int("control", -1, "`descriptor` of the socket to gaia; without it the agent starts at once")
 	self := flags.Int("self", -1, "`descriptor` of this program, which the agent does not get")
 	limits := flags.String("limits", "", "limits of the agent's processes: `number=value,…`, as setrlimit numbers them")
@@ -56,19 +68,27 @@ func Main(args, env []string) int {
 	if *self >= 0 {
 		_ = syscall.Close(*self)
 	}
-	code, err := run(*listen, *socket, *control, *limits, flags.Args(), env)
+	code, err := run(ports, folders, *control, *limits, flags.Args(), env)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "gaia %s: %v\n", Command, err)
 	}
 	return code
 }
 
-func run(listen, socket string, control int, limits string, command, env []string) (int, error) {
+func appendTo(list *[]string) func(string) error {
+	return func(s string) error {
+		*list = append(*list, s)
+		return nil
+	}
+}
+
+func run(ports, folders []string, control int, limits string, command, env []string) (int, error) {
 	if len(command) == 0 {
 		return exitUsage, errors.New("there is no command to run")
 	}
-	if listen != "" {
-		l, err := net.Listen("tcp", listen)
+	for _, port := range ports {
+		address, socket, _ := strings.Cut(port, "=")
+		l, err := net.Listen("tcp", address)
 		if err != nil {
 			return exitUsage, err
 		}
@@ -78,7 +98,7 @@ func run(listen, socket string, control int, limits string, command, env []strin
 	if control >= 0 {
 		syscall.CloseOnExec(control)
 		gaia = os.NewFile(uintptr(control), "control")
-		fmt.Fprintln(gaia, Ready)
+		fmt.Fprintln(gaia, Ready, strings.Join(look(folders), " "))
 		b := make([]byte, 1)
 		if _, err := gaia.Read(b); err != nil || b[0] != Start {
 			return exitUsage, errors.New("gaia does not start the agent")
@@ -119,6 +139,69 @@ func run(listen, socket string, control int, limits string, command, env []strin
 	}
 	fmt.Fprintln(gaia, Exited, cmd.ProcessState.ExitCode())
 	return cmd.ProcessState.ExitCode(), nil
+}
+
+// look returns what is seen of the sandbox. It sends nothing.
+func look(folders []string) (seen []string) {
+	if entries, err := os.ReadDir("/proc"); err == nil && !slices.ContainsFunc(entries, otherProcess) {
+		seen = append(seen, Alone)
+	}
+	v4 := syscall.SockaddrInet4{Port: 53, Addr: [4]byte{192, 0, 2, 1}}
+	v6 := syscall.SockaddrInet6{Port: 53, Addr: [16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}}
+	if noRoute(syscall.AF_INET, &v4) && noRoute(syscall.AF_INET6, &v6) {
+		seen = append(seen, Isolated)
+	}
+	status, _ := os.ReadFile("/proc/self/status") // what is not there is not seen
+	privileges, filtered := Status(string(status))
+	if !privileges {
+		seen = append(seen, NoPrivileges)
+	}
+	if filtered {
+		seen = append(seen, Filtered)
+	}
+	if !slices.ContainsFunc(folders, writable) {
+		seen = append(seen, ReadOnly)
+	}
+	return seen
+}
+
+// Status reads the status of a process as /proc has it: whether the process has privileges or can gain some, and whether its
+// system calls are filtered.
+func Status(text string) (privileges, filtered bool) {
+	found := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		found[name] = strings.TrimSpace(value)
+	}
+	privileges = found["NoNewPrivs"] != "1"
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		privileges = privileges || found[set] != "0000000000000000"
+	}
+	return privileges, found["Seccomp"] == "2"
+}
+
+// otherProcess reports whether an entry of /proc is of a process that is neither the first nor this one.
+func otherProcess(e os.DirEntry) bool {
+	pid, err := strconv.Atoi(e.Name())
+	return err == nil && pid != 1 && pid != os.Getpid()
+}
+
+// noRoute reports whether there is no route to an address, which is of those for documentation and reaches no one.
+func noRoute(family int, to syscall.Sockaddr) bool {
+	fd, err := syscall.Socket(family, syscall.SOCK_DGRAM, 0)
+	if err != nil {
+		return err == syscall.EAFNOSUPPORT
+	}
+	defer syscall.Close(fd)
+	err = syscall.Connect(fd, to) // a datagram socket sends nothing here
+	return err == syscall.ENETUNREACH || err == syscall.EADDRNOTAVAIL && family == syscall.AF_INET6
+}
+
+// writable reports whether a folder can be written to, or may be, since it cannot be seen.
+func writable(folder string) bool {
+	const write = 2
+	err := syscall.Access(folder, write)
+	return err != syscall.EROFS && err != syscall.EACCES
 }
 
 // limit sets limits of this process, which its children have, too, and cannot raise.

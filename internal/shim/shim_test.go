@@ -198,7 +198,7 @@ func TestMainRuns(t *testing.T) {
 		"none":    {nil, exitUsage, "there is no command"},
 		"gone":    {[]string{"/nowhere/agent"}, exitNotRun, "/nowhere/agent: no such file"},
 		"limits":  {[]string{"-limits", "7", "true"}, exitUsage, `reading the limit "7"`},
-		"address": {[]string{"-listen", "192.0.2.1:1", "true"}, exitUsage, "192.0.2.1:1"},
+		"address": {[]string{"-port", "192.0.2.1:1=/nowhere", "true"}, exitUsage, "192.0.2.1:1"},
 		"flag":    {[]string{"-x", "true"}, exitUsage, "flag provided but not defined"},
 	} {
 		if code, _, stderr := runShim(t, c.args...); code != c.code || !strings.Contains(stderr, c.stderr) {
@@ -210,7 +210,7 @@ func TestMainRuns(t *testing.T) {
 // BenchmarkStart is the time from the start of the shim to the end of an agent that does nothing.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
-		if err := exec.CommandContext(b.Context(), os.Args[0], Command, "-listen", "127.0.0.1:0", "-socket", "/nowhere", "--", "/bin/true").Run(); err != nil {
+		if err := exec.CommandContext(b.Context(), os.Args[0], Command, "-port", "127.0.0.1:0=/nowhere", "--", "/bin/true").Run(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -25,12 +25,15 @@ import (
 
 // Where an own agent finds what it is given.
 const (
-	AgentAddress = "127.0.0.1:4180" // of the shim, in the sandbox's own network
-	AgentFolder  = "/work"
-	agentShim    = "/run/gaia/gaia"
-	agentSocket  = "/run/gaia/socket"
-	agentHome    = "/tmp/home"
-	agentPath    = "/usr/local/bin:/usr/bin:/bin"
+	AgentAddress      = "127.0.0.1:4180" // of the shim, in the sandbox's own network
+	AgentProxyAddress = "127.0.0.1:4181" // of the proxy to the recorded network
+	AgentAuthority    = "/run/gaia/ca.pem"
+	AgentFolder       = "/work"
+	agentShim         = "/run/gaia/gaia"
+	agentSocket       = "/run/gaia/socket"
+	agentProxySocket  = "/run/gaia/network"
+	agentHome         = "/tmp/home"
+	agentPath         = "/usr/local/bin:/usr/bin:/bin"
 )
 
 // Limits of an own agent besides those of its plan.
@@ -57,27 +60,36 @@ type AgentCommand struct {
 	Folders   []string // that it can read, at their own places
 	Workspace string   // the folder that it can write to, seen as AgentFolder
 	Socket    string   // Unix socket that connections to AgentAddress lead to; "": none do
-	Command   []string
-	Env       []string // "NAME=value", besides HOME, PATH, TMPDIR and LANG
-	Stdin     []byte
-	Stdout    io.Writer // written to by one goroutine each; it keeps no more than it wants
-	Stderr    io.Writer
-	Network   bool // it has this machine's network, where nothing listens on AgentAddress: the caller serves on a loopback port
-	Limits    AgentLimits
-	Grace     time.Duration // from SIGTERM to SIGKILL
+
+	// Unix socket that connections to AgentProxyAddress lead to, "" if none do, and the certificate, in PEM, of the authority that
+	// the agent's clients trust, and no other one. They go without Network.
+	ProxySocket string
+	Authority   []byte
+
+	Command []string
+	Env     []string // "NAME=value", besides HOME, PATH, TMPDIR and LANG
+	Stdin   []byte
+	Stdout  io.Writer // written to by one goroutine each; it keeps no more than it wants
+	Stderr  io.Writer
+	Network bool // it has this machine's network, where nothing listens on AgentAddress: the caller serves on a loopback port
+	Limits  AgentLimits
+	Grace   time.Duration // from SIGTERM to SIGKILL
 }
 
 // An AgentResult is how an own agent ended. Ended is one of trajectory.AgentExited and the like, Exit its exit code, or -1
-// where a signal ended it, and Why a sentence for people.
+// where a signal ended it, and Why a sentence for people. Confined is what was seen of its sandbox; nil without one, and where
+// the agent was not started.
 type AgentResult struct {
-	Ended string
-	Exit  int
-	Why   string
+	Ended    string
+	Exit     int
+	Why      string
+	Confined *trajectory.Confinement
 }
 
 // RunAgent runs an own agent and returns when no process is left of the namespace that it ran in. The deadline of ctx is that
 // of the agent: it gets SIGTERM, and after c.Grace the whole namespace gets SIGKILL. If ctx is cancelled, it gets that at once.
-// An error means that the agent could not be confined or watched, or that ctx was cancelled.
+// An error means that the agent could not be confined or watched, or that ctx was cancelled. The agent is not started unless
+// the sandbox is seen to confine it, from inside and from outside.
 func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -109,14 +121,14 @@ func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, er
 		limits: limits{memory: c.Limits.Memory, disk: c.Limits.Disk, processes: c.Limits.Processes,
 			tasks: agentThreads * c.Limits.Processes, files: tools.MaxEntries, scratch: agentScratch}}
 	said := bufio.NewReaderSize(control, maxSaid)
-	space, err := begin(ctx, control, said, program.Process.Pid)
+	space, err := begin(ctx, control, said, program.Process.Pid, c.Network)
 	if err != nil {
 		cancel()
 		<-ended
 		if ctx.Err() != nil {
 			return AgentResult{Exit: -1}.after(ctx, AgentResult{Ended: trajectory.AgentDeadline, Why: timeOver})
 		}
-		if text := early.String(); text != "" {
+		if text := early.String(); text != "" && !errors.As(err, new(*Unusable)) {
 			return AgentResult{}, fmt.Errorf("starting the agent: %w", refused(text, err))
 		}
 		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
@@ -128,12 +140,16 @@ func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, er
 	space.kill()
 	cancel()
 	if err := space.gone(agentGone); err != nil {
-		return AgentResult{}, err
+		return AgentResult{Exit: -1, Ended: result.Ended, Confined: &space.confined}, err
+	}
+	if err := space.count(); err != nil {
+		return AgentResult{Exit: -1, Ended: result.Ended, Confined: &space.confined}, err
 	}
 	<-ended
 	_ = control.SetReadDeadline(time.Time{}) // nothing is left that could write to it
 	text, _ := said.ReadSlice('\n')
 	end := agentEnd(strings.TrimSuffix(string(text), "\n"))
+	end.Confined = &space.confined
 	if program.exhausted {
 		end.Ended, end.Why = trajectory.AgentMemory, "stopped: it used all memory of its control group"
 	}
@@ -209,8 +225,15 @@ func (s *Sandbox) agentProgram(ctx context.Context, c AgentCommand, control *os.
 	if c.Socket != "" {
 		more = append(more, "--ro-bind", c.Socket, agentSocket)
 		if !c.Network {
-			args = append(args, "-listen", AgentAddress, "-socket", agentSocket)
+			args = append(args, "-port", AgentAddress+"="+agentSocket)
 		}
+	}
+	if c.ProxySocket != "" {
+		more = append(more, "--ro-bind", c.ProxySocket, agentProxySocket)
+		args = append(args, "-port", AgentProxyAddress+"="+agentProxySocket)
+	}
+	for _, folder := range append([]string{"/", "/usr"}, c.Folders...) {
+		args = append(args, "-folder", folder)
 	}
 	texts := [][2]string{
 		{"/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nagent:x:" + inside + ":" + inside + ":agent:" + agentHome + ":/bin/sh\n"},
@@ -218,6 +241,15 @@ func (s *Sandbox) agentProgram(ctx context.Context, c AgentCommand, control *os.
 	}
 	if !c.Network {
 		texts = append(texts, [2]string{"/etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"})
+	}
+	switch {
+	case len(c.Authority) > 0:
+		trusted, links, err := trust(c.Authority)
+		if err != nil {
+			return nil, err
+		}
+		texts, more = append(texts, trusted...), append(more, links...)
+	case !c.Network:
 		for _, p := range authorities() {
 			more = append(more, "--ro-bind-try", p, p)
 		}
@@ -252,19 +284,24 @@ func filled(text string) (*os.File, error) {
 	return from, errors.Join(err, to.Close())
 }
 
-// begin waits until the shim is ready, opens the namespace that it is in, and has it start the agent.
-func begin(ctx context.Context, control *os.File, said *bufio.Reader, bwrap int) (*namespace, error) {
+// begin waits until the shim is ready, opens the namespace that it is in, and has it start the agent if the sandbox is seen to
+// confine it.
+func begin(ctx context.Context, control *os.File, said *bufio.Reader, bwrap int, network bool) (*namespace, error) {
 	_ = control.SetReadDeadline(time.Now().Add(startTime))
 	stop := context.AfterFunc(ctx, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	line, err := said.ReadString('\n')
-	if err == nil && line != shim.Ready+"\n" {
+	seen := strings.Fields(line)
+	if err == nil && (len(seen) == 0 || seen[0] != shim.Ready) {
 		err = fmt.Errorf("the shim says %q", line)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("waiting for the shim: %w", err)
 	}
 	space, err := openNamespace(bwrap)
+	if err == nil {
+		err = space.check(seen[1:], network)
+	}
 	if err == nil {
 		_, err = control.Write([]byte{shim.Start})
 	}
@@ -280,16 +317,16 @@ const maxSaid = 4 << 10
 // agentEnd reads what the shim said of the agent's end, "" where it said nothing.
 func agentEnd(said string) AgentResult {
 	if why, not := strings.CutPrefix(said, shim.NotRun+" "); not {
-		return AgentResult{trajectory.AgentNotStarted, -1, "its program could not be run: " + tools.Clipped(why)}
+		return AgentResult{Ended: trajectory.AgentNotStarted, Exit: -1, Why: "its program could not be run: " + tools.Clipped(why)}
 	}
 	word, rest, _ := strings.Cut(said, " ")
 	switch number, err := strconv.Atoi(rest); {
 	case word == shim.Exited && err == nil && number >= 0:
-		return AgentResult{trajectory.AgentExited, number, fmt.Sprintf("it exited with code %d", number)}
+		return AgentResult{Ended: trajectory.AgentExited, Exit: number, Why: fmt.Sprintf("it exited with code %d", number)}
 	case word == shim.Signalled && err == nil:
-		return AgentResult{trajectory.AgentExited, -1, fmt.Sprintf("signal %d ended it: %v", number, syscall.Signal(number))}
+		return AgentResult{Ended: trajectory.AgentExited, Exit: -1, Why: fmt.Sprintf("signal %d ended it: %v", number, syscall.Signal(number))}
 	}
-	return AgentResult{trajectory.AgentExited, -1, "it ended the shim that started it"}
+	return AgentResult{Ended: trajectory.AgentExited, Exit: -1, Why: "it ended the shim that started it"}
 }
 
 // earlyText passes on what is written to it, and keeps the beginning until it is stopped: what bubblewrap says where it
@@ -339,7 +376,7 @@ func RunAgentUnconfined(ctx context.Context, c AgentCommand) (AgentResult, error
 	cmd.Dir, cmd.WaitDelay = filepath.Clean(c.Workspace), 2*time.Second // for pipes that its children hold open
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Stdin), struct{ io.Writer }{c.Stdout}, struct{ io.Writer }{c.Stderr}
 	if err := cmd.Start(); err != nil {
-		return AgentResult{trajectory.AgentNotStarted, -1, "its program could not be run: " + tools.Clipped(err.Error())}, nil
+		return AgentResult{Ended: trajectory.AgentNotStarted, Exit: -1, Why: "its program could not be run: " + tools.Clipped(err.Error())}, nil
 	}
 	ended := make(chan struct{})
 	go func() {

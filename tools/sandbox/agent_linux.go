@@ -10,12 +10,18 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/sys/unix"
 )
 
 // A namespace is the process namespace of a program in the sandbox, by a descriptor of its first process. The kernel ends
 // that process only when all others of the namespace are gone.
-type namespace struct{ init int }
+type namespace struct {
+	init     int
+	pid      int // of that process
+	counters counters
+	confined trajectory.Confinement
+}
 
 // openNamespace returns the namespace that a bubblewrap has made. A program in it is known to run, and to go on.
 func openNamespace(bwrap int) (*namespace, error) {
@@ -27,7 +33,7 @@ func openNamespace(bwrap int) (*namespace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the first process of the sandbox: %w", err)
 	}
-	n := &namespace{fd}
+	n := &namespace{init: fd, pid: first[0]}
 	// It is the one that was listed if it still is bubblewrap's child.
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", first[0]))
 	if err != nil {
@@ -70,6 +76,7 @@ func (n *namespace) close() error {
 	if n == nil {
 		return nil
 	}
+	closeAll(n.counters.files)
 	return unix.Close(n.init)
 }
 

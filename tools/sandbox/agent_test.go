@@ -66,6 +66,7 @@ type agentBench struct {
 	sandbox        *Sandbox
 	agent          AgentCommand
 	stdout, stderr *bytes.Buffer
+	confined       *trajectory.Confinement // of the last agent
 }
 
 func newAgentBench(t testing.TB, s *Sandbox) *agentBench {
@@ -102,6 +103,10 @@ func (b *agentBench) run(t testing.TB, ctx context.Context, script string, args 
 	}
 	if err != nil && ctx.Err() == nil {
 		t.Fatal(err)
+	}
+	b.confined, r.Confined = r.Confined, nil
+	if c := b.confined; err == nil && (c == nil || !c.Ended || !c.Filtered || c.Isolated == b.agent.Network || !c.NoPrivileges || !c.ReadOnly) {
+		t.Errorf("confined: %+v", c)
 	}
 	return r
 }
@@ -166,7 +171,7 @@ func TestAgent(t *testing.T) {
 	b.agent.Folders = []string{folder}
 	t.Setenv("GAIA_CANARY_KEY", canary)
 	exited := func(code int) AgentResult {
-		return AgentResult{trajectory.AgentExited, code, fmt.Sprintf("it exited with code %d", code)}
+		return AgentResult{Ended: trajectory.AgentExited, Exit: code, Why: fmt.Sprintf("it exited with code %d", code)}
 	}
 	for script, want := range map[string]struct {
 		AgentResult
@@ -176,9 +181,9 @@ func TestAgent(t *testing.T) {
 		"echo x >made; ls":              {exited(0), "made\n"},
 		"exit 7":                        {exited(7), ""},
 		"exit 137":                      {exited(137), ""},
-		"kill -9 $$":                    {AgentResult{trajectory.AgentExited, -1, "signal 9 ended it: killed"}, ""},
-		"kill -TERM $PPID; sleep 98764": {AgentResult{trajectory.AgentExited, -1, "signal 15 ended it: terminated"}, ""},
-		"kill -9 $PPID; sleep 98764":    {AgentResult{trajectory.AgentExited, -1, "it ended the shim that started it"}, ""},
+		"kill -9 $$":                    {AgentResult{Ended: trajectory.AgentExited, Exit: -1, Why: "signal 9 ended it: killed"}, ""},
+		"kill -TERM $PPID; sleep 98764": {AgentResult{Ended: trajectory.AgentExited, Exit: -1, Why: "signal 15 ended it: terminated"}, ""},
+		"kill -9 $PPID; sleep 98764":    {AgentResult{Ended: trajectory.AgentExited, Exit: -1, Why: "it ended the shim that started it"}, ""},
 		"kill -9 1; exit 3":             {exited(3), ""},
 		"exec $1/ok":                    {exited(0), "ok\n"},
 		"(: >>$1/ok) 2>/dev/null || echo read only":   {exited(0), "read only\n"},
@@ -222,8 +227,8 @@ func TestAgentDeadline(t *testing.T) {
 	b := newAgentBench(t, sandbox(t))
 	const over = "stopped: its time was over"
 	for script, want := range map[string]AgentResult{
-		"trap 'echo >saved; exit 3' TERM; (setsid sleep 98761 &); echo running; while :; do sleep 0.01; done": {trajectory.AgentDeadline, 3, over},
-		"echo running; sleep 98764": {trajectory.AgentDeadline, -1, over},
+		"trap 'echo >saved; exit 3' TERM; (setsid sleep 98761 &); echo running; while :; do sleep 0.01; done": {Ended: trajectory.AgentDeadline, Exit: 3, Why: over},
+		"echo running; sleep 98764": {Ended: trajectory.AgentDeadline, Exit: -1, Why: over},
 	} {
 		ctx := newDeadlineOn(t, b.stdout, context.DeadlineExceeded)
 		b.agent.Stdout = ctx
@@ -238,7 +243,7 @@ func TestAgentDeadline(t *testing.T) {
 	for _, script := range []string{daemons + "while :; do sleep 98764; done", "kill -STOP $PPID; " + daemons + "sleep 98764"} {
 		ctx := newDeadlineOn(t, b.stdout, context.DeadlineExceeded)
 		b.agent.Stdout = ctx
-		if r := b.run(t, ctx, script); r != (AgentResult{trajectory.AgentDeadline, -1, over + ", and it did not end within 1ms of SIGTERM"}) {
+		if r := b.run(t, ctx, script); r != (AgentResult{Ended: trajectory.AgentDeadline, Exit: -1, Why: over + ", and it did not end within 1ms of SIGTERM"}) {
 			t.Errorf("%s: %+v, %q", script, r, b.stderr)
 		}
 	}
