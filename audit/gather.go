@@ -597,12 +597,12 @@ func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, c *callFact) *
 		var whole trajectory.Probes
 		text = body
 		whole, shares = t.prober.ProbeRuns(text, c.echo, reached)
-		r.Probes, r.Unprobed, r.Overlong = probe.Merge(r.Probes, whole), r.Unprobed && unknown, false
+		r.Probes, r.Unprobed, r.Overlong = r.Probes.Merge(whole), r.Unprobed && unknown, false
 	} else if body, ok := t.bodies.text(p.BodySHA256); ok { // it shows more than the head, but not what was taken out
 		var most trajectory.Probes
 		text = body
 		most, shares = t.prober.ProbeRuns(text, c.echo, reached)
-		r.Probes = probe.Merge(r.Probes, most)
+		r.Probes = r.Probes.Merge(most)
 	}
 	if r.Probes.QCov >= probe.WholeQuestion && r.Probes.QCovNoEcho < probe.WholeQuestion {
 		if !t.mostly(c.echo) { // or the search engine may have corrected what the call had said
@@ -615,7 +615,7 @@ func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, c *callFact) *
 		r.Shares = shares
 	}
 	if p.Probes != nil {
-		r.Probes = probe.Merge(r.Probes, *p.Probes)
+		r.Probes = r.Probes.Merge(*p.Probes)
 	}
 	r.Few = t.prober.Few()
 	r.Unheard = unknown && r.Probes.QCov >= probe.WholeQuestion && r.Probes.GoldHits > 0

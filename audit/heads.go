@@ -7,7 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
@@ -194,7 +193,7 @@ func (t *taskReader) files(workspace []trajectory.File) []trajectory.File {
 		}
 		probes := t.prober.Probe(text, "", nil)
 		if f.Probes != nil {
-			probes = probe.Merge(probes, *f.Probes)
+			probes = probes.Merge(*f.Probes)
 		}
 		workspace[i].Probes = &probes
 	}

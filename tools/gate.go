@@ -363,7 +363,7 @@ func (s *Session) executeAll(ctx context.Context, turn int, decided, later []*pa
 // env is what a call may use of the attempt.
 func (s *Session) env(p *pass) *Env {
 	env := &Env{Kept: &s.kept, grant: p.grant, AllowURL: func(url string) error {
-		d := policy.DecideURL(s.gate.Policy, s.rec.TaskID, url)
+		d := s.DecideURL(url)
 		if d.Verdict == policy.Allow {
 			return nil
 		}
@@ -376,6 +376,11 @@ func (s *Session) env(p *pass) *Env {
 		env.Root = s.workspace.root
 	}
 	return env
+}
+
+// DecideURL judges one address by the rules: of a redirect, or of an own agent's request.
+func (s *Session) DecideURL(url string) policy.Decision {
+	return policy.DecideURL(s.gate.Policy, s.rec.TaskID, url)
 }
 
 // execute runs a tool whose decision is on disk.

@@ -17,6 +17,7 @@ type Attempt struct {
 
 	mu       sync.Mutex
 	requests Requests
+	refused  int
 }
 
 // Excerpt returns what the journal shows of a body, and keeps the whole of it if the log does.
@@ -73,4 +74,24 @@ func (a *Attempt) Enqueue(turn int, payloads ...Payload) ([]string, error) {
 		drafts[i] = Draft{TaskID: a.TaskID, Attempt: a.Number, Turn: turn, Payload: p}
 	}
 	return a.Log.Enqueue(drafts...)
+}
+
+// Refuse counts a request of an own agent that is not passed on, and returns when it is durable: of an attempt the first
+// MostRequestsRefused are.
+func (a *Attempt) Refuse(r RequestRefused) error {
+	a.mu.Lock()
+	a.refused++
+	record := a.refused <= MostRequestsRefused
+	a.mu.Unlock()
+	if !record {
+		return nil
+	}
+	return a.Append(0, r)
+}
+
+// Refused counts the requests that were refused.
+func (a *Attempt) Refused() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refused
 }

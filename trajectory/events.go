@@ -1,6 +1,10 @@
 package trajectory
 
-import "github.com/gaia-harness/gaia/internal/canonical"
+import (
+	"reflect"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+)
 
 // This file is the taxonomy: every type of event and the payload it carries; kinds.go says where each may occur.
 // Serialisations that exist never change. A new optional member is added with omitzero (a list with omitempty, so that
@@ -165,6 +169,19 @@ type Probes struct {
 	QGoldCalled      bool `json:"q_gold_called,omitzero"`   // gold_called near a place of the question that is not the echo of a query
 	SchemaKeys       int  `json:"schema_keys,omitzero"`     // distinct names of the benchmark's columns
 	UUIDGoldNear     bool `json:"uuid_gold_near,omitzero"`  // gold or an answer field near the task's id
+}
+
+// Merge returns the higher of two measurements of each probe.
+func (p Probes) Merge(q Probes) Probes {
+	merged, other := reflect.ValueOf(&p).Elem(), reflect.ValueOf(q)
+	for i := range merged.NumField() {
+		if field := merged.Field(i); field.Kind() == reflect.Bool {
+			field.SetBool(field.Bool() || other.Field(i).Bool())
+		} else {
+			field.SetInt(max(field.Int(), other.Field(i).Int()))
+		}
+	}
+	return p
 }
 
 // File is one file of an attempt's workspace. Probes are over its text, or over its bytes where it has no text.

@@ -95,7 +95,7 @@ func (a Agent) Solve(ctx context.Context, q agent.Question, session *tools.Sessi
 		Grace:  cmp.Or(a.Grace, defaultGrace),
 	})
 	err = s.close()
-	answer := agent.Answer{End: a.end(result, s, stdout, stderr, rec)}
+	answer := agent.Answer{End: a.end(result, stdout, stderr, rec)}
 	switch {
 	case err != nil: // recording failed
 		return answer, err
@@ -155,8 +155,8 @@ func (a Agent) variables(url string, deadline time.Time) []string {
 
 // end is the record of how the agent's process ended. Of the text of standard error that is kept, the beginning may be
 // half of a secret.
-func (a Agent) end(r sandbox.AgentResult, s *server, stdout, stderr *tail, rec *trajectory.Attempt) *trajectory.AgentEnd {
-	end := &trajectory.AgentEnd{Ended: cmp.Or(r.Ended, trajectory.AgentNotStarted), Exit: r.Exit, Refused: s.proxy.Refused(), StderrBytes: stderr.written, StdoutBytes: stdout.written}
+func (a Agent) end(r sandbox.AgentResult, stdout, stderr *tail, rec *trajectory.Attempt) *trajectory.AgentEnd {
+	end := &trajectory.AgentEnd{Ended: cmp.Or(r.Ended, trajectory.AgentNotStarted), Exit: r.Exit, Refused: rec.Refused(), StderrBytes: stderr.written, StdoutBytes: stdout.written}
 	if rec.Hashes {
 		return end
 	}

@@ -174,7 +174,7 @@ func TestArguments(t *testing.T) {
 			t.Fatal("it is no tool")
 		}
 	}
-	if r := of[trajectory.RequestRefused](b); len(r) != 3 || r[0].Code != "calls_spent" || s.proxy.Refused() != 3 {
+	if r := of[trajectory.RequestRefused](b); len(r) != 3 || r[0].Code != "calls_spent" || b.rec.Refused() != 3 {
 		t.Errorf("%+v", r)
 	}
 }

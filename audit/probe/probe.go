@@ -10,8 +10,6 @@
 package probe
 
 import (
-	"reflect"
-
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -133,7 +131,7 @@ func (p *Prober) ProbeRuns(document, args string, urls []string) (gravest trajec
 		if p.answers != nil {
 			keyed, listed = p.answers.count(text, read.answers, ids.keys)
 		}
-		gravest = Merge(gravest, trajectory.Probes{
+		gravest = gravest.Merge(trajectory.Probes{
 			AnswerColumn:     read.answerColumn,
 			AnswerKeys:       read.answerKeys,
 			ChangedQuestion:  gold.changed,
@@ -232,19 +230,6 @@ func IsWordRune(r rune) bool { return wordRune(r) }
 func Numeral(s string) (value string, ok bool) {
 	v, ok := goldNumeral([]byte(s))
 	return string(v), ok
-}
-
-// Merge returns the higher of two measurements of each probe.
-func Merge(a, b trajectory.Probes) trajectory.Probes {
-	merged, other := reflect.ValueOf(&a).Elem(), reflect.ValueOf(b)
-	for i := range merged.NumField() {
-		if field := merged.Field(i); field.Kind() == reflect.Bool {
-			field.SetBool(field.Bool() || other.Field(i).Bool())
-		} else {
-			field.SetInt(max(field.Int(), other.Field(i).Int()))
-		}
-	}
-	return a
 }
 
 // interval is a place in canonical text, in bytes.

@@ -305,7 +305,7 @@ func FuzzProbe(f *testing.F) {
 			}
 			return read.hints
 		})
-		if forms > 4 || Merge(plain, got) != got {
+		if forms > 4 || plain.Merge(got) != got {
 			t.Fatalf("%d forms; the plain one has %+v, all together %+v", forms, plain, got)
 		}
 	})

@@ -53,16 +53,10 @@ func (c *call) refuse(why *refusal) {
 	if c.ctx.Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
-	c.mu.Lock()
-	c.refused++
-	record := c.refused <= trajectory.MostRequestsRefused
-	c.mu.Unlock()
-	if record {
-		label := c.attempt.Rec.Redact.Label
-		if err := c.attempt.Rec.Append(0, trajectory.RequestRefused{Bytes: min(max(c.bytes, c.request.ContentLength, 0), canonical.MaxInt), Code: why.code, Model: label(c.asked.Model),
-			Path: label(c.request.Method + " " + c.request.URL.Path), SHA256: c.digest, Status: why.status}); err != nil {
-			c.notRecorded(err)
-		}
+	label := c.attempt.Rec.Redact.Label
+	if err := c.attempt.Rec.Refuse(trajectory.RequestRefused{Bytes: min(max(c.bytes, c.request.ContentLength, 0), canonical.MaxInt), Code: why.code, Model: label(c.asked.Model),
+		Path: label(c.request.Method + " " + c.request.URL.Path), SHA256: c.digest, Status: why.status}); err != nil {
+		c.notRecorded(err)
 	}
 	if why.status == 0 {
 		panic(http.ErrAbortHandler)

@@ -107,7 +107,6 @@ type Proxy struct {
 	closed  bool
 	err     error // why recording failed
 	begun   int   // calls that were admitted
-	refused int
 	failed  *llm.Error
 	seen    map[[sha256.Size]byte]bool // bodies that were passed on; the lock of Turns is held
 	held    share                      // of the task's budgets, by calls under way
@@ -152,13 +151,6 @@ func (p *Proxy) Failed() *llm.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failed
-}
-
-// Refused counts the requests that were not passed on.
-func (p *Proxy) Refused() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.refused
 }
 
 // enter counts a request that is handled. It returns false once no more are.

@@ -198,8 +198,8 @@ func TestManyRefusals(t *testing.T) {
 			t.Errorf("call %d got status %d, %s", i, status, got)
 		}
 	}
-	if n := len(of[trajectory.RequestRefused](r)); n != trajectory.MostRequestsRefused || r.proxy.Refused() != requests+2 {
-		t.Errorf("%d refusals are recorded of %d", n, r.proxy.Refused())
+	if n := len(of[trajectory.RequestRefused](r)); n != trajectory.MostRequestsRefused || r.rec.Refused() != requests+2 {
+		t.Errorf("%d refusals are recorded of %d", n, r.rec.Refused())
 	}
 	if a := r.finish(); a.Refused != requests+2 || a.Turns != 3 {
 		t.Errorf("the attempt counts %d refusals and %d turns", a.Refused, a.Turns)

@@ -237,7 +237,7 @@ func of[P trajectory.Payload](r *rig) (found []P) {
 func (r *rig) finish() *rundir.Attempt {
 	r.t.Helper()
 	r.proxy.Close()
-	if err := r.rec.Append(0, trajectory.AttemptEnded{Agent: &trajectory.AgentEnd{Ended: trajectory.AgentExited, Refused: r.proxy.Refused()}, Outcome: trajectory.NoAnswer, Reason: "it gave none"}); err != nil {
+	if err := r.rec.Append(0, trajectory.AttemptEnded{Agent: &trajectory.AgentEnd{Ended: trajectory.AgentExited, Refused: r.rec.Refused()}, Outcome: trajectory.NoAnswer, Reason: "it gave none"}); err != nil {
 		r.t.Fatal(err)
 	}
 	fold := rundir.NewFold(r.plan, headOfPlan, nil)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"sync"
 
+	"github.com/gaia-harness/gaia/internal/guard"
 	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/web"
@@ -33,7 +34,7 @@ func (s Server) overHTTP(_ context.Context, end func(), session *connection) (mc
 	if err != nil {
 		return nil, err
 	}
-	base := web.Transport(nil, web.HostPort(endpoint))
+	base := guard.New(nil, web.HostPort(endpoint)).Transport()
 	session.http = &carrier{base: transport.Guard(base), endpoint: endpoint, headers: s.Headers, session: session}
 	session.stop = func(client *mcp.ClientSession) {
 		if client != nil {

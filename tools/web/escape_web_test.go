@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/guard"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -83,8 +84,9 @@ func (s *nameServer) web(c Config, from net.Addr) *Web {
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", s.conn.LocalAddr().String())
 	}}
-	g := &guard{exceptions: c.Exceptions, dialer: net.Dialer{Resolver: resolver, LocalAddr: from}}
-	w.transport.DialContext = g.dial
+	g := guard.New(c.Exceptions, "")
+	g.Dialer = net.Dialer{Resolver: resolver, LocalAddr: from}
+	w.transport.DialContext = g.Dial
 	return w
 }
 

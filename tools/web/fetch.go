@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/guard"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/gaia-harness/gaia/tools"
@@ -63,26 +64,7 @@ func New(c Config) *Web {
 	if c.Sleep == nil {
 		c.Sleep = llm.Sleep
 	}
-	return &Web{c, Transport(c.Exceptions, "")}
-}
-
-// Transport connects to public addresses only, but for the exceptions of a [Config]
-// and for trusted, a "host:port" that the operator chose ("": none).
-func Transport(exceptions map[string]string, trusted string) *http.Transport {
-	byHost := map[string]string{}
-	for host, to := range exceptions {
-		byHost[strings.ToLower(host)] = to
-	}
-	g := &guard{dialer: net.Dialer{Timeout: 10 * time.Second}, exceptions: byHost, trusted: strings.ToLower(trusted)}
-	return &http.Transport{
-		Proxy:                  nil,
-		DialContext:            g.dial,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConns:           20,
-		IdleConnTimeout:        10 * time.Second,
-		TLSHandshakeTimeout:    10 * time.Second,
-		MaxResponseHeaderBytes: 1 << 20,
-	}
+	return &Web{c, guard.New(c.Exceptions, "").Transport()}
 }
 
 // exchange is a request to a server.
@@ -214,7 +196,7 @@ func ParseURL(raw string) (*url.URL, error) {
 // addresses of this machine.
 func (w *Web) explain(err error) error {
 	var (
-		inside  *notPublic
+		inside  *guard.NotPublic
 		refused *refusedRedirect
 		large   *http.MaxBytesError
 		dns     *net.DNSError

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/gaia-harness/gaia/internal/guard"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -48,7 +49,7 @@ func NewWebSearch(w *Web, e Engine) tools.Tool {
 	e.URL = cmp.Or(e.URL, form.url)
 	s := &searcher{engine: e, form: form, web: w}
 	if u, err := url.Parse(s.engine.URL); err == nil {
-		s.web = &Web{w.config, Transport(w.config.Exceptions, HostPort(u))}
+		s.web = &Web{w.config, guard.New(w.config.Exceptions, HostPort(u)).Transport()}
 	}
 	return tools.Define(tools.Definition[webSearchArgs]{Name: "web_search",
 		Description: "Searches the web.",

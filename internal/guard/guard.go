@@ -1,69 +1,117 @@
-package web
+// Package guard keeps connections of tools and of own agents to the public internet.
+//
+// A [Guard] promises that no address is connected to that is not public, whatever a name resolves to at the moment of
+// connecting, but for the exceptions of a rehearsal and the one server that the operator chose. Names for this machine and for
+// private networks, and numbers that only some resolvers take for addresses, are refused before anything is resolved. No proxy
+// is used: it would resolve names where the guard cannot see them. TestIsPublic, TestCheckResolved and, over HTTP,
+// web.TestGuardRefuses, web.TestFetchEscapes and web.TestRebinding try that.
+package guard
 
 import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
-// guard decides what may be connected to. It looks at the address after the
+// Guard decides what may be connected to. It looks at the address after the
 // name was resolved, at the moment of connecting: a redirect, a name that
 // resolves to the inside, or one that resolves differently the second time
 // cannot get round it.
-type guard struct {
-	dialer     net.Dialer
+type Guard struct {
+	Dialer     net.Dialer
 	exceptions map[string]string // "host:port" → loopback address to dial instead
 	trusted    string            // "host:port" the operator chose, which may be anywhere
 }
 
-// notPublic says that an address must not be connected to.
-type notPublic struct{ host, why string }
+// New returns a guard with exceptions for hosts that are served by this machine, as "host:port" with the loopback address to
+// dial, and for trusted, a "host:port" that the operator chose ("": none).
+func New(exceptions map[string]string, trusted string) *Guard {
+	g := &Guard{Dialer: net.Dialer{Timeout: 10 * time.Second}, exceptions: map[string]string{}, trusted: strings.ToLower(trusted)}
+	for host, to := range exceptions {
+		g.exceptions[strings.ToLower(host)] = to
+	}
+	return g
+}
 
-func (e *notPublic) Error() string {
+// NotPublic says that an address must not be connected to.
+type NotPublic struct{ host, why string }
+
+func (e *NotPublic) Error() string {
 	return fmt.Sprintf("the host %q %s; only public addresses of the web can be fetched", e.host, e.why)
 }
 
-// dial connects to address, "host:port" as the URL has it.
-func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// Transport connects to what the guard allows.
+func (g *Guard) Transport() *http.Transport {
+	return &http.Transport{
+		Proxy:                  nil,
+		DialContext:            g.Dial,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           20,
+		IdleConnTimeout:        10 * time.Second,
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxResponseHeaderBytes: 1 << 20,
+	}
+}
+
+// Dial connects to address, "host:port" as the URL has it. A [NotPublic] is its error where that may not be.
+func (g *Guard) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	address = strings.ToLower(address)
 	if to, ok := g.exceptions[address]; ok {
 		at, err := netip.ParseAddrPort(to)
 		if err != nil || !at.Addr().IsLoopback() {
-			return nil, &notPublic{address, fmt.Sprintf("is an exception that leads to %q, which is not a loopback address", to)}
+			return nil, &NotPublic{address, fmt.Sprintf("is an exception that leads to %q, which is not a loopback address", to)}
 		}
-		return g.dialer.DialContext(ctx, network, to)
+		return g.Dialer.DialContext(ctx, network, to)
+	}
+	if err := g.Check(address); err != nil {
+		return nil, err
 	}
 	if address == g.trusted {
-		return g.dialer.DialContext(ctx, network, address)
+		return g.Dialer.DialContext(ctx, network, address)
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	if why := badName(host); why != "" {
-		return nil, &notPublic{host, why}
-	}
-	if a, err := netip.ParseAddr(host); err == nil && !isPublic(a) {
-		return nil, &notPublic{host, "is not a public address"}
-	}
-	guarded := g.dialer
+	guarded := g.Dialer
 	guarded.Control = func(_, resolved string, _ syscall.RawConn) error { return checkResolved(host, resolved) }
 	return guarded.DialContext(ctx, network, address)
+}
+
+// Check returns the [NotPublic] of an address, "host:port", that can be refused before its name is resolved.
+func (g *Guard) Check(address string) error {
+	address = strings.ToLower(address)
+	if _, ok := g.exceptions[address]; ok || address == g.trusted {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	if why := badName(host); why != "" {
+		return &NotPublic{host, why}
+	}
+	if a, err := netip.ParseAddr(host); err == nil && !isPublic(a) {
+		return &NotPublic{host, "is not a public address"}
+	}
+	return nil
 }
 
 // checkResolved is asked with the address that is about to be connected to.
 func checkResolved(host, resolved string) error {
 	at, err := netip.ParseAddrPort(resolved)
 	if err != nil {
-		return &notPublic{host, "has no plain address"}
+		return &NotPublic{host, "has no plain address"}
 	}
 	if !isPublic(at.Addr()) {
-		return &notPublic{host, fmt.Sprintf("has the address %s, which is not public", at.Addr())}
+		return &NotPublic{host, fmt.Sprintf("has the address %s, which is not public", at.Addr())}
 	}
 	return nil
 }
