@@ -26,11 +26,11 @@ func TestFormatsAreDocumented(t *testing.T) {
 		trajectory.SecurityEvent{}, trajectory.ToolProposed{}, trajectory.PolicyDecision{}, trajectory.PolicyViolation{}, trajectory.ToolExecuted{}, trajectory.Error{},
 		trajectory.AnswerCommitted{}, trajectory.AttemptEnded{}, trajectory.Judgment{}, trajectory.TaskSealed{},
 		trajectory.ApprovalRequested{}, trajectory.ApprovalResolved{}, trajectory.CheckpointSaved{}, trajectory.Rollback{}, trajectory.LimitChanged{},
-		trajectory.RequestRefused{},
+		trajectory.RequestRefused{}, trajectory.ExchangeStarted{}, trajectory.ExchangeCompleted{},
 	} {
 		documented(t, string(p.Type()), row(t, doc, "| `"+string(p.Type())+"` | "), reflect.TypeOf(p), "harness", "probes")
 	}
-	for name, step := range map[string]any{"prompt": rundir.PromptStep{}, "llm_call": rundir.LLMCallStep{}, "tool_call": rundir.ToolCallStep{}, "tool_result": rundir.ToolResultStep{}} {
+	for name, step := range map[string]any{"prompt": rundir.PromptStep{}, "llm_call": rundir.LLMCallStep{}, "tool_call": rundir.ToolCallStep{}, "tool_result": rundir.ToolResultStep{}, "exchange": rundir.ExchangeStep{}} {
 		documented(t, name, row(t, doc, "| `"+name+"` | `type`"), reflect.TypeOf(step), "messages", "error", "model", "urls", "probes")
 	}
 	documented(t, "probes", paragraph(t, doc, "**Probes** "), reflect.TypeFor[trajectory.Probes]())

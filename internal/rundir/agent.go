@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 
@@ -149,11 +150,17 @@ func (a *Attempt) ended(p trajectory.AttemptEnded) (reason string) {
 	case p.Outcome == trajectory.Errored:
 	case len(a.turns) > 0:
 		return fmt.Sprintf("ends as %q before turn %d is completed", p.Outcome, a.firstOpen())
+	case len(a.network.open) > 0:
+		return fmt.Sprintf("ends as %q before exchange %d is completed", p.Outcome, a.network.firstOpen())
 	case end == nil:
 		return fmt.Sprintf("ends as %q and does not say how the agent's process ended", p.Outcome)
 	}
 	switch {
 	case end == nil:
+	case end.Confined != nil && a.agent.Unconfined:
+		return "says how an agent was confined that ran outside of the sandbox"
+	case end.Confined != nil && min(end.Confined.NoRoute, end.Confined.Unheard) < 0:
+		return "counts less than nothing of what went past the network"
 	case !slices.Contains([]string{trajectory.AgentExited, trajectory.AgentDeadline, trajectory.AgentMemory, trajectory.AgentProcesses, trajectory.AgentDisk, trajectory.AgentNotStarted}, end.Ended):
 		return fmt.Sprintf("says that the agent's process ended as %q", end.Ended)
 	case min(end.Redactions, end.Refused) < 0, min(end.StderrBytes, end.StdoutBytes) < 0:
@@ -166,23 +173,22 @@ func (a *Attempt) ended(p trajectory.AttemptEnded) (reason string) {
 	return ""
 }
 
-// firstOpen returns the first turn that is not completed, 0 if all are.
-func (a *Attempt) firstOpen() (first int) {
-	for turn := range a.turns {
-		if first == 0 || turn < first {
-			first = turn
-		}
-	}
-	return first
-}
+// firstOpen returns the first turn that is not completed.
+func (a *Attempt) firstOpen() int { return slices.Min(slices.Collect(maps.Keys(a.turns))) }
 
 // committed checks the answer of an own agent.
 func (a *Attempt) committed(p trajectory.AnswerCommitted) (reason string) {
 	switch {
 	case len(a.turns) > 0:
 		return fmt.Sprintf("commits an answer before turn %d is completed", a.firstOpen())
+	case len(a.network.open) > 0:
+		return fmt.Sprintf("commits an answer before exchange %d is completed", a.network.firstOpen())
 	case !slices.Contains(plan.AgentRules(), p.Rule):
 		return fmt.Sprintf("is an answer by the rule %q, which own agents do not have", p.Rule)
+	case !plan.IsSet(p.SeenIn) || slices.ContainsFunc(p.SeenIn, func(in string) bool { return !slices.Contains(sources, in) }):
+		return fmt.Sprintf("is an answer that stood before in %q", p.SeenIn)
+	case p.SharesWord && len(p.SeenIn) > 0:
+		return "says of an answer that stood before that a word of it did"
 	}
 	return ""
 }
@@ -202,12 +208,26 @@ func (a *Attempt) foreign(p trajectory.Payload) (reason string) {
 		if p.Bytes < 0 || p.SHA256 != "" && !canonical.IsDigest(p.SHA256) || p.Code == "" || p.Status < 0 || p.Status > 599 {
 			return "does not say which request was refused, and why"
 		}
+		if len(p.RuleIDs) > 0 && (a.agent.Network != plan.NetworkRecord || !plan.IsSet(p.RuleIDs) || len(p.RuleIDs) > mostRules) {
+			return fmt.Sprintf("is refused by the rules %q", p.RuleIDs)
+		}
+	case trajectory.ExchangeStarted, trajectory.ExchangeCompleted:
+		if !a.own || a.agent.Network != plan.NetworkRecord {
+			return "is an exchange of a network that the plan does not have"
+		}
 	case trajectory.ContextCompiled:
 		for _, m := range p.Messages {
 			if a.own != (m.Source == plan.AgentSource) {
 				return fmt.Sprintf("lists a message of the source %q", m.Source)
 			}
 		}
+		if p.Origins == nil {
+			break
+		}
+		if !a.own {
+			return of
+		}
+		return badOrigins(p.Origins, a.tasks)
 	case trajectory.ModelCallStarted:
 		if !a.own && p.Request != nil {
 			return of
@@ -217,7 +237,7 @@ func (a *Attempt) foreign(p trajectory.Payload) (reason string) {
 			return of
 		}
 	case trajectory.AnswerCommitted:
-		if !a.own && (p.InReply || p.Rule == plan.RuleSubmitted || p.Rule == plan.RuleAnswerFile) {
+		if !a.own && (p.InReply || len(p.SeenIn) > 0 || p.SharesWord || p.Rule == plan.RuleSubmitted || p.Rule == plan.RuleAnswerFile) {
 			return of
 		}
 	case trajectory.AttemptEnded:

@@ -29,7 +29,11 @@ type Attempt struct {
 	Conduct       trajectory.Conduct
 	Refused       int // requests of an own agent that were not passed on
 
-	own             bool // of an own agent
+	own             bool            // of an own agent
+	agent           *plan.AgentPlan // of the plan; nil: the built-in agent
+	network         network
+	inputs          *Inputs // of the run
+	tasks           int     // that are planned
 	requests        trajectory.Requests
 	kept            int                  // by the last request of what the one before it lists
 	fresh           []trajectory.Message // that the last request lists besides
@@ -98,6 +102,12 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 		return a.begin(e.Turn)
 	case trajectory.RequestRefused:
 		return ""
+	case trajectory.ExchangeStarted:
+		return a.network.start(p, a.Answer != nil)
+	case trajectory.ExchangeCompleted:
+		if reason := a.network.complete(p); reason != "" {
+			return reason
+		}
 	case trajectory.Error:
 		a.Error = &p
 		return ""
@@ -144,6 +154,9 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 		a.lastCall = e.ID
 	case trajectory.ContextCompiled:
 		a.kept, a.fresh = p.Kept, p.Messages
+		if !a.inputs.add(p, a.own) {
+			return "its messages cannot be added up"
+		}
 		whole, err := a.requests.Rebuild(p)
 		if err != nil {
 			return err.Error()
@@ -245,6 +258,11 @@ func (a *Attempt) StepOf(e trajectory.Event) any {
 	case trajectory.ToolExecuted:
 		return ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Model: p.Model, Name: p.Name,
 			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)}
+	case trajectory.ExchangeCompleted:
+		s := a.network.last
+		return ExchangeStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentType: p.ContentType, Error: p.Error, Head: p.Head, LatencyMs: p.LatencyMs, Method: s.Method,
+			Number: p.Number, Probes: p.Probes, Redactions: p.Redactions, RequestBodySHA256: s.BodySHA256, RequestBytes: s.Bytes, RequestSHA256: s.SHA256,
+			SHA256: p.SHA256, Status: p.Status, Truncated: p.Truncated, Type: "exchange", Unprobed: p.Unprobed, URL: s.URL}
 	}
 	return nil
 }

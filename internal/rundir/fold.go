@@ -23,6 +23,7 @@ type Fold struct {
 	Completed      *trajectory.RunCompleted
 	Stopped        *trajectory.RunCompleted // how the run was closed before its end; nil: it was not, or it has been resumed since
 	Interruptions  []Interruption
+	Inputs         Inputs
 	NotRecorded    string // why recording failed, by the journal: the run continued after it
 	Unrecorded     string // why evidence ended before the run did; what is derived then says so
 
@@ -123,7 +124,8 @@ func keeps(p trajectory.Payload) bool {
 	switch p.(type) {
 	case trajectory.TurnStarted, trajectory.TurnCompleted, trajectory.ContextCompiled, trajectory.ContextCondensed, trajectory.ModelCallStarted,
 		trajectory.ModelCallCompleted, trajectory.ToolProposed, trajectory.ToolExecuted, trajectory.PolicyDecision, trajectory.PolicyViolation,
-		trajectory.ApprovalRequested, trajectory.ApprovalResolved, trajectory.CheckpointSaved, trajectory.Rollback, trajectory.RequestRefused:
+		trajectory.ApprovalRequested, trajectory.ApprovalResolved, trajectory.CheckpointSaved, trajectory.Rollback, trajectory.RequestRefused,
+		trajectory.ExchangeStarted, trajectory.ExchangeCompleted:
 		return false
 	}
 	return true
@@ -169,6 +171,8 @@ func (a *Attempt) listed(p trajectory.Payload) int64 {
 		return int64(member * len(p.URLs))
 	case trajectory.ToolProposed:
 		return int64(member*len(p.Args) + text*len(p.ArgsTruncated))
+	case trajectory.ExchangeCompleted:
+		return record // its request, of which a step is made again
 	}
 	return 0
 }
@@ -275,7 +279,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 			return "asks another question than the attempt before it", nil
 		}
 		f.preflights.begun = true
-		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil,
+		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil, agent: f.Manifest.Agent, inputs: &f.Inputs, tasks: len(f.Tasks),
 			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions), requests: trajectory.Requests{Known: f.Known}})
 		t.Open().requests.Add(p)
 		return "", nil
@@ -311,7 +315,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 	if a.Answer != nil {
 		record.FinalAnswer = &a.Answer.Answer
 	}
-	a.steps, a.turns, a.fresh, a.sent, a.requests = nil, nil, nil, nil, trajectory.Requests{}
+	a.steps, a.turns, a.fresh, a.sent, a.requests, a.network.open = nil, nil, nil, nil, trajectory.Requests{}, nil
 	f.open -= a.bytes
 	if f.ended == nil {
 		return "", nil

@@ -14,7 +14,7 @@ type Trajectory struct {
 	Rehearsal   bool              `json:"rehearsal,omitzero"`
 	RunID       string            `json:"run_id"`
 	Schema      string            `json:"schema"`
-	Steps       []any             `json:"steps"` // PromptStep, LLMCallStep, ToolCallStep or ToolResultStep, in order
+	Steps       []any             `json:"steps"` // PromptStep, LLMCallStep, ToolCallStep, ToolResultStep or ExchangeStep, in order
 	TaskID      string            `json:"task_id"`
 	Tokens      trajectory.Tokens `json:"tokens"`
 	ToolsUsed   []string          `json:"tools_used"` // sorted, each once
@@ -92,6 +92,29 @@ type ToolResultStep struct {
 	Turn         int                  `json:"turn"`
 	Type         string               `json:"type"` // "tool_result"
 	URLs         []trajectory.URL     `json:"urls"`
+}
+
+// ExchangeStep is an exchange of an own agent over the recorded network, where it was completed.
+type ExchangeStep struct {
+	BodySHA256        string             `json:"body_sha256,omitzero"`
+	Bytes             int64              `json:"bytes"`
+	ContentType       string             `json:"content_type"`
+	Error             string             `json:"error,omitzero"`
+	Head              string             `json:"head"`
+	LatencyMs         int64              `json:"latency_ms"`
+	Method            string             `json:"method"`
+	Number            int                `json:"number"`
+	Probes            *trajectory.Probes `json:"probes"` // null: there is no body
+	Redactions        int                `json:"redactions,omitzero"`
+	RequestBodySHA256 string             `json:"request_body_sha256,omitzero"`
+	RequestBytes      int64              `json:"request_bytes"`
+	RequestSHA256     string             `json:"request_sha256,omitzero"`
+	SHA256            string             `json:"sha256,omitzero"`
+	Status            int                `json:"status"` // of HTTP; 0: no reply came
+	Truncated         bool               `json:"truncated"`
+	Type              string             `json:"type"` // "exchange"
+	Unprobed          int64              `json:"unprobed,omitzero"`
+	URL               string             `json:"url"`
 }
 
 // Result is one line of results.jsonl, one per planned task. Tokens, cost and calls are of all attempts; latency is the

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
 )
 
 // The tests write journals in a small language, an event a line: where it
@@ -162,8 +164,21 @@ func (c calls) add(d trajectory.Draft, id string) {
 
 func attemptOf(task string, attempt int) string { return fmt.Sprintf("%s.%d", task, attempt) }
 
-// parse reads one line of a script.
+// parse reads one line of a script. Members in braces at its end replace those of the payload.
 func parse(m plan.Plan, digest, line string) (trajectory.Draft, error) {
+	line, members, changed := strings.Cut(line, " {")
+	d, err := parseWords(m, digest, line)
+	if err != nil || !changed {
+		return d, err
+	}
+	p := reflect.New(reflect.TypeOf(d.Payload))
+	p.Elem().Set(reflect.ValueOf(d.Payload))
+	err = json.Unmarshal([]byte("{"+members), p.Interface(), json.RejectUnknownMembers(true))
+	d.Payload = p.Elem().Interface().(trajectory.Payload)
+	return d, err
+}
+
+func parseWords(m plan.Plan, digest, line string) (trajectory.Draft, error) {
 	where, what, _ := strings.Cut(line, " ")
 	verb, args, _ := strings.Cut(what, " ")
 	var d trajectory.Draft
@@ -245,6 +260,11 @@ func parse(m plan.Plan, digest, line string) (trajectory.Draft, error) {
 		d.Payload = p
 	case "refuses":
 		d.Payload = trajectory.RequestRefused{Code: args, Path: "POST /v1/chat/completions", Status: 400}
+	case "fetches":
+		d.Payload = trajectory.ExchangeStarted{Method: "GET", Number: int(number("n")), URL: "https://almanac.example/tides"}
+	case "fetched":
+		body := "<p>Tides</p>"
+		d.Payload = trajectory.ExchangeCompleted{Bytes: int64(len(body)), Head: body, Number: int(number("n")), Probes: &trajectory.Probes{}, SHA256: canonical.Digest([]byte(body)), Status: 200}
 	case "gives":
 		rule, answer, _ := strings.Cut(args, " ")
 		d.Payload = trajectory.AnswerCommitted{Answer: answer, InReply: true, Rule: rule}
