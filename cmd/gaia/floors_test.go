@@ -25,7 +25,7 @@ const module = "github.com/gaia-harness/gaia/"
 
 // floors has the floor of each package: it imports packages of lower floors only.
 var floors = map[string]int{
-	"internal/calc": 0, "internal/canonical": 0, "internal/child": 0, "internal/durable": 0, "internal/parquetfile": 0,
+	"internal/calc": 0, "internal/canonical": 0, "internal/child": 0, "internal/durable": 0, "internal/origin": 0, "internal/parquetfile": 0,
 	"internal/policy": 0, "internal/regular": 0, "internal/secret": 0, "internal/shim": 0, "internal/selection": 0, "internal/stats": 0,
 	"internal/transport": 0, "internal/visible": 0, "tools/internal/direct": 0,
 	"internal/guard": 1, "internal/llm": 1, "internal/sign": 1, "internal/view": 1, "loader": 1,
@@ -48,7 +48,7 @@ var apart = []string{"fixtures", "internal/testkit/compare", "internal/testkit/g
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
-var pure = []string{"internal/regular", "internal/exit", "internal/prune", "internal/canonical", "internal/plan", "internal/history", "internal/parquetfile", "internal/stats", "audit", "audit/probe", "audit/render", "trajectory", "trajectory/witness", "judge", "judgecache", "internal/calc", "internal/rundir", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "internal/runview", "submit/export"}
+var pure = []string{"internal/regular", "internal/exit", "internal/prune", "internal/canonical", "internal/plan", "internal/history", "internal/parquetfile", "internal/stats", "audit", "audit/probe", "audit/render", "trajectory", "trajectory/witness", "judge", "judgecache", "internal/calc", "internal/origin", "internal/rundir", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "internal/runview", "submit/export"}
 
 type goPackage struct {
 	ImportPath string
