@@ -1,0 +1,248 @@
+// Package unpack visits the texts in files of any kind: plain text of several encodings, the runs of text in binary files,
+// and what archives, compressed files, databases, git packs, base64 and hex hold, one in another.
+//
+// Its bytes come from outside and are hostile. Everything is within the [Limits]; a decoder of a library that panics costs the
+// file that it reads and no more. Nothing depends on a clock, a name outside of the data, or the order of a map.
+//
+// A file is looked through from its first byte to its last. Where the beginning of a compressed stream or of a file in a zip
+// archive stands, it is unpacked and the look goes on behind it, so that an archive is found behind a picture, in a program or
+// in a database, too, and also a file that its directory does not name. What lies between gives its runs of text, each on a
+// line: those that stand next to each other come out next to each other.
+package unpack
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"strings"
+)
+
+// Limits bound a walk. One that is 0 is that of [Default].
+type Limits struct {
+	Bytes   int64        // of the data and of all that is unpacked from it
+	Depth   int          // of files in files
+	Entries int          // files in archives, rows and objects
+	Whole   int          // bytes of what is unpacked that are held at once; more is looked through in parts
+	Check   func() error // asked often; an error ends the walk and is returned
+}
+
+// Default are the limits of a body or a file of which nothing else is known.
+var Default = Limits{Bytes: 256 << 20, Depth: 8, Entries: 200_000, Whole: 32 << 20}
+
+// Told says what a walk saw.
+type Told struct {
+	Bytes   int64  // that it looked through, unpacked ones included
+	Unread  int    // files, and files in archives, that are encrypted, damaged, too deep, or packed in a way not known here
+	Native  bool   // there is a program for a machine, of which only the texts were looked at
+	Stopped string // "bytes" or "entries": which bound was reached; "" for none
+}
+
+const (
+	pieceBytes   = 256 << 10 // of a text that is visited at once
+	overlapBytes = 8 << 10   // that a piece shares with the one before
+	shortestRun  = 4         // bytes of text in a binary file
+	plainRatio   = 1200      // deflate packs no better
+	freeRatio    = 64 << 20  // bytes that may be packed better
+	packedBits   = 7.7       // of entropy of a byte; what has more is packed or encrypted
+	fewestPacked = 1 << 10   // bytes that tell it
+)
+
+// Walk calls visit with the texts of a file. A path begins with name and goes on with "!/" and the name of what is in it. It
+// returns the error of visit or of Check, which ends it, and no other.
+func Walk(name string, data []byte, l Limits, visit func(path, text string) error) (Told, error) {
+	if l.Bytes <= 0 {
+		l.Bytes = Default.Bytes
+	}
+	if l.Depth <= 0 {
+		l.Depth = Default.Depth
+	}
+	if l.Entries <= 0 {
+		l.Entries = Default.Entries
+	}
+	if l.Whole <= 0 {
+		l.Whole = Default.Whole
+	}
+	w := &walker{l: l, visit: visit}
+	if int64(len(data)) > l.Bytes {
+		data, w.told.Stopped = data[:l.Bytes], "bytes"
+	}
+	w.content(name, data, 0)
+	return w.told, w.err
+}
+
+type walker struct {
+	l     Limits
+	visit func(path, text string) error
+	told  Told
+	err   error
+	inflate
+}
+
+// ok reports whether the walk goes on.
+func (w *walker) ok() bool {
+	if w.err == nil && w.l.Check != nil {
+		w.err = w.l.Check()
+	}
+	return w.err == nil && w.left() > 0
+}
+
+func (w *walker) left() int64 { return w.l.Bytes - w.told.Bytes }
+
+// spend counts bytes that are looked through.
+func (w *walker) spend(n int) {
+	if w.told.Bytes += int64(n); w.told.Bytes >= w.l.Bytes {
+		w.told.Bytes = w.l.Bytes
+	}
+}
+
+// entry counts a file in an archive and reports whether it may be looked at.
+func (w *walker) entry() bool {
+	if w.l.Entries--; w.l.Entries < 0 {
+		w.told.Stopped = "entries"
+		return false
+	}
+	return w.ok()
+}
+
+// emit visits a text that is short.
+func (w *walker) emit(path, text string) {
+	if w.err == nil {
+		w.err = w.visit(path, text)
+	}
+}
+
+// content looks through the bytes of a file. What a library makes of hostile bytes may panic: the file counts as not read.
+func (w *walker) content(path string, data []byte, depth int) {
+	if len(data) == 0 || !w.ok() {
+		return
+	}
+	if depth > w.l.Depth {
+		w.told.Unread++
+		return
+	}
+	w.spend(len(data))
+	defer func() {
+		if r := recover(); r != nil {
+			if err, ok := r.(error); ok && isFault(err) {
+				panic(r) // a page of a mapped file that is gone is the caller's
+			}
+			w.told.Unread++
+		}
+	}()
+	if text, ok := decodeWide(data); ok {
+		w.text(path, text, depth)
+	} else if isText(data) {
+		w.text(path, data, depth)
+	} else {
+		w.binary(path, data, depth)
+	}
+}
+
+// isFault reports whether a panic is of memory that cannot be read.
+func isFault(err error) bool {
+	_, ok := err.(interface{ Addr() uintptr })
+	return ok
+}
+
+// stream looks through what a reader gives, which packed bytes are unpacked to. It returns how many bytes came, and the
+// reader's error, which is nil at its end. Bytes behind a bound are not looked at.
+func (w *walker) stream(path string, r io.Reader, packed, depth int) (n int64, err error) {
+	most := min(w.left(), freeRatio+plainRatio*int64(packed))
+	var buf bytes.Buffer
+	for w.ok() {
+		size, err := io.CopyN(&buf, &checked{r, w}, min(int64(w.l.Whole-buf.Len()), most-n))
+		n += size
+		if err != nil {
+			if err == io.EOF {
+				err = nil
+			}
+			if size > 0 { // not only what two parts share
+				w.content(path, buf.Bytes(), depth)
+			}
+			return n, err
+		}
+		w.content(path, buf.Bytes(), depth)
+		if n >= most {
+			if n >= w.left() {
+				w.told.Stopped = "bytes"
+			}
+			return n, fmt.Errorf("more than %d bytes", most)
+		}
+		shared := bytes.Clone(buf.Bytes()[max(0, buf.Len()-min(overlapBytes, w.l.Whole/2)):])
+		buf.Reset()
+		buf.Write(shared)
+	}
+	return n, w.err
+}
+
+// checked asks whether the walk goes on with each read.
+type checked struct {
+	r io.Reader
+	w *walker
+}
+
+func (c *checked) Read(b []byte) (int, error) {
+	if !c.w.ok() {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return c.r.Read(b)
+}
+
+// entropy returns the bits of a byte of data, at most 8.
+func entropy(data []byte) float64 {
+	var count [256]int
+	for _, c := range data {
+		count[c]++
+	}
+	bits := 0.0
+	for _, n := range count {
+		if n > 0 {
+			p := float64(n) / float64(len(data))
+			bits -= p * math.Log2(p)
+		}
+	}
+	return bits
+}
+
+// isPicture reports whether the dense parts of a file are known to be pictures, sound or letters.
+func isPicture(data []byte) bool {
+	for _, magic := range []string{"\x89PNG", "\xff\xd8\xff", "GIF8", "RIFF", "wOFF", "wOF2", "OggS", "ID3", "fLaC", "\x1aE\xdf\xa3", "\x00\x00\x01\x00"} {
+		if bytes.HasPrefix(data, []byte(magic)) {
+			return true
+		}
+	}
+	return len(data) > 12 && string(data[4:8]) == "ftyp"
+}
+
+// isNative reports whether a file is a program for a machine.
+func isNative(data []byte) bool {
+	if len(data) < 64 {
+		return false
+	}
+	switch string(data[:4]) {
+	case "\x7fELF", "\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe":
+		return true
+	case "\xca\xfe\xba\xbe":
+		return data[4] == 0 && data[5] == 0 && data[6] == 0 && data[7] < 30 // a class file has its version here
+	}
+	if data[0] != 'M' || data[1] != 'Z' {
+		return false
+	}
+	at := int(data[60]) | int(data[61])<<8 | int(data[62])<<16
+	return at+4 <= len(data) && string(data[at:at+4]) == "PE\x00\x00"
+}
+
+// inside names what is in a file.
+func inside(outer, name string) string {
+	const longest = 4 << 10
+	name = path.Clean("/" + strings.ToValidUTF8(name, "\ufffd"))
+	if len(name) > longest {
+		name = strings.ToValidUTF8(name[:longest], "")
+	}
+	if len(outer) > 2*longest {
+		outer = strings.ToValidUTF8(outer[:longest], "")
+	}
+	return outer + "!" + name
+}
