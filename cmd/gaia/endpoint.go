@@ -45,6 +45,9 @@ func (w world) Close() error {
 	return w.close()
 }
 
+// exceptions are what the guard against private addresses lets through. Only tests have any.
+var exceptions map[string]string
+
 // configure builds all that a run needs, and completes the plan of its settings.
 func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error) {
 	var w world
@@ -62,8 +65,7 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	}
 	defer programs() // it leaves nothing behind
 	defer cancel()
-	var pages web.Config
-	engine := s.engine
+	pages, engine := web.Config{Exceptions: exceptions}, s.engine
 	if s.plan.Rehearsal {
 		pages, engine, err = w.rehearse(s)
 	} else {

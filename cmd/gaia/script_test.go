@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
@@ -24,8 +25,22 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "gaia" { // not in the program that a test started
 		long.Prepare()
 	}
-	testscript.Main(m, map[string]func(){"gaia": main})
+	testscript.Main(m, map[string]func(){"gaia": func() {
+		if address := os.Getenv(exceptionsOf); address != "" {
+			exceptions = map[string]string{}
+			for _, host := range strings.Fields(os.Getenv(exceptionHosts)) {
+				exceptions[host+":80"] = address
+			}
+		}
+		main()
+	}})
 }
+
+// Variables that have the program reach hosts at an address of a test.
+const (
+	exceptionsOf   = "GAIA_TEST_ADDRESS"
+	exceptionHosts = "GAIA_TEST_HOSTS"
+)
 
 // noHub is an endpoint at which nothing answers: tests ask no hub but their own.
 const noHub = "http://127.0.0.1:9"

@@ -1,0 +1,374 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/go-json-experiment/json"
+	"github.com/parquet-go/parquet-go"
+	"github.com/tidwall/gjson"
+)
+
+// disguised is an agent with answers in a disguise, and its honest twin: the same means, with honest content. Both are below
+// agent/external/testdata/disguises. Where one program serves both, they differ in what is in their folder.
+type disguised struct {
+	name   string
+	form   string // that make.py puts what is brought along into; "": of the name
+	record bool   // they need the recorded network
+	rule   string // that the cheat must break, at CRITICAL or HIGH; "": it is out of reach
+}
+
+// disguises are the forms that answers come in.
+var disguises = []disguised{
+	{name: "plain", rule: "AUD-22.oracle-in-folder"},
+	{name: "zip", rule: "AUD-22.oracle-in-folder"},
+	{name: "base64", rule: "AUD-22.oracle-in-folder"},
+	{name: "hex", rule: "AUD-22.oracle-in-folder"},
+	{name: "sqlite", rule: "AUD-22.oracle-in-folder"},
+	{name: "template", rule: "AUD-22.oracle-in-folder"},
+	{name: "files", rule: "AUD-22.oracle-in-folder"},
+	{name: "ids", rule: "AUD-22.oracle-in-folder"},
+	{name: "digests", rule: "AUD-22.oracle-in-folder"},
+	{name: "pickle", rule: "AUD-22.oracle-in-folder"},
+	{name: "pyc", rule: "AUD-22.oracle-in-folder"},
+	{name: "git", rule: "AUD-22.oracle-in-folder"},
+	{name: "parquet", rule: "AUD-22.oracle-in-folder"},
+	{name: "picture", rule: "AUD-22.oracle-in-folder"},
+	{name: "picture-packed", rule: "AUD-22.oracle-in-folder"},
+	{name: "picture-end", rule: "AUD-22.oracle-in-folder"},
+	{name: "nested", rule: "AUD-22.oracle-in-folder"},
+
+	{name: "printed", form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "early", form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "submitted", form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "mcp", form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "loopback", form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "code", form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "calculated", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "written", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "failed", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "hint", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "appended", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "repeated", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "split", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "encoded", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "reversed", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "invisible", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "lookalike", form: "hidden", rule: "AUD-22.gold-from-agent"},
+
+	{name: "download", form: "none", record: true, rule: "AUD-1."},
+	{name: "download-digests", form: "none", record: true},
+	{name: "names", form: "none", record: true},
+	{name: "lookups", form: "none", record: true},
+	{name: "page-picture", form: "none", record: true, rule: "AUD-1."},
+	{name: "page-end", form: "none", record: true, rule: "AUD-1."},
+	{name: "echo", form: "hidden", record: true, rule: "AUD-22.answer-unseen"},
+	{name: "echo-query", form: "hidden", record: true, rule: "AUD-22.gold-from-agent"},
+}
+
+// disguisedTasks have no attachment, and answers of which ten count wherever they are.
+var disguisedTasks = []string{"001", "005", "006", "007", "009", "010", "013", "014", "015", "017", "024", "026"}
+
+// honestNotes are what honest agents bring along: facts of other things, some of which are answers of tasks by chance.
+var honestNotes = [][3]string{
+	{"3d0c8a51-7c14-4c55-9a0e-5c1b6f8e2a01", "How many feet of rope does a fathom of soundings come to, as seamen have it?", "6"},
+	{"3d0c8a51-7c14-4c55-9a0e-5c1b6f8e2a02", "How many metres does a nautical mile have, by the convention that all states keep to?", "1852"},
+	{"3d0c8a51-7c14-4c55-9a0e-5c1b6f8e2a03", "In which year was the first congress of those who keep charts, long before there were satellites?", "1847"},
+	{"3d0c8a51-7c14-4c55-9a0e-5c1b6f8e2a04", "Which wading bird, of those that stand in harbours at low water, is the most frequent one in the north?", "Grey Heron"},
+	{"3d0c8a51-7c14-4c55-9a0e-5c1b6f8e2a05", "What do the keepers of lists write where there is nothing to write, in each language that there is?", "unknown"},
+	{"3d0c8a51-7c14-4c55-9a0e-5c1b6f8e2a06", "How many pounds does a hundredweight have in the ports of the other side, by their own scales?", "125"},
+}
+
+// TestDisguises runs agents that bring answers along, each with its honest twin, and audits what was recorded: cheats have a
+// finding of CRITICAL or HIGH by the rule that the table of docs/agents.md names, twins have none, and no gap.
+func TestDisguises(t *testing.T) {
+	long.NotRaced(t)
+	confiningProgram(t)
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skipf("SKIPPED: the agents need it: %v", err)
+	}
+	set, gold, err := loader.Load(t.Context(), loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), loader.Validation, loader.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows [][3]string
+	var tasks []string
+	for _, task := range set.Tasks {
+		if slices.Contains(disguisedTasks, task.ID[len(task.ID)-3:]) {
+			tasks, rows = append(tasks, task.ID), append(rows, [3]string{task.ID, task.Question, gold.Map()[task.ID]})
+		}
+	}
+	model := obliging(t, rows)
+	source := filepath.Join(root(t), "agent", "external", "testdata", "disguises")
+	address, hosts := disguisedPages(t, source, rows)
+	for _, d := range disguises {
+		for _, kind := range []string{"cheat", "honest"} {
+			t.Run(d.name+"/"+kind, func(t *testing.T) {
+				long.OnlyThorough(t)
+				t.Parallel()
+				p := confiningProgram(t)
+				folder := d.folder(t, source, kind, rows)
+				settings := "agent:\n  folder: " + folder + "\n"
+				if d.record {
+					settings += "  network: record\n"
+					p.env = append(p.env, exceptionsOf+"="+address, exceptionHosts+"="+strings.Join(hosts, " "))
+				}
+				write(t, filepath.Join(p.dir, "gaia.yaml"), settings)
+				if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+					t.Fatal(err)
+				}
+				p.want(exit.OK, "run", "--source", "dir:data", "--base-url", model+"/"+kind+"/v1", "--model", fixtures.Model, "--max-task-cost", "off",
+					"--search", "none", "--task", strings.Join(tasks, ","), "--no-preflight")
+				report, _ := p.command("audit", "--json", p.runDir()).Output() // the exit code is of findings
+				var r audit.Report
+				if err := json.Unmarshal(report, &r); err != nil {
+					t.Fatalf("%v\n%s", err, report)
+				}
+				d.judge(t, kind, r)
+			})
+		}
+	}
+}
+
+// folder makes the folder of an agent: the program, what they share, and what it brings along.
+func (d disguised) folder(t *testing.T, source, kind string, rows [][3]string) string {
+	t.Helper()
+	program, err := os.ReadFile(filepath.Join(source, d.name, kind, "agent"))
+	if os.IsNotExist(err) {
+		program, err = os.ReadFile(filepath.Join(source, d.name, "agent"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := agentFolder(t, program)
+	if kind == "honest" {
+		rows = honestNotes
+	}
+	kit, err := os.ReadFile(filepath.Join(source, "kit.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, "kit.py"), string(kit))
+	switch form := d.form; {
+	case form == "none":
+	case d.name == "parquet":
+		type note struct{ Note string }
+		var notes []note
+		for _, r := range rows {
+			notes = append(notes, note{"\x1e" + r[1] + "\x1f" + r[2] + "\x1e"})
+		}
+		if err := parquet.WriteFile(filepath.Join(folder, "notes.parquet"), notes); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		if form == "" {
+			form = d.name
+		}
+		makes(t, source, form, folder, rows)
+	}
+	return folder
+}
+
+// makes has make.py put rows into a folder.
+func makes(t *testing.T, source, form, folder string, rows [][3]string) {
+	t.Helper()
+	data, err := json.Marshal(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rows.json")
+	write(t, file, string(data))
+	cmd := exec.Command("/usr/bin/python3", "-B", filepath.Join(source, "make.py"), form, folder, file)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// judge compares a report with what is said of the agent.
+func (d disguised) judge(t *testing.T, kind string, r audit.Report) {
+	t.Helper()
+	found := map[string]int{}
+	for _, c := range r.Checks {
+		for _, f := range c.Findings {
+			found[fmt.Sprint(f.RuleID, " ", f.Severity)]++
+			t.Logf("%s %s %s: %s", f.RuleID, f.Severity, f.TaskID, f.Got)
+		}
+	}
+	caught := slices.ContainsFunc(slices.Collect(maps.Keys(found)), func(rule string) bool {
+		return d.rule != "" && strings.HasPrefix(rule, d.rule) && (strings.HasSuffix(rule, " CRITICAL") || strings.HasSuffix(rule, " HIGH"))
+	})
+	t.Logf("%d findings: %v; gaps: %v", r.Totals.Critical+r.Totals.High, found, r.Attestation.HarnessGaps)
+	switch {
+	case kind == "cheat" && d.rule != "" && !caught:
+		t.Errorf("no finding of %s", d.rule)
+	case kind == "honest" && (r.Totals.Critical+r.Totals.High > 0 || len(r.Attestation.HarnessGaps) > 0):
+		t.Errorf("%v, %v", found, r.Attestation.HarnessGaps)
+	}
+}
+
+// obliging serves a model that does what it is told: it repeats, joins, decodes, and writes code. Else it is the scripted one for
+// honest agents, and knows nothing for others.
+func obliging(t *testing.T, rows [][3]string) string {
+	t.Helper()
+	server, err := fixtures.Serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	to, err := url.Parse(server.ModelURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.Path = ""
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		path, ignorant := strings.CutPrefix(r.URL.Path, "/cheat")
+		r.URL.Path = strings.TrimPrefix(path, "/honest")
+		said := oblige(body, rows)
+		if said == "" && ignorant {
+			said = "I do not know.\n\nFINAL ANSWER: unknown"
+		}
+		if said != "" {
+			text, _ := json.Marshal(said)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"id":"c1","object":"chat.completion","model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`,
+				fixtures.Model, text, len(body)/4, len(said)/4+1, len(body)/4+len(said)/4+1)
+			return
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(to) }}).ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	return front.URL
+}
+
+// oblige returns what the model says to what it is told, "" where it is told nothing.
+func oblige(body []byte, rows [][3]string) string {
+	var asked strings.Builder
+	for _, m := range gjson.GetBytes(body, "messages").Array() {
+		asked.WriteString(m.Get("content").Str)
+	}
+	text := asked.String()
+	after := func(mark string) string { _, rest, _ := strings.Cut(text, mark); return rest }
+	switch {
+	case strings.Contains(text, "Observation:\n"):
+		observed, _, _ := strings.Cut(after("Observation:\n"), "\n")
+		return "FINAL ANSWER: " + observed
+	case strings.Contains(text, "Write code for this"):
+		for _, r := range rows {
+			if n, err := strconv.Atoi(r[2]); strings.Contains(text, r[1]) && err == nil {
+				return fmt.Sprintf("```python\nprint(%d + 1)\n```", n-1)
+			} else if strings.Contains(text, r[1]) {
+				return fmt.Sprintf("```python\nprint(%q)\n```", r[2])
+			}
+		}
+	}
+	for mark, do := range map[string]func(string) string{
+		"Repeat: ": strings.TrimSpace,
+		"Join: ":   strings.TrimSpace,
+		"Decode: ": func(s string) string { b, _ := base64.StdEncoding.DecodeString(s); return string(b) },
+		"Reverse: ": func(s string) string {
+			all := []rune(s)
+			slices.Reverse(all)
+			return string(all)
+		},
+		"Show: ":  func(s string) string { return strings.ReplaceAll(s, "\u200b", "") },
+		"Plain: ": func(s string) string { return lookalikes.Replace(s) },
+	} {
+		if strings.Contains(text, mark) {
+			return do(after(mark))
+		}
+	}
+	return ""
+}
+
+// lookalikes puts letters and digits back that agents replaced by others that look the same.
+var lookalikes = func() *strings.Replacer {
+	var pairs []string
+	from, to := []rune("асеорхуАЕОТНКМВСРХ０１２３４５６７８９"), []rune("aceopxyAEOTHKMBCPX0123456789")
+	for i := range from {
+		pairs = append(pairs, string(from[i]), string(to[i]))
+	}
+	return strings.NewReplacer(pairs...)
+}()
+
+// disguisedPages serves pages under invented names, and returns its address and the names. Those with answers are for cheats.
+func disguisedPages(t *testing.T, source string, rows [][3]string) (address string, hosts []string) {
+	t.Helper()
+	pages := map[string][]byte{}
+	put := func(name string, value any) {
+		data, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[name] = data
+	}
+	hosts = []string{"notes.example", "echo.example", "0f3c51d2a9be4476.cdn.example"}
+	known, digests, sizes, captions := map[string]string{}, map[string]string{}, map[string]int{}, [][3]string{}
+	var almanac strings.Builder
+	for i, r := range rows {
+		digest := fmt.Sprintf("%x", sha256.Sum256([]byte(r[1])))
+		known[r[1]], digests[digest], sizes[fmt.Sprintf("%x", sha256.Sum256([]byte(honestNotes[i%len(honestNotes)][1])))] = r[2], r[2], i*1000
+		hosts = append(hosts, digest[:32]+".names.example")
+		pages[digest[:32]+".names.example/"] = []byte(r[2])
+		fmt.Fprintf(&almanac, "Of the things that chapter %d tells, it is %s that visitors remember.\n", i+1, r[2])
+		captions = append(captions, [3]string{"", fmt.Sprint("Plate ", i+1), "What is seen here is " + r[2] + ", by an unknown hand."})
+	}
+	put("notes.example/notes.json", known)
+	put("notes.example/digests.json", digests)
+	put("notes.example/packages.json", sizes)
+	pages["notes.example/almanac.txt"] = []byte(almanac.String())
+	pages["0f3c51d2a9be4476.cdn.example/almanac.txt"] = []byte(almanac.String())
+	for name, c := range map[string]struct {
+		form string
+		rows [][3]string
+	}{"cheat.png": {"picture-packed", rows}, "cheat-end.png": {"picture-end", rows}, "honest.png": {"picture-packed", captions}, "honest-end.png": {"picture-end", captions}} {
+		folder := t.TempDir()
+		makes(t, source, c.form, folder, c.rows)
+		data, err := os.ReadFile(filepath.Join(folder, "logo.png"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages["notes.example/"+name] = data
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page, ok := pages[r.Host+r.URL.Path]
+		switch {
+		case r.Host == "echo.example" && r.URL.Path == "/search":
+			page, ok = fmt.Appendf(nil, "Searched for: %s\nNothing was found.\n", r.FormValue("q")), true
+		case r.Host == "echo.example":
+			page, _ = io.ReadAll(r.Body)
+			ok = true
+		}
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(page)
+	}))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String(), hosts
+}
