@@ -244,12 +244,17 @@ func ProgramPath(program string) bool {
 // SetForAgent reports whether the run itself gives an own agent with a network a variable of a name, or the name is of a key of
 // the run's: the user cannot pass it on.
 func SetForAgent(name, network string) bool {
-	if network == NetworkRecord && (strings.HasSuffix(strings.ToUpper(name), "_PROXY") || slices.Contains(
-		[]string{"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"}, name)) {
+	if network == NetworkRecord && (strings.HasSuffix(strings.ToUpper(name), "_PROXY") || name == "SSL_CERT_DIR" || slices.Contains(AgentTrustVariables(), name)) {
 		return true
 	}
 	return strings.HasPrefix(name, "GAIA_") || strings.HasPrefix(name, "OPENAI_") || strings.HasPrefix(name, "ANTHROPIC_") ||
 		slices.Contains([]string{"HF_TOKEN", "HF_TOKEN_PATH", "HOME", "LANG", "PATH", "TMPDIR"}, name)
+}
+
+// AgentTrustVariables returns the variables that name the file of certificates which clients of the recorded network trust.
+func AgentTrustVariables() []string {
+	return []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
+		"AWS_CA_BUNDLE", "CARGO_HTTP_CAINFO", "DENO_CERT", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "PIP_CERT"}
 }
 
 // AgentSource is the source of the messages that an own agent sends.

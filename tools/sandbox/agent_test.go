@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == shim.Command {
 		os.Exit(shim.Main(os.Args[2:], os.Environ()))
 	}
+	if len(os.Args) > 4 && os.Args[1] == "faulty-bwrap" {
+		os.Exit(faultyBwrap(os.Args[2], os.Args[3], os.Args[4:]))
+	}
 	if len(os.Args) == 5 && os.Args[1] == "run-agent" {
 		s, err := New(context.Background(), Config{Bwrap: os.Args[2]})
 		if err == nil {
