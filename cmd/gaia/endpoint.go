@@ -168,7 +168,7 @@ func (w *world) rehearse(s *runSettings) (web.Config, web.Engine, error) {
 		s.plan.Transcription.Origin = rehearsalHost + fixtures.TranscriptionModel
 	}
 	s.plan.Search = nil
-	return web.Config{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL}, web.Engine{Name: web.SearXNG, URL: fixtures.SearchURL}, nil
+	return web.Config{Exceptions: server.Hosts, Offline: true, Archive: fixtures.ArchiveURL}, web.Engine{Name: web.SearXNG, URL: fixtures.SearchURL}, nil
 }
 
 // connect adds the endpoint that the settings name.

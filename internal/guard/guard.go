@@ -26,6 +26,7 @@ import (
 // cannot get round it.
 type Guard struct {
 	Dialer     net.Dialer
+	Offline    bool              // nothing but the exceptions and trusted is connected to
 	exceptions map[string]string // "host:port" → loopback address to dial instead
 	trusted    string            // "host:port" the operator chose, which may be anywhere
 }
@@ -100,6 +101,9 @@ func (g *Guard) Check(address string) error {
 	}
 	if a, err := netip.ParseAddr(host); err == nil && !isPublic(a) {
 		return &NotPublic{host, "is not a public address"}
+	}
+	if g.Offline {
+		return &NotPublic{host, "is no host of the rehearsal"}
 	}
 	return nil
 }

@@ -55,3 +55,14 @@ func TestExceptions(t *testing.T) {
 		}
 	}
 }
+
+// TestOffline: a rehearsal connects to its own hosts and to nothing else.
+func TestOffline(t *testing.T) {
+	g := New(map[string]string{"almanac.example:443": "127.0.0.1:1"}, "chosen.example:8080")
+	g.Offline = true
+	for address, ok := range map[string]bool{"Almanac.example:443": true, "chosen.example:8080": true, "almanac.example:80": false, "example.org:443": false, "1.1.1.1:443": false} {
+		if err := g.Check(address); (err == nil) != ok {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}

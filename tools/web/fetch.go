@@ -33,13 +33,14 @@ const maxRedirects = 10
 
 // WebConfig says how the web is reached. Exceptions name hosts that are served
 // by this machine, as "host:port" with the loopback address to dial; they are
-// for rehearsals. MaxBytes bounds a body (default 32 MiB), Timeout a whole
+// for rehearsals, and with Offline nothing else is reached. MaxBytes bounds a body (default 32 MiB), Timeout a whole
 // exchange, redirects and body included (default 30 s). Reader makes text of
 // bodies. Archive is where archived copies are (default
 // https://web.archive.org). Sleep waits between tries of a search, or until the
 // context ends (default: a timer).
 type Config struct {
 	Exceptions map[string]string
+	Offline    bool
 	MaxBytes   int64
 	Timeout    time.Duration
 	UserAgent  string
@@ -64,7 +65,9 @@ func New(c Config) *Web {
 	if c.Sleep == nil {
 		c.Sleep = llm.Sleep
 	}
-	return &Web{c, guard.New(c.Exceptions, "").Transport()}
+	g := guard.New(c.Exceptions, "")
+	g.Offline = c.Offline
+	return &Web{c, g.Transport()}
 }
 
 // exchange is a request to a server.
