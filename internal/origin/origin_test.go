@@ -76,3 +76,179 @@ func TestDivide(t *testing.T) {
 		}
 	}
 }
+
+// TestSeen: an answer is found as the official scorer compares, as whole words, by its value, and by its parts.
+func TestSeen(t *testing.T) {
+	x := New()
+	x.Add(Question, "Which sea gull did R2D2 see in 1,420 m?")
+	x.Add(Result, `{"city":"New\nYork","price":"$1,250.50","list":[3,14,15],"code":"a\n7"}`)
+	x.Add(Workspace, "<p><b>Odile</b> Marchetti</p> and .5 of 2024-05-01 in section 4.25")
+	x.Add(Reply, "It is Paris, or Lyon; 42nd street. Is it C++?")
+	x.Add(Exchange, "Nice, Metz and -12 degrees. 東京都に行く")
+	for _, c := range []struct {
+		answer string
+		in     string
+		shares bool
+	}{
+		{"seagull", "question", false}, {"Sea Gull.", "question", false}, {"gull see", "question", false}, {"ull", "", false},
+		{"1420", "question", false}, {"$1,420.00", "question", false}, {"142", "", false}, {"420", "", false}, {"2", "", false},
+		{"1250.5", "result", false}, {"3", "result", false}, {"7", "result", false}, {"3, 14", "result", false}, {"14; 15; 1420", "question result", false},
+		{"new york", "result", false}, {"odile marchetti", "workspace", false}, {"Marchetti Odile", "workspace", false}, {"0.5", "workspace", false}, {"4.25", "workspace", false}, {"25", "", false},
+		{"Paris, Nice, Metz", "exchange reply", false}, {"Paris, Nancy", "", true}, {"Lyon Metz", "exchange reply", false},
+		{"42", "reply", false}, {"12", "exchange", false}, {"c++", "reply", false}, {"++", "reply", false}, {"++?", "reply", false}, {"", "", false}, {"--", "", false},
+		{"東京", "exchange", false}, {"京東", "exchange", false}, {"大阪", "", false}, {"The Wren", "", false}, {"inf", "", false},
+	} {
+		in, shares := x.Seen(c.answer)
+		names := []string{}
+		for _, s := range in {
+			names = append(names, string(s))
+		}
+		if got := strings.Join(names, " "); got != c.in || shares != c.shares {
+			t.Errorf("%q stands in %q (shares a word: %t), want %q, %t", c.answer, got, shares, c.in, c.shares)
+		}
+	}
+}
+
+// TestBounds: an index that is given too much forgets the oldest, counts that, and keeps the question.
+func TestBounds(t *testing.T) {
+	x := New()
+	const question = "Which lamp in the harbour of Vells is the highest one?"
+	x.Add(Question, question)
+	const size = 1 << 20
+	nth := func(i int) string { return strings.Repeat(fmt.Sprintf("lamp%d of the outer harbour wall, ", i), size/32)[:size] }
+	const n = 12
+	for i := range n {
+		x.Add(Result, nth(i))
+		x.Add(Result, nth(i)) // is known
+	}
+	for i := range n {
+		by, rest := x.Divide(nth(i)[:5000])
+		if known := i >= n-8; known != (len(rest) <= 1) || known != (by[Result] > 4900) {
+			t.Errorf("text %d of %d: %v, and %d pieces that nothing explains", i, n, by, len(rest))
+		}
+	}
+	if by, rest := x.Divide(question); by[Question] != int64(len(question)) || rest != nil {
+		t.Errorf("the question is no longer known: %v", by)
+	}
+	if got := x.Forgotten(); got != (n-8)*size {
+		t.Errorf("%d bytes are forgotten, want %d", got, (n-8)*size)
+	}
+	x.Add(Workspace, strings.Repeat("a ", 5<<20)) // of more than can be read
+	held := 0
+	for _, s := range x.shelves() {
+		if held += s.bytes + 4*len(s.slots); s.used > len(s.slots)*3/4 {
+			t.Errorf("%d of %d slots are used", s.used, len(s.slots))
+		}
+	}
+	if held > 36<<20 {
+		t.Errorf("the index has %d MiB", held>>20)
+	}
+}
+
+func TestPassages(t *testing.T) {
+	p, other := NewPassages([]byte("a key")), NewPassages([]byte("another"))
+	const advice, hint = "Answer with a number.", "It is 42."
+	for i := range 70 {
+		if key, _, report := p.Sent(fmt.Sprint("task ", i%35), advice, false); report || key != "" {
+			t.Fatal("a passage without gold is recorded")
+		}
+	}
+	key, tasks, report := p.Sent("task 99", advice, true)
+	if tasks != 35 || !report || len(key) != 32 {
+		t.Errorf("%q, %d tasks, %t", key, tasks, report)
+	}
+	if again, tasks, report := p.Sent("task 1", advice, false); again != key || tasks != 35 || !report {
+		t.Errorf("a passage with the gold of another task: %q, %d tasks, %t", again, tasks, report)
+	}
+	if _, tasks, report := p.Sent("task 1", hint, true); tasks != 0 || !report {
+		t.Errorf("a passage that no other task sent: %d tasks, %t", tasks, report)
+	}
+	if mine, _, _ := other.Sent("task 1", advice, true); mine == key {
+		t.Error("the key of a passage does not depend on the run")
+	}
+	if got := slices.Collect(Split("One. Two.\n\n  Three 3.14 \n")); !slices.Equal(got, []string{"One.", "Two.", "Three 3.14"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// FuzzDivide: the sums are the length of a text, the rest stands in it in order, and what was added is found.
+func FuzzDivide(f *testing.F) {
+	f.Add("Observation: the lamp of the outer harbour wall &amp; caf\\u00e9 <b>x</b>", "the lamp of the outer harbour wall", "harbour")
+	f.Add("\\\\\\n&#x41;<", "東京都 \xff\u0301", "1,234.5")
+	f.Fuzz(func(t *testing.T, text, given, answer string) {
+		x := New()
+		x.Add(Result, given)
+		x.Add(Question, answer)
+		by, rest := x.Divide(text)
+		sum, from := int64(0), 0
+		for s, n := range by {
+			if sum += n; n <= 0 || s != Result && s != Question {
+				t.Errorf("%s has %d bytes", s, n)
+			}
+		}
+		for _, piece := range rest {
+			at := strings.Index(text[from:], piece)
+			if at < 0 || piece == "" {
+				t.Fatalf("%q does not follow in %q", piece, text)
+			}
+			sum, from = sum+int64(len(piece)), from+at+len(piece)
+		}
+		if sum != int64(len(text)) {
+			t.Errorf("%d of %d bytes", sum, len(text))
+		}
+		for _, all := range []string{given, answer} {
+			if _, rest := x.Divide(all); len(rest) != 0 {
+				t.Errorf("of %q %q is not found", all, rest)
+			}
+		}
+		if w := read(given, false); len(w.ends) > 0 {
+			if _, rest := x.Divide("... " + given + " !"); len(rest) != 0 {
+				t.Errorf("of %q %q is not found in a frame", given, rest)
+			}
+		}
+		x.Seen(answer)
+		x.Seen(text)
+	})
+}
+
+// BenchmarkDivide divides prompts of 100 kB, of which half is witnessed, by an index of 2 MB.
+func BenchmarkDivide(b *testing.B) {
+	x := New()
+	var prompts []string
+	for i := range 20 {
+		text := page(fmt.Sprint("lamp", i), 1200)[:100_000]
+		if x.Add(Result, text); i%2 == 0 {
+			prompts = append(prompts, text[:50_000]+page(fmt.Sprint("wall", i), 1200)[:50_000])
+		}
+	}
+	b.SetBytes(100_000)
+	n := 0
+	for b.Loop() {
+		x.Divide(prompts[n%len(prompts)])
+		n++
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	b.SetBytes(100_000)
+	var x *Index
+	n := 0
+	for b.Loop() {
+		if n%40 == 0 {
+			x = New()
+		}
+		x.Add(Result, page(fmt.Sprint("lamp", n), 1200)[:100_000])
+		n++
+	}
+}
+
+// BenchmarkSeen looks for an answer in 4 MB.
+func BenchmarkSeen(b *testing.B) {
+	x := New()
+	for i := range 40 {
+		x.Add(Result, page(fmt.Sprint("lamp", i), 1200)[:100_000])
+	}
+	for b.Loop() {
+		x.Seen("Odile Zanzibar, 12")
+	}
+}
