@@ -41,8 +41,11 @@ type Answer struct {
 	Reasoning string // the model's own short account
 	Reason    string
 
-	InReply bool                 // of an own agent: a reply of a model holds the text
-	End     *trajectory.AgentEnd // of an own agent: how its process ended
+	// Of an own agent:
+	InReply    bool                 // a reply of a model holds the text
+	SeenIn     []string             // where it stood before: trajectory.AnswerCommitted says how
+	SharesWord bool                 // it stood nowhere, and a word of it did
+	End        *trajectory.AgentEnd // how its process ended
 }
 
 // Solver makes one attempt at a question: [Agent] does, and an agent of the user's own in agent/external. Everything

@@ -300,11 +300,13 @@ type ContextCompiled struct {
 }
 
 // Origins says where the messages come from that an own agent's request holds and none of the attempt held before: bytes of
-// their texts, by where that text stood before, and Agent the rest. Package origin says how a text is divided. They were
-// counted over the whole texts when the request was recorded.
+// their texts, by where that text stood before, and Agent the rest. The definitions of tools count as a message. Package
+// origin says how a text is divided. They were counted over the whole texts when the request was recorded. Forgotten are
+// bytes of what the attempt was given that were not known any longer: where they are, text of theirs counts as the agent's.
 type Origins struct {
 	Agent     int64     `json:"agent"`
 	Exchange  int64     `json:"exchange,omitzero"`
+	Forgotten int64     `json:"forgotten,omitzero"`
 	Passages  []Passage `json:"passages,omitempty"` // of the agent's, with gold, or known to hold that of another task; at most MostPassages
 	Probes    *Probes   `json:"probes,omitzero"`    // over the agent's; left out: nothing is
 	Question  int64     `json:"question,omitzero"`

@@ -41,7 +41,7 @@ func filled() []Payload {
 		TurnCompleted{LatencyMs: 250, ToolCalls: 2},
 		ContextCompiled{BodySHA256: digest, Bytes: 3000, ContentSHA256: digest, Head: "<é€😀>\u2028", Kept: 2,
 			MessageHeads: []MessageHead{{Bytes: 12, Head: "{", Redactions: 1, SHA256: digest, Truncated: true}}, Messages: []Message{{Bytes: 12, Image: Image{Bytes: 70, MediaType: "image/png", Path: "chart.png", SHA256: digest}, Role: "user", SHA256: digest, Source: "question"}},
-			Origins:    &Origins{Agent: 40, Exchange: 50, Passages: []Passage{{Key: "9f86d081", Tasks: 3}}, Probes: probes, Question: 60, Reply: 70, Result: 80, Workspace: 90},
+			Origins:    &Origins{Agent: 40, Exchange: 50, Forgotten: 60, Passages: []Passage{{Key: "9f86d081", Tasks: 3}}, Probes: probes, Question: 60, Reply: 70, Result: 80, Workspace: 90},
 			Redactions: 1, Truncated: true},
 		ContextCondensed{Messages: []Condensed{{FromBytes: 9000, FromSHA256: digest, Source: "tool:call-1", ToBytes: 200, ToSHA256: digest}}, Reason: RefusedForLength},
 		ModelCallStarted{Request: &AgentRequest{BodySHA256: digest, Bytes: 900, Dialect: "chat", Edits: []string{"include_usage"}, Retry: true, SentSHA256: digest, SHA256: digest, Stream: true, ToolsSHA256: digest},

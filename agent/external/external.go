@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/tools"
@@ -49,6 +50,10 @@ type Agent struct {
 	Proxy  proxy.Config
 	Money  proxy.Money
 	Bodies bool // keep those of requests and replies
+
+	Origins  *origin.Index    // what the attempt was given: the caller adds the attachment and what tools read; never nil
+	Passages *origin.Passages // of the run
+	Probe    tools.Prober     // adds nothing to Origins
 
 	Tokens int64 // that the task may use; 0: no limit
 	Used   int64 // of them, by earlier attempts
@@ -76,6 +81,7 @@ func (a Agent) Solve(ctx context.Context, q agent.Question, session *tools.Sessi
 	if err := session.Share(); err != nil {
 		return agent.Answer{}, fmt.Errorf("keeping the workspace: %w", err)
 	}
+	a.Origins.Add(origin.Question, q.Text)
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	s, err := a.serve(ctx, fail, session, rec)
@@ -113,6 +119,11 @@ func (a Agent) Solve(ctx context.Context, q agent.Question, session *tools.Sessi
 		return answer, nil
 	}
 	answer.Found, answer.Text, answer.Rule, answer.InReply = true, text, rule, s.proxy.Holds(text)
+	seen, sharesWord := a.Origins.Seen(text)
+	for _, source := range seen {
+		answer.SeenIn = append(answer.SeenIn, string(source))
+	}
+	answer.SharesWord = sharesWord
 	return answer, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/proxy"
@@ -144,7 +145,7 @@ func newBench(t testing.TB, script string, change func(*bench), more ...tools.To
 	executable, err := os.Executable()
 	must(t, err)
 	to := proxy.Upstream{BaseURL: upstream.URL + "/v1", APIKey: "sk-invented-0123456789abcdef", Transport: &http.Transport{}}
-	b.Agent = Agent{Model: testModel, Shim: executable, Workspace: t.TempDir(), SocketDir: sockets, Now: time.Now, Grace: 300 * time.Millisecond,
+	b.Agent = Agent{Model: testModel, Origins: origin.New(), Shim: executable, Workspace: t.TempDir(), SocketDir: sockets, Now: time.Now, Grace: 300 * time.Millisecond,
 		Plan: plan.AgentPlan{Calls: 2000, Command: []string{"agent"}, DiskBytes: 4 << 30, MemoryBytes: 1 << 30, Processes: 64, Network: plan.NetworkNone,
 			Folders: []plan.AgentFolder{{Path: folder}, {Path: filepath.Dir(executable)}}, TimeoutMs: 60_000, Tools: plan.AgentToolsGate},
 		Proxy: proxy.Config{Upstreams: map[string]proxy.Upstream{llm.DialectChat: to, llm.DialectResponses: to, llm.DialectMessages: to}, Models: []string{testModel},

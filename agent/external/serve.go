@@ -47,7 +47,8 @@ func (a Agent) serve(ctx context.Context, fail context.CancelCauseFunc, session 
 		return nil, fmt.Errorf("serving the agent: %w", err)
 	}
 	turns := proxy.NewTurns(rec)
-	s.proxy = proxy.New(ctx, a.Proxy, proxy.Attempt{Rec: rec, Turns: turns, Session: session, Money: a.Money, Full: a.Bodies})
+	s.proxy = proxy.New(ctx, a.Proxy, proxy.Attempt{Rec: rec, Turns: turns, Session: session, Money: a.Money, Full: a.Bodies,
+		Origins: a.Origins, Passages: a.Passages, Probe: a.Probe})
 	if a.Plan.Tools == plan.AgentToolsGate {
 		s.tools = newToolServer(ctx, a, session, rec, turns)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -42,6 +43,7 @@ type toolServer struct {
 	session *tools.Session
 	rec     *trajectory.Attempt
 	turns   *proxy.Turns
+	origins *origin.Index
 	now     func() time.Time
 	ctx     context.Context // of calls; it does not end when the agent hangs up
 	end     context.CancelFunc
@@ -60,7 +62,11 @@ type toolServer struct {
 }
 
 func newToolServer(ctx context.Context, a Agent, session *tools.Session, rec *trajectory.Attempt, turns *proxy.Turns) *toolServer {
-	s := &toolServer{session: session, rec: rec, turns: turns, now: a.Now, most: max(a.Plan.Calls, toolCalls), places: make(chan struct{}, toolParallel), slots: make(chan struct{}, toolParallel)}
+	for _, spec := range session.Specs() {
+		a.Origins.Add(origin.Result, spec.Description)
+		a.Origins.Add(origin.Result, string(spec.Parameters))
+	}
+	s := &toolServer{session: session, rec: rec, turns: turns, origins: a.Origins, now: a.Now, most: max(a.Plan.Calls, toolCalls), places: make(chan struct{}, toolParallel), slots: make(chan struct{}, toolParallel)}
 	s.ctx, s.end = context.WithCancel(ctx)
 	s.mcp = s.mcpHandler()
 	return s
@@ -142,6 +148,7 @@ func (s *toolServer) call(name string, args []byte) (text string, isError bool, 
 	case err != nil:
 		return "error: the tool could not be run: this is a fault of the harness, and not of the call", true, nil
 	}
+	s.origins.Add(origin.Result, results[0].Text)
 	return results[0].Text, results[0].IsError, nil
 }
 

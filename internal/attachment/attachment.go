@@ -14,7 +14,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/loader"
@@ -34,7 +33,7 @@ const maxProbed = 64 << 20
 
 // Prepare makes the folder dir, empty but for a read-only copy of the task's attachment, which is called name there, and
 // lists its files as task_started records them. The caller closes the workspace.
-func Prepare(ctx context.Context, dir string, set loader.Set, task loader.Task, name string, reader Reader, prober *probe.Prober) (*tools.Workspace, []trajectory.File, error) {
+func Prepare(ctx context.Context, dir string, set loader.Set, task loader.Task, name string, reader Reader, prober tools.Prober) (*tools.Workspace, []trajectory.File, error) {
 	if err := os.RemoveAll(dir); err != nil { // of an attempt that never began
 		return nil, nil, err
 	}
@@ -56,7 +55,7 @@ func Prepare(ctx context.Context, dir string, set loader.Set, task loader.Task, 
 	return workspace, files, nil
 }
 
-func copyFile(ctx context.Context, root *os.Root, set loader.Set, task loader.Task, name string, reader Reader, prober *probe.Prober) (trajectory.File, error) {
+func copyFile(ctx context.Context, root *os.Root, set loader.Set, task loader.Task, name string, reader Reader, prober tools.Prober) (trajectory.File, error) {
 	in, err := set.Attachment(ctx, task)
 	if err != nil {
 		return trajectory.File{}, err

@@ -115,7 +115,9 @@ func TestBounds(t *testing.T) {
 	const question = "Which lamp in the harbour of Vells is the highest one?"
 	x.Add(Question, question)
 	const size = 1 << 20
-	nth := func(i int) string { return strings.Repeat(fmt.Sprintf("lamp%d of the outer harbour wall, ", i), size/32)[:size] }
+	nth := func(i int) string {
+		return strings.Repeat(fmt.Sprintf("lamp%d of the outer harbour wall, ", i), size/32)[:size]
+	}
 	const n = 12
 	for i := range n {
 		x.Add(Result, nth(i))

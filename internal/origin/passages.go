@@ -29,9 +29,11 @@ type passage struct {
 	gold  bool     // it holds the gold of one of them
 }
 
-// NewPassages returns those of a run, of which none is sent. With the key their digests cannot be guessed.
-func NewPassages(key []byte) *Passages {
-	return &Passages{key: key, seed: maphash.MakeSeed(), tasks: map[string]int{}, sent: map[uint64]*passage{}}
+// NewPassages returns those of a run, of which none is sent. Without the secret their digests cannot be guessed.
+func NewPassages(secret []byte) *Passages {
+	key := hmac.New(sha256.New, secret)
+	key.Write([]byte("passages of an own agent"))
+	return &Passages{key: key.Sum(nil), seed: maphash.MakeSeed(), tasks: map[string]int{}, sent: map[uint64]*passage{}}
 }
 
 // Sent takes a passage that was sent for a task and says whether it is to be recorded: it holds gold of the task, or is known

@@ -173,6 +173,7 @@ func (c *call) begin(body, sent []byte) error {
 		request.ToolsSHA256 = canonical.Digest(c.asked.Tools)
 	}
 	request.BodySHA256 = c.keep(body)
+	origins := c.origins(c.asked.Messages, c.asked.Tools)
 	messages, sum := c.messages, sha256.Sum256(body)
 	c.messages, c.asked.Messages, c.asked.Tools = sentMessages{}, nil, nil // the last two hold the whole body
 	started := trajectory.ModelCallStarted{Request: request, RequestedModel: c.asked.Model, Try: 1, WaitedMs: c.Now().Sub(c.came).Milliseconds()}
@@ -182,7 +183,9 @@ func (c *call) begin(body, sent []byte) error {
 		defer turns.mu.Unlock()
 		request.Retry = c.seen[sum]
 		c.seen[sum] = true
-		c.turn, err = turns.begin(turns.compile(messages), started)
+		compiled := turns.compile(messages)
+		compiled.Origins = origins
+		c.turn, err = turns.begin(compiled, started)
 		turns.sent = messages.listed
 	}()
 	if err != nil {
@@ -303,6 +306,7 @@ func (c *call) complete(r reply, to Upstream) {
 			r.failed = &llm.Error{Status: r.status, Code: "truncated_stream", Retryable: true, Message: "the stream ended before the event that ends it"}
 		}
 	}
+	said := response
 	if r.failed != nil {
 		failed = r.failed
 		if response != nil && !response.Usage.Reported && response.CostMicroUSD == nil {
@@ -319,6 +323,9 @@ func (c *call) complete(r reply, to Upstream) {
 	done.Reply = &trajectory.AgentReply{Aborted: c.out.isGone(), Bytes: r.bytes, SHA256: r.sha256, Status: r.status}
 	if r.sha256 == "" {
 		done.Reply.SHA256 = canonical.Digest(nil)
+	}
+	if said != nil {
+		c.heard(said.Message, done.Reply)
 	}
 	if c.attempt.Full {
 		done.Reply.BodySHA256 = c.keep(to.hide(r.kept))

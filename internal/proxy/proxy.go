@@ -9,6 +9,8 @@
 //   - A body passes byte for byte, but for the edits of llm.EditAsked, each of which is recorded with both digests.
 //   - A request that is not passed on is a request_refused event, and its answer says what the agent can do.
 //   - The proxy does not try again: what the endpoint refuses, the agent is shown.
+//   - A request says where its messages come from that are new in the attempt, and a reply whether it holds gold or code
+//     (package origin). Messages that the attempt has sent before are not divided again.
 //   - The endpoint's key is added here. The agent gets it back in no header, body or error, and no event holds it.
 //   - Calls in parallel cannot spend the same money: each one reserves what it may cost, and waits for those under way.
 //
@@ -18,6 +20,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -27,6 +30,8 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/origin"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/sync/semaphore"
 )
@@ -74,6 +79,10 @@ type Attempt struct {
 	Session Spender
 	Money   Money
 	Full    bool // the log keeps bodies: keep those of requests and replies as well
+
+	Origins  *origin.Index    // what the attempt was given, to which replies are added; nil: nothing yet
+	Passages *origin.Passages // that the attempts of the run have sent; nil: none yet
+	Probe    tools.Prober     // looks at what is the agent's, and at replies; nil: the audit will not pass over that
 }
 
 // Spender counts what calls take of a task's budgets: tools.Session.
@@ -112,6 +121,7 @@ type Proxy struct {
 	held    share                      // of the task's budgets, by calls under way
 	waiting chan struct{}              // closed when one of them is done
 	said    said
+	divided map[string]bool // digests of messages and definitions of tools that the attempt has sent
 }
 
 // New returns the proxy of one attempt. When ctx ends, what is under way is cut.
@@ -121,7 +131,13 @@ func New(ctx context.Context, c Config, a Attempt) *Proxy {
 	if c.Bodies == nil {
 		c.Bodies = semaphore.NewWeighted(defaultBodies)
 	}
-	p := &Proxy{Config: c, attempt: a, slots: make(chan struct{}, c.Parallel), seen: map[[sha256.Size]byte]bool{}, waiting: make(chan struct{}),
+	if a.Origins == nil {
+		a.Origins = origin.New()
+	}
+	if a.Passages == nil {
+		a.Passages = origin.NewPassages([]byte(rand.Text()))
+	}
+	p := &Proxy{Config: c, attempt: a, divided: map[string]bool{}, slots: make(chan struct{}, c.Parallel), seen: map[[sha256.Size]byte]bool{}, waiting: make(chan struct{}),
 		maxRequest: maxRequest, maxReply: maxReply}
 	p.ctx, p.cut = context.WithCancel(ctx)
 	return p

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/agent/external"
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/attachment"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runfiles"
@@ -40,6 +42,13 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.env.Redact, Hashes: m.Evidence == plan.EvidenceHashes, Known: r.fold.Known}
 	prober := probe.New(probe.Target{TaskID: task.ID, Question: task.Question, Gold: r.secrets.gold[task.ID], SplitIDs: r.secrets.splitIDs, Answers: r.secrets.answers})
+	given := origin.New() // by an own agent's attempt
+	read := func(source origin.Source) tools.Prober {
+		if m.Agent == nil {
+			return prober
+		}
+		return external.Witness{Prober: prober, Origins: given, Source: source}
+	}
 	files, question, shownAs := []trajectory.File{}, agent.Question{Text: task.Question, FileName: task.FileName}, ""
 	if m.Agent != nil && task.FileName != "" {
 		shownAs = plan.AgentAttachment(path.Ext(task.FileName))
@@ -52,7 +61,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	var workspace *tools.Workspace // nil: the task has no attachment, and nothing writes
 	writes := r.gate.Writes() || m.Agent != nil
 	if task.FileName != "" || writes {
-		if workspace, files, err = attachment.Prepare(ctx, dir, r.env.Set, task, question.FileName, r.env.Reader, prober); err != nil {
+		if workspace, files, err = attachment.Prepare(ctx, dir, r.env.Set, task, question.FileName, r.env.Reader, read(origin.Workspace)); err != nil {
 			return err
 		}
 		defer func() {
@@ -75,8 +84,8 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 			return err
 		}
 	}
-	session := r.gate.Open(rec, workspace, spent, prober)
-	answer, err := r.solver(dir, tokens, paid).Solve(ctx, question, session, rec)
+	session := r.gate.Open(rec, workspace, spent, read(origin.Result))
+	answer, err := r.solver(dir, tokens, paid, given, prober).Solve(ctx, question, session, rec)
 	if closing := session.Close(); closing != nil {
 		r.warn(fmt.Errorf("ending what the tools of task %q kept: %w", task.ID, closing))
 	}
@@ -106,7 +115,8 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	reasoning, more := r.env.Redact.Redact(answer.Reasoning)
 	// The fold keeps them, and without a copy the whole reply.
 	text, reasoning = strings.Clone(text), strings.Clone(reasoning)
-	err = rec.Append(0, trajectory.AnswerCommitted{Answer: text, InReply: answer.InReply, ReasoningTrace: reasoning, Redactions: hidden + more, Rule: answer.Rule}, ended)
+	err = rec.Append(0, trajectory.AnswerCommitted{Answer: text, InReply: answer.InReply, ReasoningTrace: reasoning, Redactions: hidden + more, Rule: answer.Rule,
+		SeenIn: answer.SeenIn, SharesWord: answer.SharesWord}, ended)
 	if errors.Is(err, trajectory.ErrTooLarge) {
 		return r.failed(rec, trajectory.AttemptEnded{Agent: ended.Agent, Workspace: ended.Workspace}, err)
 	}
@@ -114,12 +124,13 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 }
 
 // solver returns what makes an attempt in a workspace, at a task of which earlier attempts have used tokens.
-func (r *Run) solver(workspace string, used int64, paid *budget.Reservation) agent.Solver {
+func (r *Run) solver(workspace string, used int64, paid *budget.Reservation, given *origin.Index, prober tools.Prober) agent.Solver {
 	m := r.fold.Manifest
 	if m.Agent != nil {
 		own := *r.env.Own
 		own.Plan, own.Model, own.Workspace, own.Bodies = *m.Agent, m.Model.Name, workspace, m.Evidence == plan.EvidenceBodies
 		own.Money, own.Tokens, own.Used, own.Now = r.money, m.Budgets.Tokens, used, r.env.Now
+		own.Origins, own.Passages, own.Probe = given, r.secrets.passages, prober
 		return own
 	}
 	a := agent.Agent{Model: r.env.Model, Name: m.Model.Name, MaxTurns: m.Budgets.Turns, MaxTokens: m.Model.MaxTokens,

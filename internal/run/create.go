@@ -11,6 +11,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/outage"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -46,6 +47,7 @@ type secrets struct {
 	private  grading.Private
 	splitIDs *probe.IDs
 	answers  *probe.Answers // of the run's tasks; nil: they have no gold
+	passages *origin.Passages
 }
 
 // state follows the journal.
@@ -168,6 +170,7 @@ func (r *Run) open(end trajectory.End) (err error) {
 		targets[i] = probe.Target{TaskID: t.ID, Question: t.Question, Gold: r.secrets.gold[t.ID]}
 	}
 	r.secrets.answers = probe.NewAnswers(targets)
+	r.secrets.passages = origin.NewPassages([]byte(r.secrets.salts.Salt))
 	r.grader = r.newGrader(m)
 	if found := r.Unfit(); found != nil { // before the run was interrupted
 		r.reportUnfit(found)

@@ -79,7 +79,7 @@ var sources = []string{"exchange", "question", "reply", "result", "workspace"}
 // badOrigins says what no request of a run with a number of tasks can have of where its messages come from.
 func badOrigins(o *trajectory.Origins, tasks int) string {
 	switch {
-	case min(o.Agent, o.Exchange, o.Question, o.Reply, o.Result, o.Workspace) < 0:
+	case min(o.Agent, o.Exchange, o.Forgotten, o.Question, o.Reply, o.Result, o.Workspace) < 0:
 		return "counts less than nothing of where its messages come from"
 	case o.Agent == 0 && (o.Probes != nil || len(o.Passages) > 0):
 		return "shows something of the agent's in messages that have nothing of it"
