@@ -423,7 +423,7 @@ type ExchangeStarted struct {
 }
 
 // ExchangeCompleted is the reply to a request of the recorded network, as it was passed on. Head is the beginning of its text (2
-// KiB), "" where it is none. Probes are over all of it, unpacked, but for Unprobed bytes.
+// KiB), "" where it is none. Probes are over its header and all of its body, unpacked, but for Unprobed bytes.
 type ExchangeCompleted struct {
 	BodySHA256  string  `json:"body_sha256,omitzero"`
 	Bytes       int64   `json:"bytes,omitzero"`
@@ -432,7 +432,7 @@ type ExchangeCompleted struct {
 	Head        string  `json:"head,omitzero"`
 	LatencyMs   int64   `json:"latency_ms"`
 	Number      int     `json:"number"`
-	Probes      *Probes `json:"probes,omitzero"` // left out: there is no body
+	Probes      *Probes `json:"probes,omitzero"` // left out: no reply came
 	Redactions  int     `json:"redactions,omitzero"`
 	SHA256      string  `json:"sha256,omitzero"` // left out: there is no body
 	Status      int     `json:"status"`          // of HTTP; 0: none came

@@ -56,7 +56,7 @@ func (n *network) complete(p trajectory.ExchangeCompleted) (reason string) {
 		return fmt.Sprintf("exchange %d has the status %d, which no such reply has", p.Number, p.Status)
 	case min(p.LatencyMs, p.Unprobed) < 0, p.Redactions < 0, badBody(p.Bytes, p.SHA256, p.BodySHA256):
 		return fmt.Sprintf("the body of the reply of exchange %d has a size or digest that none has", p.Number)
-	case len(p.Head) > trajectory.ExchangeHead, p.SHA256 == "" && (p.Head != "" || p.Truncated || p.Probes != nil || p.Unprobed > 0):
+	case len(p.Head) > trajectory.ExchangeHead, p.SHA256 == "" && (p.Head != "" || p.Truncated || p.Unprobed > 0), p.Status == 0 && p.Probes != nil:
 		return fmt.Sprintf("exchange %d shows more of its reply than there is", p.Number)
 	}
 	delete(n.open, p.Number)

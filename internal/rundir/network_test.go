@@ -122,7 +122,7 @@ func TestFoldRefusesOfNetwork(t *testing.T) {
 		{"odd status", asked + `a.1 fetched n=1 {"status":42}`, "exchange 1 has the status 42, which no such reply has"},
 		{"long head", asked + `a.1 fetched n=1 {"head":"` + strings.Repeat("x", trajectory.ExchangeHead+1) + `"}`, shows},
 		{"head of nothing", asked + `a.1 fetched n=1 {"bytes":0,"sha256":"","probes":null}`, shows},
-		{"probes of nothing", asked + `a.1 fetched n=1 {"bytes":0,"sha256":"","head":""}`, shows},
+		{"probes of nothing", asked + `a.1 fetched n=1 {"bytes":0,"sha256":"","head":"","status":0,"error":"reset"}`, shows},
 		{"negative origin", turned + `a.1.1 asks {"origins":{"agent":0,"reply":-1}}`, nowhere},
 		{"negative agent", turned + `a.1.1 asks {"origins":{"agent":-1}}`, nowhere},
 		{"probes of nothing of the agent's", turned + `a.1.1 asks {"origins":{"agent":0,"probes":{}}}`, "shows something of the agent's in messages that have nothing of it"},
