@@ -1,17 +1,18 @@
 // Package external lets an agent of the user's own, in any language, solve tasks. It is the second implementation of
 // agent.Solver; docs/agents.md is the contract with the agent.
 //
-// Solve serves the model and the tools on one Unix socket, runs the agent in the sandbox until it ends or its time is over,
-// closes the socket, waits until everything that was asked there is recorded, and only then looks for the answer. It
-// promises:
+// Solve serves the model and the tools on one Unix socket, and the recorded network on another where the plan has it, runs the
+// agent in the sandbox until it ends or its time is over, closes the sockets, waits until everything that was asked there is
+// recorded, and only then looks for the answer. It promises:
 //
-//   - What the agent does over the socket is recorded before it has an effect. Where that fails, the agent is killed, and
+//   - What the agent does over the sockets is recorded before it has an effect. Where that fails, the agent is killed, and
 //     the attempt ends with trajectory.ErrNotRecorded.
 //   - Each model call and each tool call is a separate turn. Tools run behind the Gate, whether they are called over MCP
 //     or plain HTTP.
 //   - An agent that crashes, hangs, or gives no answer ends its attempt without one. Only a failure of the harness or of
 //     the endpoint is an error, so that no agent buys itself another attempt (TestAgents).
-//   - The socket is the attempt's: no key or path can be confused with those of another one.
+//   - The sockets are the attempt's: no key or path can be confused with those of another one.
+//   - The certificate authority of the recorded network is the attempt's, too. Its key is in no file and not in the sandbox.
 //
 // The package cannot reach gold answers, as agent cannot (TestBlindAgent).
 package external
@@ -28,6 +29,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/internal/intercept"
 	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/proxy"
@@ -47,9 +49,10 @@ type Agent struct {
 	SocketDir string   // folder for the socket: a short path
 	Env       []string // "NAME=value" of the planned variables that are set
 
-	Proxy  proxy.Config
-	Money  proxy.Money
-	Bodies bool // keep those of requests and replies
+	Proxy   proxy.Config
+	Money   proxy.Money
+	Network intercept.Config // of the recorded network; each attempt adds its authority, and a folder
+	Bodies  bool             // keep those of requests and replies
 
 	Origins  *origin.Index    // what the attempt was given: the caller adds the attachment and what tools read; never nil
 	Passages *origin.Passages // of the run
@@ -95,7 +98,8 @@ func (a Agent) Solve(ctx context.Context, q agent.Question, session *tools.Sessi
 	defer cancel()
 	stdout, stderr := &tail{keep: keptStdout}, &tail{keep: keptStderr}
 	result, failed := a.run(timed, sandbox.AgentCommand{
-		Shim: a.Shim, Folders: folders(a.Plan), Workspace: a.Workspace, Socket: s.socket, Command: command(a.Plan), Env: a.variables(s.url, deadline),
+		Shim: a.Shim, Folders: folders(a.Plan), Workspace: a.Workspace, Socket: s.socket, ProxySocket: s.network.socket, Authority: s.network.authority,
+		Command: command(a.Plan), Env: a.variables(s.url, deadline),
 		Stdin: []byte(q.Text), Stdout: stdout, Stderr: stderr, Network: a.Plan.Network == plan.NetworkHost,
 		Limits: sandbox.AgentLimits{Memory: a.Plan.MemoryBytes, Disk: a.Plan.DiskBytes, Processes: a.Plan.Processes},
 		Grace:  cmp.Or(a.Grace, defaultGrace),
@@ -161,13 +165,29 @@ func (a Agent) variables(url string, deadline time.Time) []string {
 	if a.Plan.Tools == plan.AgentToolsGate {
 		env = append(env, "GAIA_MCP_URL="+url+mcpPath, "GAIA_TOOLS_URL="+url+toolsPath)
 	}
+	if a.Plan.Network == plan.NetworkRecord {
+		env = append(env, networkVariables()...)
+	}
 	return env
+}
+
+// networkVariables lead clients to the proxy of the recorded network, but for what is asked of loopback addresses, and to the
+// authority that they trust. There are clients that fail where NO_PROXY has an IPv6 address.
+func networkVariables() (env []string) {
+	const proxy = "http://" + sandbox.AgentProxyAddress
+	for _, v := range [][2]string{{"HTTP_PROXY", proxy}, {"HTTPS_PROXY", proxy}, {"ALL_PROXY", proxy}, {"NO_PROXY", "127.0.0.1,localhost"}} {
+		env = append(env, v[0]+"="+v[1], strings.ToLower(v[0])+"="+v[1])
+	}
+	for _, name := range plan.AgentTrustVariables() {
+		env = append(env, name+"="+sandbox.AgentAuthority)
+	}
+	return append(env, "NODE_USE_ENV_PROXY=1")
 }
 
 // end is the record of how the agent's process ended. Of the text of standard error that is kept, the beginning may be
 // half of a secret.
 func (a Agent) end(r sandbox.AgentResult, stdout, stderr *tail, rec *trajectory.Attempt) *trajectory.AgentEnd {
-	end := &trajectory.AgentEnd{Ended: cmp.Or(r.Ended, trajectory.AgentNotStarted), Exit: r.Exit, Refused: rec.Refused(), StderrBytes: stderr.written, StdoutBytes: stdout.written}
+	end := &trajectory.AgentEnd{Confined: r.Confined, Ended: cmp.Or(r.Ended, trajectory.AgentNotStarted), Exit: r.Exit, Refused: rec.Refused(), StderrBytes: stderr.written, StdoutBytes: stdout.written}
 	if rec.Hashes {
 		return end
 	}

@@ -1,8 +1,10 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -13,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/guard"
+	"github.com/gaia-harness/gaia/internal/intercept"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/tools"
@@ -36,7 +40,14 @@ type server struct {
 	proxy  *proxy.Proxy
 	tools  *toolServer // nil: the agent has its own
 	http   *http.Server
-	dir    string // of the socket
+	dir    string // of the sockets
+
+	network struct { // recorded; all of it is nil or "" where the plan has none
+		socket    string
+		authority []byte // its certificate, in PEM
+		proxy     *intercept.Proxy
+		http      *http.Server
+	}
 }
 
 // serve begins to serve the model and the tools. fail ends the agent where recording fails; when ctx ends, calls under way
@@ -62,10 +73,38 @@ func (a Agent) serve(ctx context.Context, fail context.CancelCauseFunc, session 
 			s.proxy.ServeHTTP(w, r)
 		}
 	})
-	s.http = &http.Server{Handler: http.StripPrefix(prefix, handler), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
-		MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0)}
-	go func() { _ = s.http.Serve(netutil.LimitListener(l, maxConnections)) }()
+	s.http = begin(l, http.StripPrefix(prefix, handler))
+	if a.Plan.Network == plan.NetworkRecord {
+		if err := a.serveNetwork(ctx, s, fail, session, rec); err != nil {
+			return nil, errors.Join(fmt.Errorf("serving the agent's network: %w", err), s.close())
+		}
+	}
 	return s, nil
+}
+
+// begin serves HTTP.
+func begin(l net.Listener, h http.Handler) *http.Server {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0)}
+	go func() { _ = server.Serve(netutil.LimitListener(l, maxConnections)) }()
+	return server
+}
+
+// serveNetwork begins to serve the recorded network.
+func (a Agent) serveNetwork(ctx context.Context, s *server, fail context.CancelCauseFunc, session *tools.Session, rec *trajectory.Attempt) (err error) {
+	c, n := a.Network, &s.network
+	c.Guard = cmp.Or(c.Guard, guard.New(nil, ""))
+	if c.Authority, err = intercept.NewAuthority(a.Now()); err != nil {
+		return err
+	}
+	n.socket = filepath.Join(s.dir, "n")
+	l, err := net.Listen("unix", n.socket)
+	if err != nil {
+		return err
+	}
+	c.Now, c.Dir, n.authority = a.Now, s.dir, c.Authority.PEM()
+	n.proxy = intercept.New(ctx, c, intercept.Attempt{Rec: rec, Decide: session.DecideURL, Probe: a.Probe, Full: a.Bodies})
+	n.http = begin(l, n.proxy)
+	return nil
 }
 
 // listen opens the socket of an attempt. An agent with this machine's network reaches a loopback port, under a path that no
@@ -101,6 +140,10 @@ func (s *server) close() error {
 		s.tools.close()
 	}
 	_ = s.http.Close()
+	if s.network.proxy != nil {
+		_ = s.network.http.Close()
+		s.network.proxy.Close()
+	}
 	s.proxy.Close()
 	if s.tools != nil {
 		s.tools.running.Wait()
@@ -114,6 +157,9 @@ func (s *server) close() error {
 // notRecorded returns why recording failed.
 func (s *server) notRecorded() error {
 	err := s.proxy.Err()
+	if err == nil && s.network.proxy != nil {
+		err = s.network.proxy.Err()
+	}
 	if err == nil && s.tools != nil {
 		err = s.tools.notRecorded()
 	}

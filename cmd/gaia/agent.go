@@ -118,7 +118,7 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 		read.MessagesOrigin = remote.Origin(s.own.messages)
 	}
 	s.plan.Agent, w.AgentFiles = &read, files
-	w.Own = &external.Agent{Proxy: proxy.Config{Upstreams: w.upstreams, Models: append([]string{s.plan.Model.Name}, slices.Sorted(maps.Keys(read.Models))...),
+	w.Own = &external.Agent{Network: w.network, Proxy: proxy.Config{Upstreams: w.upstreams, Models: append([]string{s.plan.Model.Name}, slices.Sorted(maps.Keys(read.Models))...),
 		MaxTokens: int64(s.plan.Model.MaxTokens), Strip: read.Strip, Calls: read.Calls, Prices: w.Prices, Now: time.Now, Bodies: semaphore.NewWeighted(agentBodies)}}
 	if !read.Unconfined {
 		w.Own.Sandbox = w.sandbox

@@ -12,6 +12,8 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/build"
+	"github.com/gaia-harness/gaia/internal/guard"
+	"github.com/gaia-harness/gaia/internal/intercept"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -33,6 +35,7 @@ type world struct {
 	sandbox   *sandbox.Sandbox          // nil: there is none
 	noSandbox error                     // why
 	upstreams map[string]proxy.Upstream // of an own agent, by dialect
+	network   intercept.Config          // of its recorded network
 }
 
 func (w world) Close() error {
@@ -81,7 +84,8 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	if ctx.Err() != nil {
 		return world{}, ctx.Err()
 	}
-	w.sandbox, w.noSandbox = tried.sandbox, tried.noSandbox
+	w.sandbox, w.noSandbox, w.network.Guard = tried.sandbox, tried.noSandbox, guard.New(pages.Exceptions, "")
+	w.network.Guard.Offline = pages.Offline
 	if err = w.equip(pages, engine); err != nil {
 		return world{}, err
 	}
@@ -149,7 +153,7 @@ func (w *world) rehearse(s *runSettings) (web.Config, web.Engine, error) {
 	if err != nil {
 		return web.Config{}, web.Engine{}, fmt.Errorf("serving the built-in model and web: %w", err)
 	}
-	w.close = server.Close
+	w.close, w.network.Roots = server.Close, server.Roots
 	if w.Prices, err = llm.ParsePrices(fixtures.Prices()); err != nil {
 		return web.Config{}, web.Engine{}, fmt.Errorf("reading the built-in prices: %w", err)
 	}
