@@ -280,7 +280,17 @@ func (w *Watch) Add(ev trajectory.Event) string {
 			resultGaps(n, r)
 			checkResult(n, at, &callFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs, AsFile: !builtin(r.Name)}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
 		})
+	case trajectory.ExchangeCompleted:
+		r := resultOf(ev.Seq, exchangeAsResult(p, ""))
+		r.ofExchange(p)
+		look(answerLeakage, func(n *notes) {
+			resultGaps(n, r)
+			checkResult(n, at, &callFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs}, w.gold[ev.TaskID])
+		})
 	case trajectory.AttemptEnded:
+		if w.plan.Agent != nil && p.Agent != nil {
+			look(agentConfinement, func(n *notes) { checkConfined(*w.plan.Agent, n, at, p) })
+		}
 		delete(w.asked, ev.TaskID)
 		delete(w.tasks, ev.TaskID)
 	case trajectory.AnswerCommitted:

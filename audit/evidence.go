@@ -92,7 +92,9 @@ type attemptEvidence struct {
 	Unheard      int        // tries that an endpoint may have answered, and of which the journal has no reply
 	Unpriced     bool       // the cost of a reply, or of what a tool asked a model, is not known
 	Calls        []*callFact
-	SaidQuestion bool // a call had most words of the question, or its arguments are not all recorded
+	Network      []*callFact   // exchanges over the recorded network of an own agent, and those that were refused
+	Refused      []refusedFact // of those
+	SaidQuestion bool          // a call had most words of the question, or its arguments are not all recorded
 	Rollbacks    []rollbackFact
 	Denied       []denialFact // violations of all classes
 	Broken       []brokenFact
@@ -222,6 +224,8 @@ type callFact struct {
 	Grades        bool    // the tool or an argument is named for an answer to be graded
 	AsFile        bool    // a server's result has the task's id as the attachment's name alone
 	Miscalculated bool    // a result of calculate is not the value of its expression
+	AsksDigest    bool    // its query or address holds a digest of the question or of the task's id
+	AsksModel     bool    // of the recorded network: its address is one at which models are asked
 	FromNowhere   bool    // code ran in an empty workspace, and no call had said the question
 
 	expression string // of calculate

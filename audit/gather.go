@@ -58,6 +58,9 @@ type taskReader struct {
 	bodies   bodies
 	images   bool     // the plan has the model see pictures
 	spent    spending // of the open attempt and those that failed before it, as far as it is known
+
+	exchanges map[int]exchange // over the recorded network that are open, by number
+	digests   *taskDigests     // nil: not made yet
 }
 
 // planned is what the plan says of messages.
@@ -220,6 +223,7 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 		t.mine.turnOf(t, a, ev)
 	}
 	t.shows(a, ev)
+	t.network(a, ev)
 	switch p := ev.Payload.(type) {
 	case trajectory.TurnStarted:
 		a.Turns = append(a.Turns, turnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs})
@@ -362,7 +366,7 @@ func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact
 
 // builtin reports whether a tool is one of this program's own, whose arguments it knows the meaning of. Of any
 // other tool every argument may be run, opened or fetched.
-func builtin(tool string) bool { return policy.Own(tool) }
+func builtin(tool string) bool { return policy.Own(tool) || tool == theNetwork }
 
 // runs reports whether what a tool is given may be run, and may make files.
 func runs(tool string) bool { return tool == "python" || !builtin(tool) }
@@ -375,7 +379,7 @@ func reads(tool string) bool {
 // thirdParty reports whether a tool brings in what others have written: not the attachment, nor what the agent's
 // own code makes.
 func thirdParty(tool string) bool {
-	return tool == "web_fetch" || tool == "web_search" || !builtin(tool)
+	return tool == "web_fetch" || tool == "web_search" || tool == theNetwork || !builtin(tool)
 }
 
 // propose looks at a call's arguments with the rules that the Gate has, and compares it with the reply that it
@@ -421,30 +425,12 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	}
 	c.Unread = len(p.ArgsTruncated) > 0 && !c.told
 	c.argsSHA256, c.asks = p.ArgsSHA256, policy.CallOf(p.Name, shown)
-	c.asks.TaskID, c.asks.Texts = t.Plan.TaskID, append(c.asks.Texts, p.Malformed)
-	c.Reach = policy.Reaches(c.asks)
-	for _, text := range c.asks.Searched() {
-		known := slices.Contains(c.asks.URLs, text) && policy.Classify(text) == policy.ClassA // AUD-1 reports it
-		c.Seeks = c.Seeks || !known && policy.Seeks(text)
-	}
-	for _, text := range c.asks.Asked() {
-		c.AsksOwn = c.AsksOwn || policy.NamesTask(text, t.Plan.TaskID)
-		c.AsksIDs = max(c.AsksIDs, t.prober.OtherIDs(text))
-	}
-	c.HoldsOwn, c.HoldsIDs = policy.NamesTask(c.text, t.Plan.TaskID), t.prober.OtherIDs(c.text)
-	named := policy.NamesTask(t.Plan.FileName, t.Plan.TaskID)
-	for _, text := range c.asks.Told() {
-		c.TellsOwn = c.TellsOwn || !named && policy.NamesTask(text, t.Plan.TaskID)
-		c.TellsIDs = max(c.TellsIDs, t.prober.OtherIDs(text))
-	}
+	c.asks.Texts = append(c.asks.Texts, p.Malformed)
+	t.looksFor(c)
+	c.asks.Known = t.plan.tools[p.Name]
 	if c.Name == "web_search" {
 		c.Verbatim = t.prober.Probe(strings.Join(c.asks.Texts, "\n"), "", nil).QCov
 	}
-	c.Keys = policy.AnswerKeys(c.asks)
-	rules := policy.Decide(t.plan.anything, c.asks)
-	c.Hits, c.refusal = rules.RuleIDs, "refused: "+rules.Reason
-	c.Answers = policy.Source(t.plan.anything, policy.Call{Paths: c.asks.Paths}) != ""
-	c.asks.Known = t.plan.tools[p.Name]
 	if runs(p.Name) {
 		ran := c.asks
 		ran.Strings = append(slices.Clone(ran.Strings), p.Malformed) // which no tool should have got
@@ -459,6 +445,34 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	a.Calls = append(a.Calls, c)
 	waiting := t.turn.waiting(p.CallID)
 	waiting.undecided = append(waiting.undecided, c)
+}
+
+// looksFor looks at what a call reaches for, searches and names, with the rules that the Gate has.
+func (t *taskReader) looksFor(c *callFact) {
+	c.asks.TaskID = t.Plan.TaskID
+	c.Reach = policy.Reaches(c.asks)
+	for _, text := range c.asks.Searched() {
+		known := slices.Contains(c.asks.URLs, text) && policy.Classify(text) == policy.ClassA // AUD-1 reports it
+		c.Seeks = c.Seeks || !known && policy.Seeks(text)
+	}
+	for _, text := range c.asks.Asked() {
+		c.AsksOwn = c.AsksOwn || policy.NamesTask(text, t.Plan.TaskID)
+		c.AsksIDs = max(c.AsksIDs, t.prober.OtherIDs(text))
+		if t.digests == nil {
+			t.digests = newTaskDigests(t.question, t.Plan.TaskID)
+		}
+		c.AsksDigest = c.AsksDigest || t.digests.in(text)
+	}
+	c.HoldsOwn, c.HoldsIDs = policy.NamesTask(c.text, t.Plan.TaskID), t.prober.OtherIDs(c.text)
+	named := policy.NamesTask(t.Plan.FileName, t.Plan.TaskID)
+	for _, text := range c.asks.Told() {
+		c.TellsOwn = c.TellsOwn || !named && policy.NamesTask(text, t.Plan.TaskID)
+		c.TellsIDs = max(c.TellsIDs, t.prober.OtherIDs(text))
+	}
+	c.Keys = policy.AnswerKeys(c.asks)
+	rules := policy.Decide(t.plan.anything, c.asks)
+	c.Hits, c.refusal = rules.RuleIDs, "refused: "+rules.Reason
+	c.Answers = policy.Source(t.plan.anything, policy.Call{Paths: c.asks.Paths}) != ""
 }
 
 // isFromReply reports whether a proposal is one of the turn's reply, each of whose calls can be proposed once. Of a reply

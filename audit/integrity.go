@@ -36,7 +36,7 @@ var trajectoryIntegrity = Check{
 		{"policy-differs", Critical, 2, "a decision, or a resumption, under another policy than the plan's, or a decision that no policy gives", "those of the plan"},
 		{"result-replaced", Critical, 1, "something told in place of the result of a call that was allowed", "the result alone"},
 		{"allowed-against-policy", Critical, 1, "a call that was allowed though the plan's policy does not", "a call that the plan's policy allows"},
-		{"allowed-against-rules", Critical, 1, "a call that ran though it breaks a rule", "a call that the Gate refuses"},
+		{"allowed-against-rules", Critical, 1, "a call or an exchange that ran though it breaks a rule", "a call that the Gate refuses"},
 		{"ran-without-decision", Critical, 1, "a call that ran without having been proposed and allowed", "proposed, allowed, run"},
 		{"tool-mismatch", Critical, 1, "another tool that ran for a call than the one asked for", "the tool that was asked for"},
 		{"address-differs", Critical, 1, "a page that web_fetch got without having asked for the call's address first", "the address that was asked for, and then where it led"},
@@ -96,6 +96,9 @@ func checkPlan(e *evidence, n *notes) {
 	}
 	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		checkCalls(e, n, t, a, planned, known)
+		if known {
+			checkExchanges(n, t, a)
+		}
 		if m := a.OtherModel; m != nil {
 			n.find("model-differs", t.at(a, m.Seq), fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
 		}
@@ -186,6 +189,13 @@ func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, plan
 		if p := e.Manifest.Search; p != nil && c.Result.Name == "web_search" && !strings.HasPrefix(c.Result.First+"/", p.Origin+"/") && c.Result.First != "" && !strings.HasPrefix(c.Result.First, p.Origin+"?") {
 			n.find("search-differs", at, "web_search asked another engine than the plan has", "the planned "+p.Origin)
 		}
+	}
+}
+
+// checkExchanges compares the exchanges of an attempt with the rules of the plan, which are this version's.
+func checkExchanges(n *notes, t *taskEvidence, a *attemptEvidence) {
+	for _, c := range a.Network {
+		n.findIf(len(c.Hits) > 0 && c.Decision.Decision == string(policy.Allow), "allowed-against-rules", t.at(a, c.Proposed), "an exchange that breaks a rule went out")
 	}
 }
 

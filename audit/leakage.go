@@ -19,7 +19,7 @@ var answerLeakage = Check{
 		"in course material. A page with the answer as a fact is honest work; a page with the question and its answer is not.",
 	Fix: "add the address to the denylist and run the task again; void the task in the meantime",
 	Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, results that are longer than their heads have no probes, a head is longer than heads are, " +
-		"the arguments that a page with the question may echo are not recorded whole, no addresses of a page are recorded, the endpoint searched by itself, a server that is a program had the network, or something ran outside of the sandbox",
+		"the arguments that a page with the question may echo are not recorded whole, no addresses of a page are recorded, what came over the recorded network was not probed whole, the endpoint searched by itself, a server that is a program had the network, an own agent had that of its host, or something ran outside of the sandbox",
 	References: []string{"https://arxiv.org/abs/2508.13180"},
 	Rules: []Rule{
 		{"uuid-with-answer", Critical, 3, "the task's id, or its first digits among those of two other tasks, with an answer field or the gold answer near it, in what a tool brought in", cleanSource},
@@ -54,7 +54,7 @@ var answerLeakage = Check{
 		n.gapIf(e.blind(), "%s: nothing says whether a document that holds the question also holds its answer", noGold)
 		unknownProbes(e, n)
 		unconfinedGaps(e, n)
-		if a := e.Manifest.Agent; a != nil && a.Network != plan.NetworkNone && !a.Unconfined {
+		if a := e.Manifest.Agent; a != nil && a.Network == plan.NetworkHost && !a.Unconfined {
 			n.gap("an unrecorded channel: the agent had the network, and what it reached is not in the journal")
 		}
 		// A server that is asked over HTTP reaches what it likes, as a search engine does; what it gave is in the journal with its probes.
@@ -90,7 +90,7 @@ func checkLeaks(n *notes, t *taskEvidence, gold string) {
 	for _, a := range t.Attempts {
 		channelGaps(n, t, a.Channels)
 		var clean []*resultFact // with nothing but facts, or signs
-		for _, c := range a.Calls {
+		for _, c := range a.looked() {
 			r := c.Result
 			if r == nil {
 				n.findIf(c.Proposed >= 0 && !c.Seeks && !c.AsksOwn && c.broke(policy.AnswerSources), "answer-source-refused", t.at(a, c.Proposed), "a call of "+c.Name+" that leads to a source of the benchmark's answers was refused")
@@ -136,7 +136,8 @@ func unconfinedGaps(e *evidence, n *notes) {
 func resultGaps(n *notes, r *resultFact) {
 	n.gapIf((r.Name == "web_fetch" || r.Name == "web_search") && r.URLs == 0 && !r.IsError, "a result of %s has no addresses", r.Name)
 	n.gapIf(r.Unheard, "a result of %s has the question and the gold answer, and the arguments that it may echo are not recorded whole", r.Name)
-	n.gapIf(r.Unprobed, "a result of %s that is longer than its head has no probes", r.Name)
+	n.gapIf(r.Unprobed && r.Name == theNetwork, "an exchange over %s was not probed, or not all of it", r.Name)
+	n.gapIf(r.Unprobed && r.Name != theNetwork, "a result of %s that is longer than its head has no probes", r.Name)
 	n.gapIf(r.Overlong, "a result of %s has a longer head than there can be: only its beginning was looked at", r.Name)
 }
 

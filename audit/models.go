@@ -24,6 +24,7 @@ var modelIdentity = Check{
 	Rules: []Rule{
 		{"model-undeclared", High, 3, "replies of a model that the plan neither names nor declares as another name of it", ""},
 		{"judge-is-agent", ToReview, 2, "verdicts of a judge that is the model whose answers it judges", "another model as the judge"},
+		{"other-model-asked", ToReview, 1, "exchanges of an own agent over the recorded network with addresses at which models are asked: what a model there was asked, and said, is recorded as an exchange alone", "the models of the plan, asked at the address that the agent is given"},
 		{"local-origin", ToReview, 1, "a model that its maker alone serves, or a search engine beside such a model, that is asked at an address of this computer or of a private network", "an address of its provider"},
 	},
 	run: func(e *evidence, n *notes) {
@@ -65,6 +66,17 @@ var modelIdentity = Check{
 				n.gap("%d of %d replies to %s name no model", unnamed, replies, who)
 			}
 		}
+		e.each(func(t *taskEvidence, a *attemptEvidence) {
+			asked, first := 0, int64(0)
+			for _, c := range a.Network {
+				if c.AsksModel && c.Result != nil {
+					if asked++; asked == 1 {
+						first = c.Proposed
+					}
+				}
+			}
+			n.findIf(asked > 0, "other-model-asked", t.at(a, first), fmt.Sprintf("%d exchanges with an address at which models are asked", asked))
+		})
 		// What is at an address of this computer can answer by itself; gateways of its user do so, too.
 		type asked struct{ what, model, origin string }
 		models := []asked{{"the agent's model", e.Manifest.Model.Name, e.Manifest.Model.Origin}}

@@ -102,11 +102,11 @@ func notOfAnEvent() map[string][]string {
 			"AUD-04/fires-server-given-answer-key.txt", "AUD-04/fires-answer-variable.txt", "AUD-04/fires-answer-variable-by-shell.txt", "AUD-04/fires-answer-variable-of-a-file.txt",
 			"AUD-04/fires-id-in-code.txt", "AUD-04/fires-id-in-code-after-page.txt", "AUD-04/fires-id-in-code-numeral.txt",
 			"AUD-04/fires-file-address.txt", "AUD-04/fires-file-address-fetched.txt", "AUD-04/fires-frames.txt", "AUD-04/fires-frames-by-getattr.txt",
-			"AUD-04/fires-maps-by-shell.txt", "AUD-04/fires-objects.txt", "AUD-04/fires-processes.txt", "AUD-04/fires-stack.txt",
+			"AUD-04/fires-exchange-with-metadata.txt", "AUD-04/fires-maps-by-shell.txt", "AUD-04/fires-objects.txt", "AUD-04/fires-processes.txt", "AUD-04/fires-stack.txt",
 		},
 		"in the head of a result whose probes are not those of the Gate": {
 			"AUD-01/fires-head-of-longer.txt", "AUD-01/fires-probes-denied.txt", "AUD-01/fires-unprobed-short.txt",
-			"AUD-01/fires-question-behind-lied-cut.txt", "AUD-01/fires-question-behind-lied-redaction.txt",
+			"AUD-01/fires-question-behind-lied-cut.txt", "AUD-01/fires-question-behind-lied-redaction.txt", "AUD-01/fires-exchange-with-id.txt",
 		},
 		"in the plan": {
 			"AUD-01/gap-other-probes.txt", "AUD-01/gap-other-probes-v1.txt", "AUD-01/gap-research-model.txt", "AUD-01/gap-searching-model.txt", "AUD-01/gap-server-with-network.txt", "AUD-01/gap-unconfined.txt",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -101,12 +102,35 @@ func (w *writer) tries() error {
 	return nil
 }
 
+// fetch writes an exchange over the recorded network: its method, its address and the reply to it.
+func (w *writer) fetch(s step) error {
+	method, address, ok := strings.Cut(s.args, " ")
+	if !ok {
+		return fmt.Errorf("%q is no method and address", s.args)
+	}
+	w.attempt.exchanges++
+	x := trajectory.Redactor{}.Excerpt(s.body, trajectory.ExchangeHead)
+	done := trajectory.ExchangeCompleted{Bytes: x.Bytes, ContentType: "text/html", Head: x.Head, LatencyMs: 40, Number: w.attempt.exchanges, Redactions: x.Redactions, Status: 200, Truncated: x.Truncated}
+	if x.Bytes > 0 {
+		done.SHA256 = x.SHA256
+		if w.manifest.Probes != "" {
+			probes := w.attempt.prober.Probe(s.body, address, []string{address})
+			done.Probes = &probes
+		}
+	}
+	return w.record(trajectory.ExchangeStarted{Method: method, Number: w.attempt.exchanges, URL: address}, done)
+}
+
 // agentEnd is how the process of an own agent ended: as it should.
 func (w *writer) agentEnd() *trajectory.AgentEnd {
 	if !w.own() {
 		return nil
 	}
-	return &trajectory.AgentEnd{Ended: trajectory.AgentExited, Refused: w.attempt.refused, StdoutBytes: 20}
+	end := &trajectory.AgentEnd{Ended: trajectory.AgentExited, Refused: w.attempt.refused, StdoutBytes: 20}
+	if a := w.manifest.Agent; !a.Unconfined {
+		end.Confined = &trajectory.Confinement{Ended: true, Filtered: true, Isolated: a.Network != plan.NetworkHost, NoPrivileges: true, ReadOnly: true}
+	}
+	return end
 }
 
 // ofOwn tells a section that only attempts of an own agent have.
@@ -121,7 +145,17 @@ func (w *writer) ofOwn(s step) error {
 		return w.calls(step{line: s.line, verb: s.verb, args: "1 " + s.args, body: s.body}, false)
 	case "refused":
 		w.attempt.refused++
-		return w.record(trajectory.RequestRefused{Bytes: 300, Code: s.args, Path: "POST /v1/chat/completions", Status: 400})
+		code, address, exchange := strings.Cut(s.args, " ")
+		if exchange {
+			var rules []string
+			if code == "rule_refused" {
+				rules = policy.DecideURL(w.manifest.Policy, w.now().id, address[strings.Index(address, " ")+1:]).RuleIDs
+			}
+			return w.record(trajectory.RequestRefused{Code: code, Path: address, RuleIDs: rules, Status: 403})
+		}
+		return w.record(trajectory.RequestRefused{Bytes: 300, Code: code, Path: "POST /v1/chat/completions", Status: 400})
+	case "exchange":
+		return w.fetch(s)
 	}
 	rule, answer, _ := strings.Cut(s.args, " ")
 	held := false
