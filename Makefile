@@ -53,7 +53,7 @@ endef
 COSIGN ?= v2.6.5 v3.1.3
 PYTHON_PACKAGES ?= huggingface_hub==2.4.0 pyarrow==26.0.1 pandas==3.1.1 securesystemslib==1.6.0 cryptography==50.0.2
 INSPECT ?= inspect_ai==0.3.285
-RECIPES ?= claude-code codex inspect openai-agents smolagents
+RECIPES ?= browser claude-code codex inspect openai-agents smolagents
 interop:
 	@$(PYTHON_WITH); programs=; for v in $(COSIGN); do \
 		dir=$(INTEROP)/cosign-$$v; \

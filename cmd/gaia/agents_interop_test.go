@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/examples/agents"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/go-json-experiment/json"
@@ -32,7 +33,11 @@ func TestAgentsInterop(t *testing.T) {
 			for _, id := range interopTasks {
 				tasks = append(tasks, id+ids+id[len(id)-3:])
 			}
-			p.want(exit.OK, "run", "--agent", folder, "--task", strings.Join(tasks, ","), "--submit-intent", "--concurrency", "2")
+			run := []string{"run", "--agent", folder, "--task", strings.Join(tasks, ","), "--submit-intent", "--concurrency", "2"}
+			if settings := filepath.Join(folder, agents.SettingsFile); exists(settings) {
+				run = append(run, "--settings", settings)
+			}
+			p.want(exit.OK, run...)
 			results, err := os.ReadFile(filepath.Join(p.runDir(), rundir.ResultsFile))
 			if err != nil {
 				t.Fatal(err)

@@ -19,8 +19,11 @@ import (
 
 // Only the files of the recipes, not what an install script may have left beside them.
 //
-//go:embed */agent */install */README.md */*.py */*.txt */*.json
+//go:embed */agent */install */README.md */*.py */*.txt */*.json */*.yaml
 var files embed.FS
+
+// SettingsFile has the settings of a recipe that needs some.
+const SettingsFile = "gaia.yaml"
 
 // Recipe is one of the recipes: its name, and the first sentence of its README.md.
 type Recipe struct {
@@ -88,5 +91,9 @@ func Copy(name, folder string) (next string, err error) {
 		path = "./" + path
 	}
 	path = view.Quote(path)
-	return fmt.Sprintf("next:\n  %s/install\n  gaia agent try %s\n  gaia run --agent %s\n", path, path, path), nil
+	with := path
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == SettingsFile }) {
+		with += " --settings " + path + "/" + SettingsFile
+	}
+	return fmt.Sprintf("next:\n  %s/install\n  gaia agent try %s\n  gaia run --agent %s\n", path, with, with), nil
 }

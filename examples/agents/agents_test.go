@@ -27,7 +27,7 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("the summary of %s is %q", r.Name, r.Summary)
 		}
 		folder := filepath.Join(t.TempDir(), "mine")
-		if next, err := Copy(r.Name, folder); err != nil || !strings.Contains(next, folder+"/install\n") {
+		if next, err := Copy(r.Name, folder); err != nil || !strings.Contains(next, folder+"/install\n") || strings.Contains(next, "--settings "+folder+"/gaia.yaml\n") != (r.Name == "browser") {
 			t.Fatalf("%q, %v", next, err)
 		}
 		var versions int
@@ -70,7 +70,7 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("a second copy of %s: %v", r.Name, err)
 		}
 	}
-	if want := []string{"claude-code", "codex", "inspect", "openai-agents", "smolagents"}; !slices.Equal(names, want) {
+	if want := []string{"browser", "claude-code", "codex", "inspect", "openai-agents", "smolagents"}; !slices.Equal(names, want) {
 		t.Errorf("the recipes are %q, want %q", names, want)
 	}
 	if _, err := Copy("../agents", t.TempDir()); exit.Of(err).Code != exit.Usage {

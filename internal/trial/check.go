@@ -307,7 +307,7 @@ func (r Report) Observed() []doctor.Finding {
 	hints := []string{}
 	for _, f := range r.Refused {
 		if !harmless(f) {
-			refused = append(refused, fmt.Sprintf("%s: %s", f.Path, f.Code))
+			refused = append(refused, fmt.Sprintf("%s: %s", clip(f.Path, 100), f.Code))
 			hints = append(hints, f.Hint)
 		}
 	}
@@ -331,7 +331,8 @@ func (r Report) Observed() []doctor.Finding {
 	if len(refused) > 0 {
 		found = append(found, doctor.Finding{Name: "refused", State: doctor.Missing, Detail: strings.Join(refused, ", "), Remedy: strings.Join(slices.Compact(hints), "; "), Use: "were not passed on"})
 	}
-	if m := noNetwork.FindString(r.End.Stderr); m != "" {
+	found = append(found, r.observedNetwork()...)
+	if m := noNetwork.FindString(r.End.Stderr); m != "" && r.Network != plan.NetworkRecord {
 		found = append(found, doctor.Finding{Name: "network", State: doctor.Missing, Detail: "the agent looked for it: " + m, Use: "is not there",
 			Remedy: "switch off updates, telemetry and downloads of the agent, or put what it loads into its folder"})
 	}

@@ -25,6 +25,11 @@ var hints = map[string]string{
 	"calls_spent":         "answer with what there is; 'calls' below agent in gaia.yaml allows more",
 	"capability_withheld": "leave the provider's own tools out of requests, or write 'strip: true' below agent in gaia.yaml, which takes them out",
 	"model_not_planned":   "ask for the model in GAIA_MODEL, or name it in 'models' below agent in gaia.yaml",
+	"exchanges_spent":     "read fewer pages in one attempt",
+	"not_http":            "the recorded network takes HTTP and HTTPS only",
+	"private_address":     "public addresses can be reached, and in a rehearsal the hosts of its own small web",
+	"rule_refused":        "the policy of the run forbids this address, as it does for the run's own tools",
+	"tls_refused":         "let the client trust the certificates in SSL_CERT_FILE, which are also at /etc/ssl/certs/ca-certificates.crt, and pin none",
 	"request_too_large":   "send less in one request: 32 MiB and 20000 messages at most",
 	"request_unreadable":  "send a JSON request of chat completions, responses or messages",
 	"state_not_recorded":  "send the whole input in each request, without previous_response_id, conversation and background",
@@ -103,7 +108,10 @@ func (r *Report) explain(hasTools bool) {
 	case e.Exit != 0:
 		add("", "The agent crashed: %s.", strings.TrimSuffix(crashLine(e.Stderr, r.ended()), "."))
 	}
-	if noNetwork.MatchString(e.Stderr) {
+	if past := r.bypassed(); r.Network == plan.NetworkRecord && (past != "" || noNetwork.MatchString(e.Stderr)) {
+		add("let its clients use the proxy in HTTPS_PROXY and HTTP_PROXY; nothing else leads out, and no name can be looked up",
+			"The agent tried to reach the network past the proxy.")
+	} else if noNetwork.MatchString(e.Stderr) {
 		add("ask models at OPENAI_BASE_URL or ANTHROPIC_BASE_URL and use the tools at GAIA_MCP_URL or GAIA_TOOLS_URL; whatever else the agent loads must be in its folder",
 			"The agent tried to reach the network, and has none.")
 	}

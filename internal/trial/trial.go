@@ -24,21 +24,28 @@ import (
 
 // Report is what was seen of an attempt.
 type Report struct {
-	Agent      string              `json:"agent"` // its name
-	Answer     *string             `json:"answer"`
-	AtOnce     int                 `json:"calls_at_once"` // model calls, at most
-	Calls      []Calls             `json:"calls"`
-	Correct    *bool               `json:"correct"`
-	DurationMs int64               `json:"duration_ms"`
-	End        trajectory.AgentEnd `json:"end"`
-	InReply    bool                `json:"in_reply"` // a reply of a model held the answer
-	Outcome    string              `json:"outcome"`  // trajectory.Answered, NoAnswer or Errored
-	Reason     string              `json:"reason,omitzero"`
-	Refused    []Refused           `json:"refused"`
-	Rule       string              `json:"rule,omitzero"` // that found the answer
-	TaskID     string              `json:"task_id"`
-	Tools      []Tool              `json:"tools"`
-	Why        []Cause             `json:"why"` // there is no answer; the most likely cause first
+	Agent          string              `json:"agent"` // its name
+	Answer         *string             `json:"answer"`
+	AtOnce         int                 `json:"calls_at_once"` // model calls, at most
+	Calls          []Calls             `json:"calls"`
+	Correct        *bool               `json:"correct"`
+	DurationMs     int64               `json:"duration_ms"`
+	End            trajectory.AgentEnd `json:"end"`
+	Exchanges      []Exchange          `json:"exchanges"`       // over the recorded network
+	InReply        bool                `json:"in_reply"`        // a reply of a model held the answer
+	Network        string              `json:"network"`         // plan.NetworkNone, NetworkRecord or NetworkHost
+	Outcome        string              `json:"outcome"`         // trajectory.Answered, NoAnswer or Errored
+	Probed         *plan.AgentProbe    `json:"probed,omitzero"` // what was found in the folders
+	PromptBytes    int64               `json:"prompt_bytes"`
+	Reason         string              `json:"reason,omitzero"`
+	Refused        []Refused           `json:"refused"`
+	Rule           string              `json:"rule,omitzero"`        // that found the answer
+	SeenIn         []string            `json:"seen_in"`              // where the answer stood before
+	SharesWord     bool                `json:"shares_word,omitzero"` // it stood nowhere, and a word of it did
+	TaskID         string              `json:"task_id"`
+	Tools          []Tool              `json:"tools"`
+	Why            []Cause             `json:"why"`             // there is no answer; the most likely cause first
+	WitnessedBytes *int64              `json:"witnessed_bytes"` // of PromptBytes; nil: not known
 }
 
 // Calls counts the model calls that have these things in common.
@@ -64,12 +71,13 @@ type Tool struct {
 
 // Refused counts the requests that were refused for one reason.
 type Refused struct {
-	Code   string `json:"code"`
-	Count  int    `json:"count"`
-	Hint   string `json:"hint,omitzero"`
-	Model  string `json:"model,omitzero"`
-	Path   string `json:"path"`
-	Status int    `json:"status"`
+	Code    string   `json:"code"`
+	Count   int      `json:"count"`
+	Hint    string   `json:"hint,omitzero"`
+	Model   string   `json:"model,omitzero"`
+	Path    string   `json:"path"`
+	RuleIDs []string `json:"rule_ids,omitempty"`
+	Status  int      `json:"status"`
 }
 
 // ErrNotOwn means that the run has no attempt of an own agent that ended.
@@ -86,18 +94,23 @@ func Read(dir fs.FS) (Report, error) {
 	if found.Manifest.Agent == nil || !a.ended {
 		return r, ErrNotOwn
 	}
-	r.Agent = found.Manifest.Agent.Name
-	r.explain(found.Manifest.Agent.Tools == plan.AgentToolsGate)
+	own := found.Manifest.Agent
+	r.Agent, r.Network, r.Probed = own.Name, own.Network, own.Probed
+	if r.PromptBytes = found.Inputs.PromptBytes; !found.Inputs.Unknown {
+		r.WitnessedBytes = &found.Inputs.WitnessedBytes
+	}
+	r.explain(own.Tools == plan.AgentToolsGate)
 	return r, nil
 }
 
 // reader gathers a report from the events of a run.
 type reader struct {
-	report  *Report
-	started map[int]trajectory.ModelCallStarted // by turn
-	tools   map[string]string                   // names of tools, by the call's id
-	began   int64
-	ended   bool
+	report    *Report
+	started   map[int]trajectory.ModelCallStarted // by turn
+	exchanges map[int]trajectory.ExchangeStarted  // by number
+	tools     map[string]string                   // names of tools, by the call's id
+	began     int64
+	ended     bool
 }
 
 func (a *reader) add(e trajectory.Event) error {
@@ -107,8 +120,8 @@ func (a *reader) add(e trajectory.Event) error {
 	}
 	switch p := e.Payload.(type) {
 	case trajectory.TaskStarted:
-		*r = Report{TaskID: e.TaskID, Calls: []Calls{}, Tools: []Tool{}, Refused: []Refused{}, Why: []Cause{}}
-		*a = reader{report: r, started: map[int]trajectory.ModelCallStarted{}, tools: map[string]string{}, began: e.MonoUs}
+		*r = Report{TaskID: e.TaskID, Calls: []Calls{}, Exchanges: []Exchange{}, Tools: []Tool{}, Refused: []Refused{}, SeenIn: []string{}, Why: []Cause{}}
+		*a = reader{report: r, started: map[int]trajectory.ModelCallStarted{}, exchanges: map[int]trajectory.ExchangeStarted{}, tools: map[string]string{}, began: e.MonoUs}
 	case trajectory.ModelCallStarted:
 		a.started[e.Turn] = p
 		r.AtOnce = max(r.AtOnce, len(a.started))
@@ -126,12 +139,18 @@ func (a *reader) add(e trajectory.Event) error {
 		if p.IsError {
 			a.tool(p.CallID).Failed++
 		}
+	case trajectory.ExchangeStarted:
+		a.exchanges[p.Number] = p
+	case trajectory.ExchangeCompleted:
+		a.exchanged(p)
+		delete(a.exchanges, p.Number)
 	case trajectory.RequestRefused:
 		a.refused(p)
 	case trajectory.Error:
 		r.Reason = p.Message
 	case trajectory.AnswerCommitted:
-		r.Answer, r.Rule, r.InReply = &p.Answer, p.Rule, p.InReply
+		r.Answer, r.Rule, r.InReply, r.SharesWord = &p.Answer, p.Rule, p.InReply, p.SharesWord
+		r.SeenIn = append(r.SeenIn, p.SeenIn...)
 	case trajectory.AttemptEnded:
 		a.ended = true
 		r.Outcome, r.DurationMs = p.Outcome, (e.MonoUs-a.began)/1000
@@ -193,7 +212,7 @@ func (a *reader) refused(p trajectory.RequestRefused) {
 	i := slices.IndexFunc(*all, func(o Refused) bool { return o.Code == p.Code && o.Path == p.Path && o.Model == p.Model })
 	if i < 0 {
 		i = len(*all)
-		*all = append(*all, Refused{Code: p.Code, Path: p.Path, Model: p.Model, Status: p.Status, Hint: hints[p.Code]})
+		*all = append(*all, Refused{Code: p.Code, Path: p.Path, Model: p.Model, RuleIDs: p.RuleIDs, Status: p.Status, Hint: hints[p.Code]})
 	}
 	(*all)[i].Count++
 }
@@ -208,8 +227,11 @@ func (r Report) Text() string {
 	answer := "none"
 	if r.Answer != nil {
 		answer = fmt.Sprintf("%q, by %s", clip(*r.Answer, 120), by[r.Rule])
-		if !r.InReply {
-			answer += "; no reply of a model held it, and a run with such answers cannot be submitted"
+		switch {
+		case len(r.SeenIn) > 0:
+			answer += "; it stood in: " + strings.Join(r.SeenIn, ", ")
+		case !r.InReply:
+			answer += "; it stood in nothing that the agent was given, and an audit reports such answers"
 		}
 		if r.Correct != nil {
 			answer += map[bool]string{true: "; correct", false: "; incorrect"}[*r.Correct]
@@ -244,6 +266,7 @@ func (r Report) Text() string {
 		rows = append(rows, fmt.Sprintf("at most %d at once", r.AtOnce))
 	}
 	addRows(&l, "model", rows)
+	l.AddNonEmpty("prompts", r.share())
 	rows = nil
 	for _, t := range r.Tools {
 		row := fmt.Sprintf("%s: %s", t.Name, view.Count(t.Count, "call"))
@@ -256,9 +279,18 @@ func (r Report) Text() string {
 		rows = append(rows, row)
 	}
 	addRows(&l, "tools", rows)
+	if rows = r.networkRows(); len(rows) > 0 || r.Network == plan.NetworkRecord {
+		addRows(&l, "network", rows)
+	}
 	rows = nil
 	for _, f := range r.Refused {
-		row := fmt.Sprintf("%s: %s, status %d, %s", f.Path, f.Code, f.Status, view.Count(f.Count, "request"))
+		row := fmt.Sprintf("%s: %s, %s", f.Path, f.Code, view.Count(f.Count, "request"))
+		if f.Status > 0 {
+			row = fmt.Sprintf("%s: %s, status %d, %s", f.Path, f.Code, f.Status, view.Count(f.Count, "request"))
+		}
+		if len(f.RuleIDs) > 0 {
+			row += " by rule " + strings.Join(f.RuleIDs, ", ")
+		}
 		if f.Model != "" {
 			row += fmt.Sprintf(" of the model %q", clip(f.Model, 60))
 		}
@@ -271,8 +303,12 @@ func (r Report) Text() string {
 		rows = append(rows, fmt.Sprintf("and %d more", more))
 	}
 	addRows(&l, "refused", rows)
+	l.AddNonEmpty("folder", r.folderRow())
 	l.Add("ended", r.ended())
 	text := view.RowsText(l)
+	if _, warning := foundText(r.Probed); warning != "" {
+		text += "\n" + warning + "\n"
+	}
 	if tail := lastLines(colours.ReplaceAllString(r.End.Stderr, ""), 8); tail != "" {
 		text += "standard error ended in:\n" + view.Indent(visible.Text(tail))
 	}

@@ -134,6 +134,51 @@ func TestObserved(t *testing.T) {
 		trajectory.RequestRefused{Code: "unknown_route", Path: "GET /v1/files"}), "models failed, tools missing, refused missing, network missing, answer failed")
 }
 
+// TestNetwork: what went over the recorded network and past it, and what was found in the folders.
+func TestNetwork(t *testing.T) {
+	exchange := func(n int, url string, done trajectory.ExchangeCompleted) []trajectory.Payload {
+		done.Number = n
+		return []trajectory.Payload{trajectory.ExchangeStarted{Number: n, Method: "GET", URL: url}, done}
+	}
+	page := trajectory.ExchangeCompleted{Status: 200, Bytes: 2048}
+	var events []trajectory.Payload
+	for _, e := range [][]trajectory.Payload{exchange(1, "https://almanac.example/heights", page), exchange(2, "https://almanac.example/heights", page),
+		exchange(3, "http://harbour.example/quays", trajectory.ExchangeCompleted{Error: "connection_failed"}),
+		{trajectory.RequestRefused{Code: "tls_refused", Path: "CONNECT pinned.example:443"}, trajectory.RequestRefused{Code: "rule_refused", Path: "GET https://huggingface.co/x", RuleIDs: []string{"R001"}, Status: 403}}} {
+		events = append(events, e...)
+	}
+	end := trajectory.AttemptEnded{Outcome: trajectory.NoAnswer, Agent: &trajectory.AgentEnd{Ended: trajectory.AgentExited, Confined: &trajectory.Confinement{NoRoute: 2, Unheard: 1}}}
+	r := attempt(t, end, events...)
+	known := int64(975)
+	r.Network, r.PromptBytes, r.WitnessedBytes, r.Probed = plan.NetworkRecord, 1000, &known, &plan.AgentProbe{Answers: 2, Bytes: 10, Files: 3, Unread: 1, Stopped: "bytes"}
+	r.Why = nil
+	r.explain(true)
+	text := r.Text()
+	for _, want := range []string{"GET https://almanac.example/heights: status 200, 2 exchanges", "GET http://harbour.example/quays: status 0, 1 exchange", "(connection_failed)",
+		"TLS: 2 exchanges, 1 refusal by the client", "reached nothing: 2 packets to addresses without a route, 1 datagram to local ports where nothing listens", "CONNECT pinned.example:443: tls_refused, 1 request",
+		"GET https://huggingface.co/x: rule_refused, status 403, 1 request by rule R001", "of which 97.5 % came from", "3 files, ", "the gold answer beside id or question of 2 tasks; 1 file could not be read; stopped at the limit of bytes",
+		"hold answers of tasks: an audit reports this as CRITICAL", "tried to reach the network past the proxy", "HTTPS_PROXY", "SSL_CERT_FILE"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it is not said that %q:\n%s", want, text)
+		}
+	}
+	var states []string
+	for _, f := range r.Observed() {
+		states = append(states, f.Name+" "+f.State)
+	}
+	if got := strings.Join(states, ", "); got != "models failed, tools missing, refused missing, network ok, certificates missing, bypass missing, contents failed, answer failed" {
+		t.Error(got)
+	}
+	answered := trajectory.AnswerCommitted{Answer: "421", Rule: plan.RuleAnswerFile, SeenIn: []string{"exchange", "reply"}, InReply: true}
+	if text := attempt(t, end, answered).Text(); !strings.Contains(text, "by the file ANSWER; it stood in: exchange, reply") {
+		t.Error(text)
+	}
+	answered.SeenIn, answered.InReply = nil, false
+	if text := attempt(t, end, answered).Text(); !strings.Contains(text, "it stood in nothing that the agent was given") {
+		t.Error(text)
+	}
+}
+
 // TestCheck: what the sandbox will not have is found in the agent's folder.
 func TestCheck(t *testing.T) {
 	write := func(name, text string, mode os.FileMode) func(string) {
