@@ -28,6 +28,7 @@ type Answers struct {
 	golds   []string
 	texts   []string // the golds' words, "" for none
 	lengths []int    // of the questions, in bytes
+	most    int      // places that are taken in of a document
 }
 
 // answerForm is what a task is found by: a distinctive gold, or the beginning of its question.
@@ -41,7 +42,7 @@ type answerForm struct {
 // NewAnswers prepares the tasks of a run in their order, of which the id, the question and the gold are read; nil
 // where fewer than three have a gold.
 func NewAnswers(tasks []Target) *Answers {
-	a := &Answers{forms: map[uint32][]answerForm{}, tasks: map[string]int{}, golds: make([]string, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks))}
+	a := &Answers{forms: map[uint32][]answerForm{}, tasks: map[string]int{}, golds: make([]string, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks)), most: mostKeys}
 	known, begun := 0, map[string]int{}
 	var buf [longestID]byte
 	var forms []answerForm
@@ -152,7 +153,7 @@ type answerReading struct {
 // which there are n.
 func (a *Answers) match(out *answerReading, t probeText, hash uint32, n int, startOf func(words int) int) {
 	for _, f := range a.forms[hash] {
-		if int(f.key) >= n || len(out.entries)+len(out.keys) >= mostKeys {
+		if int(f.key) >= n || len(out.entries)+len(out.keys) >= a.most {
 			continue
 		}
 		start := startOf(int(f.key) + 1)
@@ -216,24 +217,9 @@ func numberBefore(b []byte, start int) (number, begins int) {
 // bytes. Labels are keys where they are at most twice as many as the golds, and numbers where they follow the order
 // of the run's tasks: quizzes and lists of capitals have golds of several tasks by chance.
 func (a *Answers) count(t probeText, read answerReading, ids []answerKey) (keyed, listed int) {
-	keys := slices.Concat(read.keys, ids)
-	slices.SortFunc(keys, func(a, b answerKey) int { return a.place.start - b.place.start })
 	named, labelled, entries := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	ordered := map[int]map[string]bool{}
-	for i, k := range keys {
-		gold := a.texts[k.task]
-		if gold == "" || named[gold] {
-			continue
-		}
-		from, to := k.place.end, len(t.b)
-		if i+1 < len(keys) {
-			to = keys[i+1].place.start
-		}
-		to = max(from, min(to, from+a.lengths[k.task]+keyedChars))
-		window := probeText{b: t.b[from:to]}
-		found := goldIn(a.golds[k.task], window, foundIDs{own: []interval{{0, 0}}})
-		named[gold] = found.nearID || found.called
-	}
+	a.underKeys(t, slices.Concat(read.keys, ids), func(task int) { named[a.texts[task]] = true })
 	var span interval
 	for _, e := range read.entries {
 		gold := a.texts[e.task]
@@ -255,11 +241,7 @@ func (a *Answers) count(t probeText, read answerReading, ids []answerKey) (keyed
 			ordered[offset][gold] = true
 		}
 	}
-	for _, found := range named {
-		if found {
-			keyed++
-		}
-	}
+	keyed = len(named)
 	if len(labelled) > keyed && 2*len(labelled) >= read.labels+bytes.Count(t.b, []byte("\na:"))+bytes.Count(t.b, []byte(" a:")) {
 		keyed = len(labelled)
 	}
@@ -276,6 +258,28 @@ func (a *Answers) count(t probeText, read answerReading, ids []answerKey) (keyed
 		}
 	}
 	return keyed, listed
+}
+
+// underKeys calls found with the tasks whose gold stands under a key of their own, once for each gold.
+func (a *Answers) underKeys(t probeText, keys []answerKey, found func(task int)) {
+	slices.SortFunc(keys, func(a, b answerKey) int { return a.place.start - b.place.start })
+	named := map[string]bool{}
+	for i, k := range keys {
+		gold := a.texts[k.task]
+		if gold == "" || named[gold] {
+			continue
+		}
+		from, to := k.place.end, len(t.b)
+		if i+1 < len(keys) {
+			to = keys[i+1].place.start
+		}
+		to = max(from, min(to, from+a.lengths[k.task]+keyedChars))
+		under := goldIn(a.golds[k.task], probeText{b: t.b[from:to]}, foundIDs{own: []interval{{0, 0}}})
+		if under.nearID || under.called {
+			named[gold] = true
+			found(k.task)
+		}
+	}
 }
 
 const (

@@ -62,6 +62,7 @@ type idSet struct {
 	own    string
 	others *IDs
 	tasks  map[string]int // see Answers
+	all    bool           // and not only mostKeys of their places
 }
 
 // bareID returns an id's letters and digits; false if there is no digit among them.
@@ -138,7 +139,7 @@ func (s *idSet) find(t probeText) foundIDs {
 				begun[id] = true
 			}
 		}
-		if id != "" && len(f.keys) < mostKeys {
+		if id != "" && (s.all || len(f.keys) < mostKeys) {
 			if task, known := s.tasks[id]; known {
 				f.keys = append(f.keys, answerKey{task, interval{i, end}})
 			}
