@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -65,6 +66,14 @@ type Sightings struct {
 // NewSightings returns none.
 func NewSightings() Sightings {
 	return Sightings{IDs: map[int]bool{}, Questions: map[int]bool{}, Answers: map[int]bool{}, Listed: map[int]bool{}}
+}
+
+// Add adds what others have.
+func (s Sightings) Add(others Sightings) {
+	maps.Copy(s.IDs, others.IDs)
+	maps.Copy(s.Questions, others.Questions)
+	maps.Copy(s.Answers, others.Answers)
+	maps.Copy(s.Listed, others.Listed)
 }
 
 // NewSurvey prepares the tasks of a run, of which the id, the question and the gold are read; "" for none.

@@ -53,7 +53,7 @@ func Complete(ctx context.Context, own plan.AgentPlan, hidden []string) (plan.Ag
 	if err == nil && !filepath.IsAbs(own.Command[0]) {
 		err = CheckProgram(folders[0].Path, files, own.Command[0])
 	}
-	own.Folders, own.FilesSHA256 = folders, canonical.Digest(files)
+	own.Folders, own.FilesSHA256, own.Probed, own.SystemSHA256 = folders, canonical.Digest(files), nil, SystemDigest("/")
 	if err == nil {
 		if reason := own.Fault(); reason != "" {
 			err = &Error{paths[0], "cannot be planned: " + reason, "rename the folder, or correct its settings below agent"}

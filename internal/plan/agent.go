@@ -189,12 +189,33 @@ func (a *AgentPlan) Fault() string {
 	case len(a.Models) > MaxAgentModels:
 		return fmt.Sprintf("the agent may ask %d further models, and at most %d", len(a.Models), MaxAgentModels)
 	}
+	if a.SystemSHA256 != "" && !canonical.IsDigest(a.SystemSHA256) {
+		return "system_sha256 of the agent is not a digest"
+	}
+	if a.Probed != nil && !a.Probed.sound(files) {
+		return "what was found in the agent's folders has counts that nothing can have"
+	}
 	for _, asked := range slices.Sorted(maps.Keys(a.Models)) {
 		if asked == "" || a.Models[asked] == "" {
 			return fmt.Sprintf("the agent's model %q, answered by %q, has no name", asked, a.Models[asked])
 		}
 	}
 	return ""
+}
+
+// sound reports whether the counts can be those of so many files.
+func (p *AgentProbe) sound(files int) bool {
+	last := 0
+	for _, f := range p.Found {
+		if f.Line <= last || f.Line > files || min(f.Answers, f.IDs, f.Listed, f.Questions) < 0 || max(f.Answers, f.IDs, f.Listed, f.Questions) == 0 ||
+			f.Answers > p.Answers || f.IDs > p.IDs || f.Listed > p.Listed || f.Questions > p.Questions {
+			return false
+		}
+		last = f.Line
+	}
+	return len(p.Found) <= MostAgentFound && (len(p.Found) > 0) == (max(p.Answers, p.IDs, p.Listed, p.Questions) > 0) &&
+		min(p.Answers, p.IDs, p.Listed, p.Questions, p.Unread) >= 0 && p.Bytes >= 0 && p.Bytes <= MaxAgentBytes &&
+		p.Files >= 0 && p.Files <= files && p.Native >= 0 && p.Native <= p.Files && slices.Contains([]string{"", "bytes", "time"}, p.Stopped)
 }
 
 // agentFault checks an own agent, and that the plan has no more of the built-in one.
@@ -213,7 +234,9 @@ func agentFault(m Plan) string {
 	if reason := a.Fault(); reason != "" {
 		return reason
 	}
-	switch {
+	switch p := a.Probed; {
+	case p != nil && max(p.Answers, p.IDs, p.Listed, p.Questions) > len(m.Tasks):
+		return "what was found in the agent's folders is of more tasks than the run has"
 	case m.SubmitIntent && a.Network == NetworkHost:
 		return "is of a run to be submitted with an agent that has the network"
 	case a.Unconfined != slices.Contains(m.Unconfined, UnconfinedAgent):

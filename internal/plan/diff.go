@@ -15,8 +15,12 @@ import (
 )
 
 // Diff names the members of two plans that are not equal, with both values where they are short. The commitment to gold
-// is only named; tools are named with their servers.
+// is only named; tools are named with their servers. What was found in the folders of an own agent is not compared.
 func Diff(old, now Plan) ([]string, error) {
+	if old.Agent != nil && now.Agent != nil { // what is found in the same folders follows from the tasks
+		agent := *now.Agent
+		agent.Probed, now.Agent = old.Agent.Probed, &agent
+	}
 	a, errA := members(old)
 	b, errB := members(now)
 	if err := errors.Join(errA, errB); err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
@@ -80,6 +81,18 @@ func Create(out string, plan plan.Plan, e Env) (_ *Run, err error) {
 	}
 	if err := Affords(m, e); err != nil {
 		return nil, err
+	}
+	if own := m.Agent; own != nil && e.Look != nil {
+		gold, tasks := e.Gold.Map(), []agentdir.Target{}
+		for _, t := range e.Set.Tasks {
+			tasks = append(tasks, agentdir.Target{ID: t.ID, Question: t.Question, Gold: gold[t.ID]})
+		}
+		found, err := e.Look(*own, e.AgentFiles, tasks)
+		if err != nil {
+			return nil, err
+		}
+		m.Agent = new(*own)
+		m.Agent.Probed = &found
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory for runs: %w", err)

@@ -31,17 +31,21 @@ const mostTried = 64
 // inflate keeps what unpacks deflate for the next stream: one in another is unpacked while the other waits.
 type inflate struct{ free []io.ReadCloser }
 
+// inflater returns what unpacks deflate. It is given back to free.
+func (w *walker) inflater(in io.Reader) io.ReadCloser {
+	last := len(w.free) - 1
+	if last < 0 {
+		return flate.NewReader(in)
+	}
+	r := w.free[last]
+	w.free = w.free[:last]
+	_ = r.(flate.Resetter).Reset(in, nil)
+	return r
+}
+
 // deflated looks through what a reader has in deflate, as tried does.
 func (w *walker) deflated(name string, in io.Reader, packed, depth int) (n int, whole bool) {
-	var r io.ReadCloser
-	if last := len(w.free) - 1; last >= 0 {
-		r, w.free = w.free[last], w.free[:last]
-		if err := r.(flate.Resetter).Reset(in, nil); err != nil {
-			return 0, false
-		}
-	} else {
-		r = flate.NewReader(in)
-	}
+	r := w.inflater(in)
 	n, whole = w.tried(name, r, packed, depth)
 	w.free = append(w.free, r)
 	return n, whole

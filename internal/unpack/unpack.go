@@ -72,6 +72,9 @@ func Walk(name string, data []byte, l Limits, visit func(path, text string) erro
 	return w.told, w.err
 }
 
+// panicked is called in tests with what a panic was that Walk goes on behind.
+var panicked func(any)
+
 type walker struct {
 	l     Limits
 	visit func(path, text string) error
@@ -129,6 +132,9 @@ func (w *walker) content(path string, data []byte, depth int) {
 				panic(r) // a page of a mapped file that is gone is the caller's
 			}
 			w.told.Unread++
+			if panicked != nil {
+				panicked(r)
+			}
 		}
 	}()
 	if text, ok := decodeWide(data); ok {

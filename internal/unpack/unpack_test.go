@@ -4,9 +4,16 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"os"
 	"strings"
 	"testing"
 )
+
+// TestMain makes a panic of which Walk makes nothing a failure, but for those of the library that reads Parquet.
+func TestMain(m *testing.M) {
+	panicked = func(r any) { panic(r) }
+	os.Exit(m.Run())
+}
 
 // texts returns all texts of a file, each behind its path.
 func texts(t testing.TB, name string, data []byte, l Limits) (string, Told) {

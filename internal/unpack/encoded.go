@@ -1,0 +1,254 @@
+package unpack
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+)
+
+const (
+	fewestEncoded = 8       // characters of base64 or hex
+	fewestPadded  = 4       // the same with = behind it
+	joinedLine    = 16      // characters of a line of several that are one run
+	longestGlue   = 16      // bytes between two such lines
+	aroundEncoded = 2 << 10 // bytes of text that are read with what is decoded in it
+	shortDecoded  = 4 << 10 // bytes that are read in their place
+	deepestText   = 3       // encodings in one another
+)
+
+// encoded visits what runs of base64 and hexadecimal digits hold, also over several lines and string literals, and what byte
+// strings of programs do. Short texts are read in the place where they stand, with what is around it.
+func (w *walker) encoded(path string, data []byte, depth int) {
+	w.literals(path, data, depth)
+	var out []byte // text around what is decoded
+	last := 0      // what is before is in out
+	flush := func() {
+		if len(out) > 0 {
+			out = append(out, data[last:min(len(data), last+aroundEncoded)]...)
+			last = min(len(data), last+aroundEncoded)
+			if w.spend(len(out)); depth < deepestText {
+				w.text(path+"!text", out, depth+1)
+			} else {
+				w.pieces(path+"!text", out)
+			}
+			out = nil
+		}
+	}
+	for i := 0; i < len(data) && w.ok(); {
+		if !policy.InBase64(data[i]) {
+			i++
+			continue
+		}
+		run, end := joined(data, i)
+		decoded, skipped := decode(run, end < len(data) && data[end] == '=')
+		if line := runOf(data, i); decoded == nil && line < end {
+			end = line
+			decoded, skipped = decode(data[i:end], false)
+		}
+		switch {
+		case decoded == nil:
+		case len(decoded) > shortDecoded || !isText(decoded):
+			if !isText(decoded) && entropy(decoded) > packedBits && nextMagic(decoded, 0) == len(decoded) && !isPicture(decoded) {
+				break // any long name is base64 of something
+			}
+			w.content(path+"!"+strconv.Itoa(i), decoded, depth+1)
+		default:
+			if len(out) > 0 && i-last > 2*aroundEncoded || len(out) > pieceBytes/2 {
+				flush()
+			}
+			out = append(append(out, data[max(last, i-aroundEncoded):i+skipped]...), ' ')
+			out = append(append(out, decoded...), ' ')
+			last = end
+		}
+		i = max(end, i+1)
+	}
+	flush()
+}
+
+// joined returns the run of base64 that begins at i, over several lines, and where it ends.
+func joined(data []byte, i int) (run []byte, end int) {
+	end = runOf(data, i)
+	run = data[i:end:end]
+	for stop := end; stop-i >= joinedLine && len(run) >= joinedLine; {
+		next := glueEnd(data, end)
+		if next < 0 {
+			break
+		}
+		stop = runOf(data, next)
+		run, end = append(run, data[next:stop]...), stop
+		if stop-next < joinedLine { // the last
+			break
+		}
+	}
+	return run, end
+}
+
+func runOf(data []byte, i int) int {
+	for i < len(data) && policy.InBase64(data[i]) {
+		i++
+	}
+	return i
+}
+
+// glueEnd returns where what may stand between two lines of one run ends: white space with a line break, quotes, plus, comma
+// and the escapes of line breaks; -1 where something else stands between them.
+func glueEnd(data []byte, i int) int {
+	broken := false
+	for end := min(len(data), i+longestGlue); i < end; i++ {
+		switch c := data[i]; {
+		case c == '\n' || c == '\r':
+			broken = true
+		case c == '\\' && i+1 < len(data) && (data[i+1] == 'n' || data[i+1] == 'r'):
+			broken = true
+			i++
+		case c != ' ' && c != '\t' && c != '"' && c != '\'' && c != '\\' && c != '(' && c != ')' && c != ',' && c != '#' && c != '*':
+			if broken && policy.InBase64(c) {
+				return i
+			}
+			return -1
+		}
+	}
+	return -1
+}
+
+// decode returns what a run is the encoding of, or nil, and how many characters stand before the encoding.
+func decode(run []byte, padded bool) (decoded []byte, skipped int) {
+	if len(run) < fewestEncoded && !(padded && len(run) >= fewestPadded) {
+		return nil, 0
+	}
+	if len(run) > 2 && run[0] == '0' && run[1]|0x20 == 'x' {
+		if b, err := hex.DecodeString(string(run[2:])); err == nil {
+			return b, 2
+		}
+	}
+	if b := hexOf(run); worth(b, len(run)) {
+		return b, 0
+	}
+	for range 4 {
+		b := make([]byte, base64.RawStdEncoding.DecodedLen(len(run)-skipped))
+		if n, err := policy.DecodeBase64(b, run[skipped:]); err == nil && worth(b[:n], len(run)) {
+			return b[:n], skipped
+		}
+		next := bytes.IndexAny(run[skipped:min(len(run), skipped+64)], "/-_+") // of a name before it
+		if next < 0 || len(run)-skipped-next < 3*fewestEncoded {
+			break
+		}
+		skipped += next + 1
+	}
+	return nil, 0
+}
+
+func hexOf(run []byte) []byte {
+	if len(run)%2 != 0 {
+		return nil
+	}
+	b := make([]byte, len(run)/2)
+	if _, err := hex.Decode(b, run); err != nil {
+		return nil
+	}
+	return b
+}
+
+// worth reports whether decoded bytes are text, the beginning of a stream, or many.
+func worth(b []byte, characters int) bool {
+	if len(b) == 0 {
+		return false
+	}
+	if known(b) || characters >= 256 && (utf8.Valid(b) || runsIn(b)) {
+		return true
+	}
+	for i := 0; i < len(b); {
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) && r != '\n' && r != '\t' && r != '\r' {
+			return false
+		}
+		i += size
+	}
+	return true
+}
+
+// known reports whether bytes begin as a packed file does.
+func known(b []byte) bool {
+	if len(b) < 20 {
+		return false
+	}
+	for _, magic := range []string{"SQLite format 3", "PAR1", "\x80\x02", "\x80\x03", "\x80\x04", "\x80\x05", "PACK", "\x5d\x00\x00"} {
+		if bytes.HasPrefix(b, []byte(magic)) {
+			return true
+		}
+	}
+	return nextMagic(b[:min(len(b), 64)], 0) == 0 || isPicture(b) || isNative(b) || isTar(b)
+}
+
+// runsIn reports whether most of the bytes stand in runs of text.
+func runsIn(b []byte) bool {
+	head := b[:min(len(b), 4<<10)]
+	return 2*len(runs(head)) > len(head)
+}
+
+// literals looks through byte strings of programs that begin as a packed file does, such as b'\x1f\x8b…'.
+func (w *walker) literals(path string, data []byte, depth int) {
+	for _, begin := range []string{`\x1f\x8b`, `x\x9c`, `x\xda`, `x^`, `PK\x03\x04`, `BZh91AY&SY`, `\xfd7zXZ\x00`, `(\xb5/\xfd`, `\x80\x04\x95`, `\x80\x05\x95`, `SQLite format 3\x00`} {
+		for from := 0; w.ok(); {
+			at := bytes.Index(data[from:], []byte(begin))
+			if at < 0 {
+				break
+			}
+			at += from
+			from = at + len(begin)
+			if at == 0 || data[at-1] != '"' && data[at-1] != '\'' {
+				continue
+			}
+			b, end := literal(data, at, data[at-1])
+			if len(b) >= 20 {
+				w.content(path+"!"+strconv.Itoa(at), b, depth+1)
+			}
+			from = max(from, end)
+		}
+	}
+}
+
+// literal returns the bytes of a string literal of C, Python and the like up to its quote, and where it ends.
+func literal(data []byte, i int, quote byte) (out []byte, end int) {
+	for i < len(data) && data[i] != quote {
+		if data[i] != '\\' || i+1 == len(data) {
+			out = append(out, data[i])
+			i++
+			continue
+		}
+		c := data[i+1]
+		i += 2
+		switch {
+		case c == 'x' && i+2 <= len(data):
+			v, err := strconv.ParseUint(string(data[i:i+2]), 16, 8)
+			if err != nil {
+				return out, i
+			}
+			out = append(out, byte(v))
+			i += 2
+		case '0' <= c && c <= '7':
+			v := c - '0'
+			for n := 0; n < 2 && i < len(data) && '0' <= data[i] && data[i] <= '7'; n++ {
+				v = v<<3 | data[i] - '0'
+				i++
+			}
+			out = append(out, v)
+		case c == '\n':
+		default:
+			if at := bytes.IndexByte([]byte("abfnrtv"), c); at >= 0 {
+				c = "\a\b\f\n\r\t\v"[at]
+			}
+			out = append(out, c)
+		}
+	}
+	return out, i
+}
+
+func floatOf(b []byte) float64 { return math.Float64frombits(binary.BigEndian.Uint64(b)) }
