@@ -118,8 +118,8 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 		read.MessagesOrigin = remote.Origin(s.own.messages)
 	}
 	s.plan.Agent, w.AgentFiles = &read, files
-	w.Look = func(own plan.AgentPlan, files []byte, tasks []agentdir.Target) (plan.AgentProbe, error) {
-		return agentdir.Probe(ctx, own, files, tasks, a.stderr)
+	w.Look = func(tasks []agentdir.Target) (*plan.AgentPlan, error) {
+		return agentdir.Probe(ctx, read, files, tasks, a.stderr)
 	}
 	w.Own = &external.Agent{Network: w.network, Proxy: proxy.Config{Upstreams: w.upstreams, Models: append([]string{s.plan.Model.Name}, slices.Sorted(maps.Keys(read.Models))...),
 		MaxTokens: int64(s.plan.Model.MaxTokens), Strip: read.Strip, Calls: read.Calls, Prices: w.Prices, Now: time.Now, Bodies: semaphore.NewWeighted(agentBodies)}}

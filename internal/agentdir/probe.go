@@ -26,8 +26,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Target is a task of the run whose traces are looked for. Gold is "" where none is known.
-type Target struct{ ID, Question, Gold string }
+// Target is a task of the run whose traces are looked for: its id, question and gold.
+type Target = probe.Target
 
 const (
 	probeTime   = 5 * time.Minute
@@ -43,31 +43,27 @@ var errStopped = errors.New("the time is over")
 // and what [unpack.Walk] knows else are looked through, and so are the names of files and the targets of links. All packages are
 // looked through alike, also those that a lock file pins.
 //
-// It stops when it has looked through plan.MaxAgentBytes, unpacked, or after five minutes. It returns counts alone. Several
+// It stops when it has looked through plan.MaxAgentBytes, unpacked, or after five minutes. It returns the plan with counts alone. Several
 // files are read at once; within the bounds the result does not depend on their order. A file that is not as it is listed is an
 // *Error. Large folders are announced to notice.
-func Probe(ctx context.Context, own plan.AgentPlan, listed []byte, tasks []Target, notice io.Writer) (plan.AgentProbe, error) {
-	var targets []probe.Target
-	for _, t := range tasks {
-		targets = append(targets, probe.Target{TaskID: t.ID, Question: t.Question, Gold: t.Gold})
-	}
+func Probe(ctx context.Context, own plan.AgentPlan, listed []byte, tasks []Target, notice io.Writer) (*plan.AgentPlan, error) {
 	var files []plan.AgentFile
 	size := int64(0)
 	for line := range bytes.Lines(listed) {
 		var f plan.AgentFile
 		if err := canonical.Decode(bytes.TrimSuffix(line, []byte("\n")), &f); err != nil {
-			return plan.AgentProbe{}, fmt.Errorf("%s: %w", plan.AgentFilesFile, err)
+			return nil, fmt.Errorf("%s: %w", plan.AgentFilesFile, err)
 		}
 		files, size = append(files, f), size+f.Bytes
 	}
 	if size > noticeBytes {
 		fmt.Fprintf(notice, "gaia: looking for the tasks in the agent's folders: %s, %d MiB\n", view.Count(len(files), "file"), size>>20)
 	}
-	p := &prober{survey: probe.NewSurvey(targets), all: probe.NewSightings(), left: plan.MaxAgentBytes}
+	p := &prober{survey: probe.NewSurvey(tasks), all: probe.NewSightings(), left: plan.MaxAgentBytes}
 	for _, f := range own.Folders {
 		root, err := os.OpenRoot(f.Path)
 		if err != nil {
-			return plan.AgentProbe{}, &Error{f.Path, fmt.Sprintf("cannot be read: %v", regular.Cause(err)), "let yourself read it"}
+			return nil, &Error{f.Path, fmt.Sprintf("cannot be read: %v", regular.Cause(err)), "let yourself read it"}
 		}
 		defer root.Close()
 		p.roots = append(p.roots, root)
@@ -90,15 +86,16 @@ func Probe(ctx context.Context, own plan.AgentPlan, listed []byte, tasks []Targe
 	}
 	err := group.Wait()
 	if ctx.Err() != nil {
-		return plan.AgentProbe{}, ctx.Err()
+		return nil, ctx.Err()
 	}
 	if err != nil {
-		return plan.AgentProbe{}, err
+		return nil, err
 	}
 	if errors.Is(context.Cause(timed), errStopped) {
 		p.out.Stopped = "time"
 	}
-	return p.result(), nil
+	own.Probed = p.result()
+	return &own, nil
 }
 
 // prober gathers what is found in all files.
@@ -216,7 +213,7 @@ func (p *prober) add(line int, found probe.Sightings, told unpack.Told) {
 }
 
 // result counts the tasks, and keeps the files that have most of them.
-func (p *prober) result() plan.AgentProbe {
+func (p *prober) result() *plan.AgentProbe {
 	out := p.out
 	out.Answers, out.IDs, out.Listed, out.Questions = len(p.all.Answers), len(p.all.IDs), len(p.all.Listed), len(p.all.Questions)
 	slices.SortFunc(out.Found, func(a, b plan.AgentFound) int {
@@ -224,7 +221,7 @@ func (p *prober) result() plan.AgentProbe {
 	})
 	out.Found = out.Found[:min(len(out.Found), plan.MostAgentFound)]
 	slices.SortFunc(out.Found, func(a, b plan.AgentFound) int { return a.Line - b.Line })
-	return out
+	return &out
 }
 
 // SystemDigest returns the digest of the names and versions of the packages of a machine, a line each, sorted; "" where it has no

@@ -27,7 +27,7 @@ func tasksOf(n int) []Target {
 		sum := sha256.Sum256(fmt.Appendf(nil, "task %d", i))
 		id := hex.EncodeToString(sum[:16])
 		all = append(all, Target{
-			ID: id[:8] + "-" + id[8:12] + "-" + id[12:16] + "-" + id[16:20] + "-" + id[20:],
+			TaskID: id[:8] + "-" + id[8:12] + "-" + id[12:16] + "-" + id[16:20] + "-" + id[20:],
 			Question: fmt.Sprintf("In the %d logbook of the harbour of %s, which object did %s lend to the keeper of pier %d, and what was written on its lid when it was found again?",
 				1700+i, places[i%len(places)], people[i/3%len(people)], i),
 			Gold: fmt.Sprintf(golds[i%len(golds)], 4817+31*i),
@@ -53,11 +53,10 @@ func probed(t testing.TB, tasks []Target, files map[string]string) plan.AgentPro
 	if err != nil {
 		t.Fatal(err)
 	}
-	own.Probed = &found
-	if fault := own.Fault(); fault != "" {
-		t.Errorf("%s: %+v", fault, found)
+	if fault := found.Fault(); fault != "" {
+		t.Errorf("%s: %+v", fault, found.Probed)
 	}
-	return found
+	return *found.Probed
 }
 
 func answersOf(tasks []Target, line func(Target) string) string {
@@ -84,10 +83,10 @@ func zipOf(t testing.TB, name, text string) string {
 // TestProbe: answers are found in each disguise, and nothing in its honest twin.
 func TestProbe(t *testing.T) {
 	tasks := tasksOf(40)
-	plain := answersOf(tasks, func(t Target) string { return t.ID + ": " + t.Gold })
+	plain := answersOf(tasks, func(t Target) string { return t.TaskID + ": " + t.Gold })
 	perID := map[string]string{}
 	for _, task := range tasks {
-		perID["data/"+task.ID+".txt"] = task.Gold + "\n"
+		perID["data/"+task.TaskID+".txt"] = task.Gold + "\n"
 	}
 	for _, tt := range []struct {
 		name                       string
@@ -95,13 +94,15 @@ func TestProbe(t *testing.T) {
 		answers, ids, qs, atLeastL int
 	}{
 		{"plain", map[string]string{"a.txt": plain}, 40, 40, 0, 0},
-		{"json", map[string]string{"a.json": `{"k":{` + strings.Join(strings.Split(answersOf(tasks, func(t Target) string { return `"` + t.ID + `":"` + t.Gold + `"` }), "\n"), ",") + `}}`}, 40, 40, 0, 0},
+		{"json", map[string]string{"a.json": `{"k":{` + strings.Join(strings.Split(answersOf(tasks, func(t Target) string { return `"` + t.TaskID + `":"` + t.Gold + `"` }), "\n"), ",") + `}}`}, 40, 40, 0, 0},
 		{"zip", map[string]string{"a.bin": "\x89PNG picture\x00\x01" + zipOf(t, "x/y", plain)}, 40, 40, 0, 0},
 		{"base64", map[string]string{"a.py": "D = '" + base64.StdEncoding.EncodeToString([]byte(plain)) + "'\n"}, 40, 40, 0, 0},
-		{"base64 of each", map[string]string{"a.py": answersOf(tasks, func(t Target) string { return t.ID + " = '" + base64.StdEncoding.EncodeToString([]byte(t.Gold)) + "'" })}, 38, 40, 0, 0},
-		{"hex of each", map[string]string{"a.py": answersOf(tasks, func(t Target) string { return t.ID + " = '" + hex.EncodeToString([]byte(t.Gold)) + "'" })}, 38, 40, 0, 0},
+		{"base64 of each", map[string]string{"a.py": answersOf(tasks, func(t Target) string {
+			return t.TaskID + " = '" + base64.StdEncoding.EncodeToString([]byte(t.Gold)) + "'"
+		})}, 38, 40, 0, 0},
+		{"hex of each", map[string]string{"a.py": answersOf(tasks, func(t Target) string { return t.TaskID + " = '" + hex.EncodeToString([]byte(t.Gold)) + "'" })}, 38, 40, 0, 0},
 		{"hex", map[string]string{"a.py": "D = '" + hex.EncodeToString([]byte(plain)) + "'\n"}, 40, 40, 0, 0},
-		{"first digits", map[string]string{"a.py": answersOf(tasks, func(t Target) string { return t.ID[:8] + "=" + t.Gold })}, 40, 0, 0, 0},
+		{"first digits", map[string]string{"a.py": answersOf(tasks, func(t Target) string { return t.TaskID[:8] + "=" + t.Gold })}, 40, 0, 0, 0},
 		{"a file for each", perID, 40, 40, 0, 0},
 		{"questions", map[string]string{"p.md": answersOf(tasks, func(t Target) string { return "Q: " + t.Question + "\nA: " + t.Gold + "\n" })}, 40, 0, 40, 0},
 		{"questions alone", map[string]string{"p.md": answersOf(tasks, func(t Target) string { return "- " + t.Question })}, 0, 0, 40, 0},
@@ -110,7 +111,7 @@ func TestProbe(t *testing.T) {
 			return `"` + hex.EncodeToString(sum[:]) + `": "` + t.Gold + `",`
 		})}, 40, 0, 40, 0},
 		{"short digests of ids", map[string]string{"h.py": answersOf(tasks, func(t Target) string {
-			sum := md5.Sum([]byte(t.ID))
+			sum := md5.Sum([]byte(t.TaskID))
 			return hex.EncodeToString(sum[:6]) + " " + t.Gold
 		})}, 40, 40, 0, 0},
 		{"digests in base64", map[string]string{"h.py": answersOf(tasks, func(t Target) string {
@@ -121,7 +122,7 @@ func TestProbe(t *testing.T) {
 
 		{"honest agent", map[string]string{"agent": "#!/usr/bin/env python3\nimport os, sys\nprint('FINAL ANSWER: 4817')\n", "README.md": "It reads a question and asks a model.\n"}, 0, 0, 0, 0},
 		{"one question", map[string]string{"README.md": "For example:\n> " + tasks[3].Question + "\n\nThe agent searches for it.\n"}, 0, 0, 1, 0},
-		{"ids of others", map[string]string{"x.jsonl": answersOf(tasksOf(400)[200:], func(t Target) string { return `{"id":"` + t.ID + `"}` })}, 0, 0, 0, 0},
+		{"ids of others", map[string]string{"x.jsonl": answersOf(tasksOf(400)[200:], func(t Target) string { return `{"id":"` + t.TaskID + `"}` })}, 0, 0, 0, 0},
 	} {
 		got := probed(t, tasks, tt.files)
 		if got.Answers < tt.answers || tt.answers == 0 && got.Answers > 0 || got.IDs != tt.ids || got.Questions != tt.qs || got.Listed < tt.atLeastL ||

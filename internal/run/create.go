@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/gaia-harness/gaia/audit/probe"
-	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
@@ -82,17 +81,10 @@ func Create(out string, plan plan.Plan, e Env) (_ *Run, err error) {
 	if err := Affords(m, e); err != nil {
 		return nil, err
 	}
-	if own := m.Agent; own != nil && e.Look != nil {
-		gold, tasks := e.Gold.Map(), []agentdir.Target{}
-		for _, t := range e.Set.Tasks {
-			tasks = append(tasks, agentdir.Target{ID: t.ID, Question: t.Question, Gold: gold[t.ID]})
-		}
-		found, err := e.Look(*own, e.AgentFiles, tasks)
-		if err != nil {
+	if m.Agent != nil && e.Look != nil {
+		if m.Agent, err = e.Look(e.targets()); err != nil {
 			return nil, err
 		}
-		m.Agent = new(*own)
-		m.Agent.Probed = &found
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory for runs: %w", err)
@@ -167,6 +159,15 @@ func (r *Run) createFiles(m plan.Plan) ([]byte, error) {
 	return manifest, err
 }
 
+// targets returns what probes look for: the tasks with their gold, where it is known.
+func (e Env) targets() []probe.Target {
+	gold, targets := e.Gold.Map(), make([]probe.Target, len(e.Set.Tasks))
+	for i, t := range e.Set.Tasks {
+		targets[i] = probe.Target{TaskID: t.ID, Question: t.Question, Gold: gold[t.ID]}
+	}
+	return targets
+}
+
 // open locks the run and opens the files that grow; the journal continues at end.
 func (r *Run) open(end trajectory.End) (err error) {
 	if err := r.files.Open(); err != nil {
@@ -178,11 +179,7 @@ func (r *Run) open(end trajectory.End) (err error) {
 		return err
 	}
 	r.secrets.splitIDs = probe.NewIDs(r.env.Set.IDs)
-	targets := make([]probe.Target, len(r.env.Set.Tasks))
-	for i, t := range r.env.Set.Tasks {
-		targets[i] = probe.Target{TaskID: t.ID, Question: t.Question, Gold: r.secrets.gold[t.ID]}
-	}
-	r.secrets.answers = probe.NewAnswers(targets)
+	r.secrets.answers = probe.NewAnswers(r.env.targets())
 	r.secrets.passages = origin.NewPassages([]byte(r.secrets.salts.Salt))
 	r.grader = r.newGrader(m)
 	if found := r.Unfit(); found != nil { // before the run was interrupted

@@ -23,7 +23,6 @@ import (
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/agent/external"
 	"github.com/gaia-harness/gaia/audit/probe"
-	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/grading"
@@ -58,8 +57,7 @@ type Env struct {
 	Preflight   *preflight.Models // asked before the tasks, by clients without a cassette; nil: nothing
 	Cache       *judgecache.Cache // of earlier verdicts; nil: none are used
 
-	// Look looks through the folders of the own agent, whose list of files it gets; nil: nothing does.
-	Look func(own plan.AgentPlan, files []byte, tasks []agentdir.Target) (plan.AgentProbe, error)
+	Look func(tasks []probe.Target) (*plan.AgentPlan, error) // completes the own agent with what its folders hold of the tasks; nil: nothing does
 
 	Tools    []tools.Tool    // but for those of Transcriber and Viewer
 	Reader   document.Reader // reads attachments, for their probes
