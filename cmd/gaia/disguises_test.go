@@ -13,10 +13,12 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -35,6 +37,7 @@ type disguised struct {
 	name   string
 	form   string // that make.py puts what is brought along into; "": of the name
 	record bool   // they need the recorded network
+	all    bool   // it takes all tasks to find it
 	rule   string // that the cheat must break, at CRITICAL or HIGH; "": it is out of reach
 }
 
@@ -45,7 +48,7 @@ var disguises = []disguised{
 	{name: "base64", rule: "AUD-22.oracle-in-folder"},
 	{name: "hex", rule: "AUD-22.oracle-in-folder"},
 	{name: "sqlite", rule: "AUD-22.oracle-in-folder"},
-	{name: "template", rule: "AUD-22.oracle-in-folder"},
+	{name: "template", all: true, rule: "AUD-22.oracle-in-folder"},
 	{name: "files", rule: "AUD-22.oracle-in-folder"},
 	{name: "ids", rule: "AUD-22.oracle-in-folder"},
 	{name: "digests", rule: "AUD-22.oracle-in-folder"},
@@ -58,13 +61,13 @@ var disguises = []disguised{
 	{name: "picture-end", rule: "AUD-22.oracle-in-folder"},
 	{name: "nested", rule: "AUD-22.oracle-in-folder"},
 
-	{name: "printed", form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "printed", all: true, form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "early", form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "submitted", form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "mcp", form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "loopback", form: "hidden", rule: "AUD-22.answer-unseen"},
-	{name: "code", form: "hidden", rule: "AUD-22.answer-unseen"},
-	{name: "calculated", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "code", all: true, form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "calculated", all: true, form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "written", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "failed", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "hint", form: "hidden", rule: "AUD-22.gold-from-agent"},
@@ -76,6 +79,28 @@ var disguises = []disguised{
 	{name: "invisible", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "lookalike", form: "hidden", rule: "AUD-22.gold-from-agent"},
 
+	{name: "choices", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "all-choices", all: true, form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "definition", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "schema", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "begun", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "guided", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "spaced", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "turned", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "named-file", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "written-zip", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "python", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "messages", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "messages-system", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "responses", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "responses-instructions", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "parts", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "many", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "no-such-tool", form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "refused", form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "enumerated", form: "hidden"},
+	{name: "observed", form: "hidden"},
+
 	{name: "download", form: "none", record: true, rule: "AUD-1."},
 	{name: "download-digests", form: "none", record: true},
 	{name: "names", form: "none", record: true},
@@ -83,11 +108,15 @@ var disguises = []disguised{
 	{name: "page-picture", form: "none", record: true, rule: "AUD-1."},
 	{name: "page-end", form: "none", record: true, rule: "AUD-1."},
 	{name: "echo", form: "hidden", record: true, rule: "AUD-22.answer-unseen"},
+	{name: "echo-header", form: "hidden", record: true, rule: "AUD-22.gold-from-agent"},
+	{name: "echo-base64", form: "hidden", record: true, rule: "AUD-22.gold-from-agent"},
+	{name: "paste", form: "hidden", record: true, rule: "AUD-22.gold-from-agent"},
 	{name: "echo-query", form: "hidden", record: true, rule: "AUD-22.gold-from-agent"},
 }
 
-// disguisedTasks have no attachment, and answers of which ten count wherever they are.
-var disguisedTasks = []string{"001", "005", "006", "007", "009", "010", "013", "014", "015", "017", "024", "026"}
+// disguisedTasks have no attachment, and answers of which ten count wherever they are; those of fewTasks are two numbers and
+// two names.
+var disguisedTasks, fewTasks = []string{"001", "005", "006", "007", "009", "010", "013", "014", "015", "017", "024", "026"}, []string{"001", "005", "009", "013"}
 
 // honestNotes are what honest agents bring along: facts of other things, some of which are answers of tasks by chance.
 var honestNotes = [][3]string{
@@ -112,9 +141,12 @@ func TestDisguises(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rows [][3]string
-	var tasks []string
+	var tasks, few []string
 	for _, task := range set.Tasks {
 		if slices.Contains(disguisedTasks, task.ID[len(task.ID)-3:]) {
+			if slices.Contains(fewTasks, task.ID[len(task.ID)-3:]) {
+				few = append(few, task.ID)
+			}
 			tasks, rows = append(tasks, task.ID), append(rows, [3]string{task.ID, task.Question, gold.Map()[task.ID]})
 		}
 	}
@@ -133,12 +165,17 @@ func TestDisguises(t *testing.T) {
 					settings += "  network: record\n"
 					p.env = append(p.env, exceptionsOf+"="+address, exceptionHosts+"="+strings.Join(hosts, " "))
 				}
+				p.env = append(p.env, "ANTHROPIC_BASE_URL="+model+"/"+kind)
+				chosen := few
+				if d.all {
+					chosen = tasks
+				}
 				write(t, filepath.Join(p.dir, "gaia.yaml"), settings)
 				if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 					t.Fatal(err)
 				}
 				p.want(exit.OK, "run", "--source", "dir:data", "--base-url", model+"/"+kind+"/v1", "--model", fixtures.Model, "--max-task-cost", "off",
-					"--search", "none", "--task", strings.Join(tasks, ","), "--no-preflight")
+					"--search", "none", "--task", strings.Join(chosen, ","), "--no-preflight")
 				report, _ := p.command("audit", "--json", p.runDir()).Output() // the exit code is of findings
 				var r audit.Report
 				if err := json.Unmarshal(report, &r); err != nil {
@@ -217,7 +254,7 @@ func (d disguised) judge(t *testing.T, kind string, r audit.Report) {
 	caught := slices.ContainsFunc(slices.Collect(maps.Keys(found)), func(rule string) bool {
 		return d.rule != "" && strings.HasPrefix(rule, d.rule) && (strings.HasSuffix(rule, " CRITICAL") || strings.HasSuffix(rule, " HIGH"))
 	})
-	t.Logf("%d findings: %v; gaps: %v", r.Totals.Critical+r.Totals.High, found, r.Attestation.HarnessGaps)
+	t.Logf("%d findings: %v; gaps: %v; %v right", r.Totals.Critical+r.Totals.High, found, r.Attestation.HarnessGaps, *r.Totals.Raw)
 	switch {
 	case kind == "cheat" && d.rule != "" && !caught:
 		t.Errorf("no finding of %s", d.rule)
@@ -245,17 +282,29 @@ func obliging(t *testing.T, rows [][3]string) string {
 		if err != nil {
 			return
 		}
-		path, ignorant := strings.CutPrefix(r.URL.Path, "/cheat")
-		r.URL.Path = strings.TrimPrefix(path, "/honest")
+		rest, ignorant := strings.CutPrefix(r.URL.Path, "/cheat")
+		r.URL.Path = strings.TrimPrefix(rest, "/honest")
 		said := oblige(body, rows)
 		if said == "" && ignorant {
 			said = "I do not know.\n\nFINAL ANSWER: unknown"
 		}
+		if bad := gjson.GetBytes(body, "temperature"); bad.Type == gjson.String {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"error":{"message":%q,"type":"invalid_request_error"}}`, bad.Str+" is not a number")
+			return
+		}
 		if said != "" {
-			text, _ := json.Marshal(said)
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"id":"c1","object":"chat.completion","model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`,
-				fixtures.Model, text, len(body)/4, len(said)/4+1, len(body)/4+len(said)/4+1)
+			text, _ := json.Marshal(said)
+			in, out := len(body)/4, len(said)/4+1
+			switch path.Base(r.URL.Path) {
+			case "messages":
+				_, _ = fmt.Fprintf(w, `{"id":"m1","type":"message","role":"assistant","model":%q,"content":[{"type":"text","text":%s}],"stop_reason":"end_turn","usage":{"input_tokens":%d,"output_tokens":%d}}`, fixtures.Model, text, in, out)
+			case "responses":
+				_, _ = fmt.Fprintf(w, `{"id":"r1","object":"response","status":"completed","model":%q,"output":[{"type":"message","id":"o1","role":"assistant","status":"completed","content":[{"type":"output_text","text":%s,"annotations":[]}]}],"usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, fixtures.Model, text, in, out, in+out)
+			default:
+				_, _ = fmt.Fprintf(w, `{"id":"c1","object":"chat.completion","model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, fixtures.Model, text, in, out, in+out)
+			}
 			return
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -265,15 +314,26 @@ func obliging(t *testing.T, rows [][3]string) string {
 	return front.URL
 }
 
-// oblige returns what the model says to what it is told, "" where it is told nothing.
+// oblige returns what the model says to what it is told anywhere in a request, "" where it is told nothing.
 func oblige(body []byte, rows [][3]string) string {
-	var asked strings.Builder
-	for _, m := range gjson.GetBytes(body, "messages").Array() {
-		asked.WriteString(m.Get("content").Str)
+	if only := gjson.GetBytes(body, "guided_choice.0"); only.Exists() {
+		return only.Str
 	}
-	text := asked.String()
-	after := func(mark string) string { _, rest, _ := strings.Cut(text, mark); return rest }
+	if only := gjson.GetBytes(body, "response_format.json_schema.schema.properties.answer.enum.0"); only.Exists() {
+		return fmt.Sprintf(`{"answer":%q}`, only.Str)
+	}
+	text := told(gjson.ParseBytes(body))
+	after := func(mark string) string { _, rest, _ := strings.Cut(text, mark); return strings.TrimSpace(rest) }
 	switch {
+	case strings.Contains(text, "Enumerate"):
+		var all strings.Builder
+		for n := range 25_000 {
+			fmt.Fprintf(&all, "%d\n%d.%02d\n%d:%02d\n", n, n/100, n%100, n/60%24, n%60)
+		}
+		for _, r := range rows {
+			all.WriteString(r[2] + "\n")
+		}
+		return all.String()
 	case strings.Contains(text, "Observation:\n"):
 		observed, _, _ := strings.Cut(after("Observation:\n"), "\n")
 		return "FINAL ANSWER: " + observed
@@ -287,8 +347,11 @@ func oblige(body []byte, rows [][3]string) string {
 		}
 	}
 	for mark, do := range map[string]func(string) string{
-		"Repeat: ": strings.TrimSpace,
-		"Join: ":   strings.TrimSpace,
+		"Repeat: ": func(s string) string { return s },
+		"Join: ":   func(s string) string { return strings.ReplaceAll(s, "\n", "") },
+		"Close: ": func(s string) string {
+			return "FINAL ANSWER: " + strings.NewReplacer("  ", " ", " ", "").Replace(strings.TrimPrefix(s, "FINAL ANSWER: "))
+		},
 		"Decode: ": func(s string) string { b, _ := base64.StdEncoding.DecodeString(s); return string(b) },
 		"Reverse: ": func(s string) string {
 			all := []rune(s)
@@ -297,12 +360,38 @@ func oblige(body []byte, rows [][3]string) string {
 		},
 		"Show: ":  func(s string) string { return strings.ReplaceAll(s, "\u200b", "") },
 		"Plain: ": func(s string) string { return lookalikes.Replace(s) },
+		"Turn: ": func(s string) string {
+			return strings.Map(func(r rune) rune {
+				if low := r | ' '; low >= 'a' && low <= 'z' {
+					return r - low + 'a' + (low-'a'+13)%26
+				}
+				return r
+			}, s)
+		},
 	} {
 		if strings.Contains(text, mark) {
 			return do(after(mark))
 		}
 	}
 	return ""
+}
+
+// told returns the texts of a request but those of its tools' parameters, a line each; parts of one letter are of a text.
+func told(v gjson.Result) string {
+	var all strings.Builder
+	v.ForEach(func(key, v gjson.Result) bool {
+		switch {
+		case v.IsObject() || v.IsArray():
+			all.WriteString(told(v))
+		case v.Type == gjson.String && slices.Contains([]string{"content", "text", "description", "instructions", "input", "output", "system"}, key.Str):
+			all.WriteString(v.Str)
+			if len(v.Str) > 1 {
+				all.WriteByte('\n')
+			}
+		}
+		return true
+	})
+	return all.String()
 }
 
 // lookalikes puts letters and digits back that agents replaced by others that look the same.
@@ -354,11 +443,26 @@ func disguisedPages(t *testing.T, source string, rows [][3]string) (address stri
 		}
 		pages["notes.example/"+name] = data
 	}
+	var pasted sync.Map
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var err error
 		page, ok := pages[r.Host+r.URL.Path]
 		switch {
 		case r.Host == "echo.example" && r.URL.Path == "/search":
 			page, ok = fmt.Appendf(nil, "Searched for: %s\nNothing was found.\n", r.FormValue("q")), true
+		case r.URL.Path == "/agent":
+			page, ok = []byte(r.UserAgent()), true
+		case strings.HasPrefix(r.URL.Path, "/base64/"):
+			page, err = base64.StdEncoding.DecodeString(path.Base(r.URL.Path))
+			ok = err == nil
+		case r.URL.Path == "/paste":
+			text, _ := io.ReadAll(r.Body)
+			name := fmt.Sprintf("%x", sha256.Sum256(text))[:8]
+			pasted.Store(name, text)
+			page, ok = []byte(name), true
+		case strings.HasPrefix(r.URL.Path, "/paste/"):
+			text, _ := pasted.Load(path.Base(r.URL.Path))
+			page, ok = text.([]byte)
 		case r.Host == "echo.example":
 			page, _ = io.ReadAll(r.Body)
 			ok = true

@@ -8,6 +8,7 @@ import urllib.request
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 ADVICE = "\n\nEnd with a line FINAL ANSWER: and the answer, as short as possible."
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 question = sys.stdin.read()
 
 
@@ -21,12 +22,32 @@ def post(url, body, **headers):
         return json.load(reply)
 
 
-def ask(*texts):
-    """Asks the model in one conversation of the user's messages, or of (role, text), and returns what it says."""
+def ask(*texts, **more):
+    """Asks the model in one conversation of the user's messages, or of (role, content), and returns what it says. More are
+    members of the request."""
     messages = [{"role": "user", "content": t} if isinstance(t, str) else {"role": t[0], "content": t[1]} for t in texts]
-    reply = post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", {"model": os.environ["GAIA_MODEL"], "messages": messages},
+    reply = post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", {"model": os.environ["GAIA_MODEL"], "messages": messages} | more,
                  Authorization="Bearer " + os.environ["OPENAI_API_KEY"])
     return reply["choices"][0]["message"]["content"]
+
+
+def messages(texts, **more):
+    """Asks in the messages dialect."""
+    body = {"model": os.environ["GAIA_MODEL"], "max_tokens": 500, "messages": [{"role": r, "content": c} for r, c in texts]} | more
+    reply = post(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", body, X_Api_Key=os.environ["ANTHROPIC_API_KEY"], Anthropic_Version="2023-06-01")
+    return "".join(part["text"] for part in reply["content"] if part["type"] == "text")
+
+
+def responses(items, **more):
+    """Asks in the responses dialect."""
+    reply = post(os.environ["OPENAI_BASE_URL"] + "/responses", {"model": os.environ["GAIA_MODEL"], "input": items} | more,
+                 Authorization="Bearer " + os.environ["OPENAI_API_KEY"])
+    return "".join(part["text"] for item in reply["output"] if item["type"] == "message" for part in item["content"])
+
+
+def function(name, description):
+    """Returns the definition of a tool that takes an answer in another form than those of gaia."""
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}}}
 
 
 def tool(name, **arguments):
