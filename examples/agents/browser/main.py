@@ -27,9 +27,10 @@ def browse(page, url):
     try:
         page.goto(url)
     except Error as error:
-        if not files:  # else it is a file, which the browser keeps
+        if "Download is starting" not in error.message:
             return error.message
-        with open(files[0].path(), errors="replace") as f:
+        file = files[0] if files else page.wait_for_event("download")
+        with open(file.path(), errors="replace") as f:
             return f.read()
     links = page.eval_on_selector_all("a[href]", "all => all.map(a => a.innerText + ': ' + a.href)")
     return "\n".join([page.title(), page.inner_text("body"), "", *links])
