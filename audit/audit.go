@@ -31,6 +31,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -119,7 +120,7 @@ func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 	}
 	e := g.e
 	e.Odd, e.OddUnread = g.odd.all, g.odd.unread
-	e.Summary, e.Marked, e.Events = run.Summary(), run.Marked, run.End.Events
+	e.Summary, e.Marked, e.Events, e.Inputs = run.Summary(), run.Marked, run.End.Events, run.Inputs
 	for i, t := range run.Tasks {
 		r := run.Result(t)
 		e.Tasks[i].Result = verdicts{r.Attempt, r.OfficialCorrect, r.JudgedCorrect}
@@ -199,7 +200,7 @@ func runChecks(e *evidence, o Options) Report {
 	}
 	r.adjudicate(o.Adjudications)
 	r.Attestation = r.attest()
-	r.Totals = Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks)}
+	r.Totals = Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks), Prompts: inputsOf(e.Inputs)}
 	for _, t := range e.Tasks {
 		r.Totals.Attempts += t.ended + len(t.Attempts)
 	}
@@ -222,17 +223,35 @@ type Watch struct {
 	tasks map[string]*taskEvidence // those with an open attempt: of others there is nothing to remember
 	asked map[string]*tokenCount   // of the open attempt of a task
 	names *naming
+
+	given    map[string]*inputs // of the open attempt of a task, of an own agent
+	passages sentPassages
+	brought  []broughtTo // by tasks, which may be in texts that most tasks share
 }
+
+// broughtTo is a fact about a task.
+type broughtTo struct {
+	broughtFact
+	at place
+}
+
+// mostBrought bounds those that are kept, and fewestPrompted is how many tasks must have sent something before it can be
+// said what most share.
+const (
+	mostBrought    = 256
+	fewestPrompted = 3
+)
 
 // tokenCount is what an attempt's replies are said to have taken.
 type tokenCount struct {
 	out        int64 // tokens
 	unreported bool  // a reply has no usage
+	replied    bool
 }
 
 // NewWatch begins to follow a run; gold is nil where there is none.
 func NewWatch(m Plan, gold map[string]string) *Watch {
-	w := &Watch{plan: m, gold: gold, index: make(map[string]int32, len(m.Tasks)), tasks: map[string]*taskEvidence{}, asked: map[string]*tokenCount{}, names: newNaming(m.Model)}
+	w := &Watch{plan: m, gold: gold, index: make(map[string]int32, len(m.Tasks)), tasks: map[string]*taskEvidence{}, asked: map[string]*tokenCount{}, names: newNaming(m.Model), given: map[string]*inputs{}}
 	for i := range m.Tasks {
 		w.index[m.Tasks[i].TaskID] = int32(i)
 	}
@@ -259,16 +278,32 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	}
 	t := w.task(ev.TaskID)
 	at := place{task: t, attempt: ev.Attempt, seq: ev.Seq}
+	given := w.given[ev.TaskID]
+	if given != nil {
+		given.add(ev.Payload)
+	}
 	switch p := ev.Payload.(type) {
+	case trajectory.RunStarted:
+		if w.plan.Agent != nil {
+			look(inputProvenance, func(n *notes) { checkFolders(&evidence{Manifest: w.plan}, n) })
+		}
+	case trajectory.ContextCompiled:
+		if given != nil {
+			look(inputProvenance, func(n *notes) { w.prompt(n, at, p, *given) })
+		}
 	case trajectory.SecurityEvent:
 		look(graderIsolation, func(n *notes) { judgeCache(&evidence{Cache: []fact[trajectory.SecurityEvent]{{ev.Seq, p}}}, n) })
 	case trajectory.TaskStarted:
 		w.asked[ev.TaskID], w.tasks[ev.TaskID] = &tokenCount{}, t
+		if w.plan.Agent != nil {
+			w.given[ev.TaskID] = newInputs(probe.New(probe.Target{TaskID: ev.TaskID, Question: p.Question, Gold: w.gold[ev.TaskID]}), p)
+		}
 		look(oracleLeakage, func(n *notes) {
 			checkWorkspace(&evidence{Gold: w.gold}, n, t, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: cmp.Or(p.ShownAs, p.FileName), Workspace: p.Workspace})
 		})
 	case trajectory.ModelCallCompleted:
 		if u := w.asked[ev.TaskID]; u != nil && p.OutputSHA256 != "" {
+			u.replied = true
 			if u.unreported = u.unreported || !p.UsageReported; p.UsageReported {
 				u.out += p.Tokens.Out
 			}
@@ -293,13 +328,17 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		}
 		delete(w.asked, ev.TaskID)
 		delete(w.tasks, ev.TaskID)
+		delete(w.given, ev.TaskID)
 	case trajectory.AnswerCommitted:
-		if w.plan.Agent != nil && !p.InReply {
-			look(noWorkPass, func(n *notes) { n.gap("%s", inNoReply) })
-		}
 		gold, scored := w.gold[ev.TaskID]
-		if u := w.asked[ev.TaskID]; u != nil && u.out == 0 && u.unreported && scored && judge.QuestionScorer(&p.Answer, gold) { // others rest on nothing
-			look(noWorkPass, func(n *notes) { n.gap(noUsage) })
+		if u := w.asked[ev.TaskID]; u != nil && scored && judge.QuestionScorer(&p.Answer, gold) { // others rest on nothing
+			if u.out == 0 && u.unreported {
+				look(noWorkPass, func(n *notes) { n.gap(noUsage) })
+			}
+			if given != nil && len(p.SeenIn) == 0 {
+				rule, got := unseenRule(&p, u.replied, given.Made, true)
+				look(inputProvenance, func(n *notes) { n.find(rule, at, got) })
+			}
 		}
 	}
 	look(modelIdentity, func(n *notes) { servedOtherwise(w.plan, w.names, n, at, ev.Payload) })
@@ -318,4 +357,23 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		}
 	}
 	return ""
+}
+
+// prompt takes a request of an own agent. What is in a text that most tasks may share waits until some have sent theirs.
+func (w *Watch) prompt(n *notes, at place, p trajectory.ContextCompiled, given inputs) {
+	o := p.Origins
+	if n.gapIf(isUnstated(o), unstated); o == nil {
+		return
+	}
+	w.passages.add(at.task.Plan.TaskID, o.Passages)
+	if o.Probes != nil && len(w.brought) < mostBrought {
+		if b, keep := newBrought(at.seq, *o.Probes, o.Passages, given); keep {
+			w.brought = append(w.brought, broughtTo{b, at})
+		}
+	}
+	for _, b := range w.brought {
+		if rule := b.rule(w.passages.shared(b.broughtFact)); rule != "" && (rule == b.rule(true) || len(w.passages.tasks) >= min(fewestPrompted, len(w.plan.Tasks))) {
+			n.find(rule, b.at, broughtWords[rule])
+		}
+	}
 }

@@ -22,7 +22,7 @@ import (
 func TestChecksAreWhole(t *testing.T) {
 	gate := [][2]string{{"AUD-1", "answer-leakage"}, {"AUD-2", "no-work-pass"}, {"AUD-3", "oracle-leakage"}, {"AUD-4", "grader-isolation"},
 		{"AUD-5", "normalization-collision"}, {"AUD-6", "voting-disclosure"}, {"AUD-7", "split-integrity"},
-		{"AUD-11", "coverage-denominator"}, {"AUD-12", "trajectory-integrity"}, {"AUD-23", "agent-confinement"}}
+		{"AUD-11", "coverage-denominator"}, {"AUD-12", "trajectory-integrity"}, {"AUD-22", "input-provenance"}, {"AUD-23", "agent-confinement"}}
 	var found [][2]string
 	for _, c := range audit.Checks() {
 		if c.Title == "" || c.Why == "" || c.Fix == "" || c.Skips == "" || len(c.Rules) == 0 {

@@ -59,7 +59,7 @@ func Checks() []Check {
 	all := []Check{
 		answerLeakage, noWorkPass, oracleLeakage, graderIsolation, normalizationCollision, votingDisclosure, splitIntegrity,
 		answerKeyReads, judgeInjection, coverageDenominator, trajectoryIntegrity, usageReconciliation, modelIdentity,
-		benchmarkSeeking, scorerParity, judgeHealth, attachmentDelivery, agentConfinement, contradictoryRecords,
+		benchmarkSeeking, scorerParity, judgeHealth, attachmentDelivery, inputProvenance, agentConfinement, contradictoryRecords,
 	}
 	for i := range all {
 		all[i].Rules = slices.Clone(all[i].Rules)

@@ -91,6 +91,6 @@ func TestPending(t *testing.T) {
 
 // withRates returns totals with the scores of others, which are pointers.
 func withRates(t, of audit.Totals) audit.Totals {
-	t.Clean, t.Raw, t.Worst, t.Judge = of.Clean, of.Raw, of.Worst, of.Judge
+	t.Clean, t.Raw, t.Worst, t.Judge, t.Prompts = of.Clean, of.Raw, of.Worst, of.Judge, of.Prompts
 	return t
 }

@@ -29,9 +29,10 @@ type evidence struct {
 	Preflight []fact[trajectory.Preflight]    // in the order of the journal
 	Resumed   []fact[trajectory.RunResumed]   // in the order of the journal
 	Odd       []oddText                       // each distinct text once
-	Sent      sentTexts                       // of an own agent
-	OddUnread bool                            // there are more of them than are kept
-	Usage     *UsageExport                    // nil: not at hand
+	Passages  *sentPassages                   // of an own agent
+	Inputs    rundir.Inputs
+	OddUnread bool         // there are more of them than are kept
+	Usage     *UsageExport // nil: not at hand
 	Clocks    clocks
 	Unswept   bool // an answer was graded without the judge cache having been checked since the process began
 
@@ -107,6 +108,11 @@ type attemptEvidence struct {
 	PromptBytes int64 // of the messages that an own agent's requests list for the first time
 	UnseenBytes int64 // of those that the journal does not show, or only the beginning of
 	Unheld      bool  // the answer is said to be in a reply, and all of them are shown and none holds it
+	Misplaced   bool  // the answer is said to have stood where the attempt had nothing
+	Misstated   int64 // the first request with more bytes of the agent's than are recorded; 0: none
+	Unstated    int   // requests that do not say where their messages come from
+	Made        bool  // when the answer was committed, it may have been made from what the agent was given
+	Brought     []broughtFact
 
 	Contradicts *badHead // the first head that cannot be of what its size and digest are of; nil: none
 }
@@ -140,10 +146,9 @@ type oddMessage struct {
 	Seen    bool
 	Unknown bool
 	Residue trajectory.Probes
-	Texts   []string // what it holds besides those, a key for each passage with a gold answer; of an own agent
-	Given   bool     // something that the journal shows may have given it to an own agent
-	Short   bool     // it holds a gold answer that is too short to be one of Residue's hits
-	Records bool     // it names the run's own records, its keys or a judge cache
+	Given   bool // something that the journal shows may have given it to an own agent
+	Short   bool // it holds a gold answer that is too short to be one of Residue's hits
+	Records bool // it names the run's own records, its keys or a judge cache
 }
 
 // oddText is what a message says that is not what its source should have given, where it was seen first.

@@ -53,7 +53,7 @@ type taskReader struct {
 	turn     *turn                // the one that the event is of
 	mine     *ownReader           // of an own agent; nil: the plan has the built-in one
 	odds     *oddTexts            // of the run
-	sent     sentTexts            // of the run
+	passages *sentPassages        // of the run
 	begunUs  int64                // when the open attempt began
 	bodies   bodies
 	images   bool     // the plan has the model see pictures
@@ -103,7 +103,7 @@ type asked struct{ id, name, argsSHA256 string }
 type pending struct{ undecided, allowed, refused []*callFact }
 
 func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
-	g := &gatherer{e: &evidence{Manifest: m, Gold: gold, Sent: sentTexts{}, packer: newPacker()}, of: make(map[string]*taskEvidence, len(m.Tasks)), tasks: map[string]*taskReader{},
+	g := &gatherer{e: &evidence{Manifest: m, Gold: gold, Passages: &sentPassages{}, packer: newPacker()}, of: make(map[string]*taskEvidence, len(m.Tasks)), tasks: map[string]*taskReader{},
 		ids: probe.NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &preapproved{m.Approved}}
 	targets := make([]probe.Target, len(m.Tasks))
 	for i, t := range m.Tasks {
@@ -154,12 +154,12 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		g.approved.tools = p.Approved
 		g.swept = false
 	case trajectory.TaskStarted:
-		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, sent: g.e.Sent, bodies: g.bodies, question: p.Question, fileName: p.FileName,
+		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, passages: g.e.Passages, bodies: g.bodies, question: p.Question, fileName: p.FileName,
 			images: g.e.Manifest.Model.Images, turn: newTurn(-1), begunUs: ev.MonoUs}
 		g.tasks[ev.TaskID] = t
 		t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
 		if g.e.Manifest.Agent != nil {
-			t.mine = newOwnReader(t, p.Workspace)
+			t.mine = newOwnReader(t, p)
 		}
 		t.talk = prompt.NewConversation(p.Question, p.FileName, t.plan.unknown)
 		if t.failed != nil {
@@ -294,11 +294,15 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 		c.args, c.text, c.echo, c.expression = "", "", "", ""
 		t.talk.Result(p.CallID, p.ShownSHA256, p.Name, p.ShownBytes)
 		if t.mine != nil {
-			t.mine.result(c, h)
+			t.mine.result(t, c, h, p.BodySHA256, p.ShownBytes)
 		}
 		if p.Model != nil {
 			a.Unpriced = a.Unpriced || p.Model.CostMicroUSD == nil
 			t.spent.use(p.Model.Tokens, p.Model.CostMicroUSD)
+		}
+	case trajectory.ExchangeCompleted:
+		if t.mine != nil {
+			t.mine.exchange(t, p)
 		}
 	case trajectory.PolicyViolation:
 		a.Denied = append(a.Denied, denialFact{ev.Turn, p.CallID, policy.Denial(p.Class)})
@@ -309,7 +313,10 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 		a.Rollbacks = append(a.Rollbacks, rollbackFact{ev.Seq, ev.Turn, p.TreeAfter == p.TreeBefore})
 	case trajectory.AnswerCommitted:
 		a.Committed, a.Answer = ev.Seq, &p
-		a.Unheld = t.mine != nil && p.InReply && t.mine.contradicts(p)
+		if m := t.mine; m != nil {
+			a.Unheld, a.Made = p.InReply && m.contradicts(p), m.given.Made
+			a.Misplaced = a.misplaced(t.question)
+		}
 	case trajectory.AttemptEnded:
 		if p.Workspace != nil {
 			changed := *p.Workspace

@@ -28,6 +28,7 @@ var trajectoryIntegrity = Check{
 	Rules: []Rule{
 		{"answer-differs", Critical, 3, "a committed answer, or a reasoning for it, that the model's last reply does not give", "what the model gave last"},
 		{"in-reply-differs", Critical, 1, "an answer of an own agent that is said to be in a reply, where all replies are shown and none holds it", "an answer that a reply holds"},
+		{"origin-differs", Critical, 1, "an answer of an own agent, or bytes of what it sends, that are said to have stood before where the journal shows that they did not", "where they stood"},
 		{"head-differs", Critical, 3, "a head that cannot be of a body of the recorded size and digest, or arguments that cannot have been cut or rid of secrets as is said, or a part of a reply that is said to be none", "the beginning of the body"},
 		{"discarded-answer", Critical, 1, "an answer that the model gave and that was not committed", "the answer that the model gave first"},
 		{"attempts-beyond-plan", Critical, 2, "attempts that the plan has no reason for", "as many attempts as the plan has"},
@@ -123,6 +124,8 @@ func checkPlan(e *evidence, n *notes) {
 		if own {
 			checkScaffold(n, t, a)
 			n.findIf(a.Unheld, "in-reply-differs", t.at(a, a.Committed), "an answer that is said to be in a reply, and no reply of the attempt holds it")
+			n.findIf(a.Misstated > 0, "origin-differs", t.at(a, a.Misstated), "a request with bytes that are said to have stood in what the attempt was given, and all of that is shown and does not hold them")
+			n.findIf(a.Misplaced, "origin-differs", t.at(a, a.Committed), "an answer that is said to have stood where the attempt had nothing, or in a question that does not hold it")
 		} else { // which alone has a workspace that nothing else changes
 			checkRollbacks(e, n, t, a)
 			checkWorkspaceCopy(n, t, a)

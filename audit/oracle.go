@@ -45,7 +45,6 @@ var oracleLeakage = Check{
 		{"tool-promises-solutions", ToReview, 1, "a server's tool that says it gives reference answers or solutions, of whatever", "what the tool does and takes"},
 		{"run-records-mentioned", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache", "a template about the task"},
 		{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer", "what the tool takes"},
-		{"answer-in-shared-text", Info, 1, "a text that an own agent sends for several tasks, with the answer of one of them", "for the record: it can stand there by chance"},
 		{"prompt-unseen", Info, 1, "messages of an own agent that the journal does not show, or only the beginning of, and that are none of the question, a reply or a result", "for the record: this version judges what the journal shows"},
 		{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte", "for the record: that it was made from the attachment is the signer's word"},
 	},
@@ -70,7 +69,7 @@ var oracleLeakage = Check{
 		}
 		e.each(func(t *taskEvidence, a *attemptEvidence) {
 			if own {
-				checkOwnPrompts(e, n, t, a)
+				checkOwnPrompts(n, t, a)
 			} else {
 				checkPrompts(n, t, a)
 			}

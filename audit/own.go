@@ -3,7 +3,6 @@ package audit
 import (
 	"bytes"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"unicode"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -20,30 +20,36 @@ import (
 // ownReader reads the open attempt of an own agent. Its turns overlap, its messages are its own, and no conversation
 // follows from the events: what a message says is compared with what the journal shows that the agent was given.
 type ownReader struct {
-	turns map[int]*turn
-	tries map[string]turn      // the tries of bodies of requests that failed, of which turn counts some
-	last  []trajectory.Message // of the request before
-	known map[string]bool      // digests of messages and of texts that the journal gives: question, replies, results
-	said  []byte               // what the replies say, each plain behind a line break
-	lost  bool                 // a reply is not shown whole, or there is more than is kept
-	given bool                 // the agent may have the gold answer from what the journal shows
-	named bool                 // likewise the task's id
-	other bool                 // likewise ids of other tasks
+	turns   map[int]*turn
+	tries   map[string]turn      // the tries of bodies of requests that failed, of which turn counts some
+	last    []trajectory.Message // of the request before
+	known   map[string]bool      // digests of messages and of texts that the journal gives: question, replies, results
+	said    []byte               // what the replies say, each plain behind a line break
+	lost    bool                 // a reply is not shown whole, or there is more than is kept
+	index   *origin.Index        // of what the journal shows that the agent was given
+	given   *inputs
+	some    bool            // of what the agent was given the journal does not show all
+	own     int64           // bytes of the request that the journal shows and nothing explains
+	divided map[string]bool // digests of messages that were divided
+	named   bool            // likewise the task's id
+	other   bool            // likewise ids of other tasks
 }
 
 // mostSaid bounds what is kept of the replies of an open attempt, in bytes.
 const mostSaid = 1 << 20
 
-// newOwnReader begins with what an attempt begins with. Of a question with the gold answer in it, which agents put in
-// other words, and of an attachment, in which they look themselves, the agent has the answer.
-func newOwnReader(t *taskReader, workspace []trajectory.File) *ownReader {
-	m := &ownReader{turns: map[int]*turn{}, tries: map[string]turn{}, known: map[string]bool{}}
+// newOwnReader begins with what an attempt begins with.
+func newOwnReader(t *taskReader, begins trajectory.TaskStarted) *ownReader {
+	m := &ownReader{turns: map[int]*turn{}, tries: map[string]turn{}, known: map[string]bool{}, divided: map[string]bool{}, index: origin.New(), some: len(begins.Workspace) > 0, given: newInputs(t.prober, begins)}
 	m.knows("user", t.question)
-	asked := t.prober.Probe(t.question, "", nil)
-	m.given, m.named = asked.GoldHits > 0 || len(workspace) > 0, asked.OwnUUID
-	for _, f := range workspace {
+	m.index.Add(origin.Question, t.question)
+	m.named = t.prober.Probe(t.question, "", nil).OwnUUID
+	for _, f := range begins.Workspace {
 		m.named = m.named || f.Probes == nil || f.Probes.OwnUUID
 		m.other = m.other || f.Probes == nil || f.Probes.OtherUUIDs > 0
+		if text, ok := t.bodies.text(f.SHA256); ok {
+			m.index.Add(origin.Workspace, text)
+		}
 	}
 	return m
 }
@@ -92,12 +98,16 @@ func (m *ownReader) tried(t *turn) {
 
 // reply takes what a model said; whole says that the head shows all of it.
 func (m *ownReader) reply(t *taskReader, p trajectory.ModelCallCompleted, said trajectory.SentMessage, whole bool) {
-	m.known[p.OutputSHA256] = true
+	m.known[p.OutputSHA256], m.some = true, true // what it thought is not in its message
 	if body, ok := t.bodies.text(p.OutputSHA256); ok && !whole {
 		whole = json.Unmarshal([]byte(body), &said) == nil
 	}
+	if p.Reply != nil && (!whole || p.Reply.Probes != nil && p.Reply.Probes.GoldHits > 0) { // also in what its message does not have
+		m.given.add(p)
+	}
 	if !whole {
-		m.lost, m.given, m.named, m.other = true, true, true, true
+		m.given.Made = m.given.Made || p.Reply == nil || p.Reply.Probes == nil
+		m.lost, m.named, m.other = true, true, true
 		return
 	}
 	m.knows("assistant", said.Content)
@@ -111,8 +121,11 @@ func (m *ownReader) reply(t *taskReader, p trajectory.ModelCallCompleted, said t
 	if len(m.said) > mostSaid {
 		m.said, m.lost = nil, true
 	}
-	seen := t.prober.Probe(strings.Join(texts, "\n"), "", nil)
-	m.given = m.given || seen.GoldHits > 0 || t.prober.HasShortGold(said.Content) || len(said.ToolCalls) > 0 || mayRun(said.Content)
+	for _, text := range texts {
+		m.index.Add(origin.Reply, text)
+	}
+	seen := m.given.show(t.prober, strings.Join(texts, "\n"))
+	m.given.Made = m.given.Made || len(said.ToolCalls) > 0 || mayRun(said.Content) || p.Reply != nil && p.Reply.Code
 	m.named, m.other = m.named || seen.OwnUUID, m.other || seen.OtherUUIDs > 0
 }
 
@@ -122,13 +135,40 @@ func mayRun(text string) bool {
 }
 
 // result takes what a tool of the Gate gave.
-func (m *ownReader) result(c *callFact, h head) {
+func (m *ownReader) result(t *taskReader, c *callFact, h head, body string, shown int64) {
+	r := c.Result
+	m.given.see(&r.Probes, h.whole())
+	m.given.Made = m.given.Made || r.Unprobed
 	if h.whole() {
 		m.knows("tool", h.text)
+		m.given.show(t.prober, h.text)
 	}
-	r := c.Result
-	m.given = m.given || r.Probes.GoldHits > 0 || r.Unprobed || r.Short
+	m.some = m.some || !h.whole() || shown != h.bytes
+	m.index.Add(origin.Result, t.most(h, body))
 	m.named, m.other = m.named || r.Probes.OwnUUID || r.Unprobed, m.other || r.Probes.OtherUUIDs > 0 || r.Unprobed
+}
+
+// exchange takes a reply of the recorded network.
+func (m *ownReader) exchange(t *taskReader, p trajectory.ExchangeCompleted) {
+	m.given.add(p)
+	if p.Probes != nil {
+		m.named, m.other = m.named || p.Probes.OwnUUID, m.other || p.Probes.OtherUUIDs > 0
+	}
+	m.named, m.other = m.named || p.Unprobed > 0, m.other || p.Unprobed > 0
+	h := head{p.Head, p.Bytes, p.SHA256, p.Redactions, trajectory.ExchangeHead}
+	m.some = m.some || !h.whole()
+	m.index.Add(origin.Exchange, t.most(h, p.BodySHA256))
+}
+
+// most returns the most that is at hand of a document.
+func (t *taskReader) most(h head, bodySHA256 string) string {
+	if text, ok := t.bodies.text(h.sha256); ok {
+		return text
+	}
+	if text, ok := t.bodies.text(bodySHA256); ok {
+		return text
+	}
+	return h.words()
 }
 
 // isFromNoReply reports whether the values of a call stand in none of the replies before it, all of which are shown.
@@ -193,6 +233,17 @@ func (t *taskReader) ownPrompt(a *attemptEvidence, seq int64, p trajectory.Conte
 	lines, cut := shownMessages(text, p.MessageHeads)
 	whole := head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}.whole()
 	added, hidden, news := int64(0), false, 0
+	m.own = 0
+	var brought trajectory.Probes
+	var passages []trajectory.Passage
+	if isUnstated(p.Origins) {
+		a.Unstated++
+	}
+	if o := p.Origins; o != nil {
+		if passages = o.Passages; o.Probes != nil {
+			brought = *o.Probes
+		}
+	}
 	for i, listed := range p.Messages {
 		t.turn.bytes += listed.Bytes
 		if i < len(m.last) && m.last[i] == listed {
@@ -212,34 +263,54 @@ func (t *taskReader) ownPrompt(a *attemptEvidence, seq int64, p trajectory.Conte
 			a.UnseenBytes += listed.Bytes
 		}
 		if line != nil {
-			t.ownMessage(a, seq, listed.SHA256, line)
+			brought = brought.Merge(t.ownMessage(a, seq, listed.SHA256, line))
 		}
 	}
 	m.last = p.Messages
+	if o := p.Origins; o != nil && !m.some && m.own > o.Agent+byChance && a.Misstated == 0 {
+		a.Misstated = seq
+	}
+	t.passages.add(t.Plan.TaskID, passages)
+	if b, keep := newBrought(seq, brought, passages, *m.given); keep {
+		a.Brought = append(a.Brought, b)
+	}
 	fits := p.Bytes <= trajectory.PromptHead && p.Redactions == 0 && !(t.plan.hashes && p.Head == "")
 	a.Prompts = append(a.Prompts, promptFact{Seq: seq, Messages: len(p.Messages), Overlong: len(p.Head) > trajectory.PromptHead,
 		Differs: added != p.Bytes || hidden || fits && !whole})
 }
 
+// apart stands between pieces that did not stand beside each other: a word, so that no probe takes them for one text.
+const apart = "\n_\n"
+
+// byChance is how many bytes of the agent's own a request may seem to have more than is recorded: texts are looked for by
+// digests of a few bits.
+const byChance = 256
+
 // ownMessage probes a message that no event gives, without what events give of it.
-func (t *taskReader) ownMessage(a *attemptEvidence, seq int64, sha256 string, line *shownLine) {
+func (t *taskReader) ownMessage(a *attemptEvidence, seq int64, sha256 string, line *shownLine) trajectory.Probes {
 	m := t.mine
-	text := line.text
-	sent, ok := line.message()
-	if ok {
-		text = sent.Content
+	texts := []string{line.text}
+	if sent, ok := line.message(); ok {
+		texts[0] = sent.Content
+		for _, c := range sent.ToolCalls {
+			texts = append(texts, c.Name+"\n"+c.Arguments)
+		}
 	}
-	if m.known[canonical.Digest([]byte(text))] {
-		return
+	var rest []string
+	for _, text := range texts {
+		_, own := m.index.Divide(text)
+		rest = append(rest, own...)
 	}
-	if t.question != "" {
-		text = strings.ReplaceAll(text, t.question, " ")
+	text := strings.Join(rest, apart)
+	if !m.divided[sha256] {
+		m.divided[sha256] = true
+		for _, own := range rest {
+			m.own += int64(len(own))
+		}
 	}
-	for _, c := range sent.ToolCalls {
-		text += "\n" + c.Name + "\n" + c.Arguments
-	}
+	residue := t.prober.Probe(text, "", nil)
 	o := oddMessage{Seq: seq, Source: plan.AgentSource, SHA256: sha256, Seen: !line.cut,
-		Given: m.given, Residue: t.prober.Probe(text, "", nil), Records: namesRecords(t.plan.anything, text)}
+		Given: m.given.Had || m.given.Made, Residue: residue, Records: namesRecords(t.plan.anything, text)}
 	if m.named { // and AUD-1 looks at what gave it
 		o.Residue.OwnUUID, o.Residue.UUIDGoldNear = false, false
 	}
@@ -247,82 +318,23 @@ func (t *taskReader) ownMessage(a *attemptEvidence, seq int64, sha256 string, li
 	if len(a.Models) == 0 && len(a.Calls) == 0 || recorded { // else it may tell of what the agent has done
 		t.odds.add(oddText{t.taskEvidence, a.Number, seq, sha256, text, recorded})
 	}
-	for passage := range passages(text) {
-		key := t.sent.add(passage, t.Plan.TaskID)
-		if o.Residue.GoldHits > 0 && t.prober.Probe(passage, "", nil).GoldHits > 0 {
-			o.Texts = append(o.Texts, key)
-		}
-	}
-	if r := o.Residue; r.GoldHits > 0 || r.OwnUUID || r.UUIDGoldNear || o.Records || r.KeyedAnswers >= probe.ManyAnswers {
+	if r := o.Residue; r.OwnUUID || r.UUIDGoldNear || o.Records || r.KeyedAnswers >= probe.ManyAnswers {
 		a.Odd = append(a.Odd, o)
 	}
+	return residue
 }
 
-// passages yields the lines of a text, and of long ones the sentences, so that the same advice is the same also where it
-// stands beside something else.
-func passages(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for line := range strings.Lines(text) {
-			for line != "" {
-				passage := line
-				if end := strings.Index(line, ". "); end >= 0 {
-					passage = line[:end+len(". ")]
-				}
-				line = line[len(passage):]
-				if passage = strings.TrimSpace(passage); passage != "" && !yield(passage) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// sentTexts are the passages that an own agent sent, by the beginning of their digests: the task that each was sent for,
-// "" where these are several.
-type sentTexts map[string]string
-
-// mostSent bounds how many there are.
-const mostSent = 1 << 16
-
-// add returns the key of a passage.
-func (s sentTexts) add(passage, task string) string {
-	key := canonical.Digest([]byte(passage))[:len("sha256:")+32]
-	if first, known := s[key]; known && first != task {
-		s[key] = ""
-	} else if !known && len(s) < mostSent {
-		s[key] = task
-	}
-	return key
-}
-
-// shared reports whether passages were sent for several tasks, each.
-func (s sentTexts) shared(keys []string) bool {
-	return len(keys) > 0 && !slices.ContainsFunc(keys, func(key string) bool {
-		first, known := s[key]
-		return !known || first != ""
-	})
-}
-
-// checkOwnPrompts looks at what an own agent sent that no event of its attempt gives. Gold that the agent cannot have
-// from what the journal shows came with it; in a text that it sends for several tasks it can stand by chance.
-func checkOwnPrompts(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+// checkOwnPrompts looks at what an own agent sent that no event of its attempt gives; AUD-22 looks there for the gold
+// answer alone.
+func checkOwnPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 	for _, p := range a.Prompts {
 		n.gapIf(p.Overlong, "a request has a longer head than there can be: only its beginning was looked at")
 	}
 	for _, o := range a.Odd {
 		at := place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256, unasked: true}
-		shared := e.Sent.shared(o.Texts)
-		labelled := o.Residue.GoldLabelNear || o.Residue.GoldCalled || o.Residue.AnswerKeys > 0
-		switch r := o.Residue; {
-		case r.UUIDGoldNear, r.KeyedAnswers >= probe.ManyAnswers && !o.Given:
-			n.find("prompt-residue", at, "besides the question, a message of the agent holds a task's id, or the keys of several, with an answer")
-		case r.GoldHits == 0 || o.Given:
-		case labelled || !shared:
-			n.find("prompt-residue", at, "besides the question, a message of the agent holds its answer, which nothing that the journal shows had given it")
-		default:
-			n.find("answer-in-shared-text", at, "a text that the agent sends for several tasks holds the answer of one of them")
-		}
-		n.findIf(o.Residue.OwnUUID && !o.Residue.UUIDGoldNear, "task-id-known", at, "a message of the agent holds the task's id, which nothing that the journal shows had given it")
+		r := o.Residue
+		n.findIf(r.UUIDGoldNear || r.KeyedAnswers >= probe.ManyAnswers && !o.Given, "prompt-residue", at, "besides the question, a message of the agent holds a task's id, or the keys of several, with an answer")
+		n.findIf(r.OwnUUID && !r.UUIDGoldNear, "task-id-known", at, "a message of the agent holds the task's id, which nothing that the journal shows had given it")
 		n.findIf(o.Records && !o.Given, "run-records-mentioned", at, "a message of the agent names the run's own records or verdicts", "messages about the task")
 	}
 }
@@ -333,30 +345,6 @@ func unseenPrompts(e *evidence, n *notes) {
 	e.each(func(_ *taskEvidence, a *attemptEvidence) { all, unseen = all+a.PromptBytes, unseen+a.UnseenBytes })
 	n.findIf(unseen > 0, "prompt-unseen", place{given: true}, fmt.Sprintf("%d of %d bytes of the agent's messages are in messages of which the journal shows nothing or the beginning, and that are none of the question, a reply or a result", unseen, all))
 }
-
-// unwitnessed is the gap of a run whose answers can come from where no check of this version looks: until there are
-// checks of what own agents bring along and of their confinement, only answers that a reply holds, of an agent without
-// a network, are witnessed.
-func unwitnessed(e *evidence, n *notes) {
-	a := e.Manifest.Agent
-	if a == nil {
-		return
-	}
-	n.gapIf(a.Network != plan.NetworkNone || a.Unconfined, "the agent had the network or ran outside of the sandbox: where its answers come from is not known")
-	missing := 0
-	e.eachTask(func(t *taskEvidence) {
-		for _, at := range t.Attempts {
-			counts := at.Number == t.Result.Attempt || e.Manifest.Voting.Attempts > 1
-			if counts && at.Answer != nil && !at.Answer.InReply {
-				missing++
-			}
-		}
-	})
-	n.gapIf(missing > 0, "%s: %d", inNoReply, missing)
-}
-
-// inNoReply is the gap of answers that no reply holds.
-const inNoReply = "answers that count and that no recorded reply of a model holds, of which this version cannot say where they come from"
 
 // noCalls is why checks of calls have nothing to look at.
 const noCalls = "an own agent brings its tools and has no network: none of its calls is recorded"

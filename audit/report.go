@@ -135,19 +135,27 @@ type Inputs struct {
 
 // Totals counts over the planned tasks.
 type Totals struct {
-	Attempts      int          `json:"attempts"`
-	Clean         *stats.Rate  `json:"clean"`           // Raw with void tasks counted wrong; null: unscored
-	Closed        int          `json:"closed,omitzero"` // findings that are, by adjudications; the counts by severity are of open ones
-	Critical      int          `json:"critical"`
-	Events        int64        `json:"events"`
-	High          int          `json:"high"`
-	Info          int          `json:"info"`
-	Interruptions int          `json:"interruptions"`
-	Judge         *JudgeTotals `json:"judge"` // null: no judge
-	Planned       int          `json:"planned"`
-	Raw           *stats.Rate  `json:"raw"` // official, as recorded but for tasks that an adjudication made void
-	Review        int          `json:"review"`
-	Worst         *stats.Rate  `json:"worst"` // Clean with the tasks of HIGH and REVIEW counted wrong
+	Attempts      int           `json:"attempts"`
+	Clean         *stats.Rate   `json:"clean"`           // Raw with void tasks counted wrong; null: unscored
+	Closed        int           `json:"closed,omitzero"` // findings that are, by adjudications; the counts by severity are of open ones
+	Critical      int           `json:"critical"`
+	Events        int64         `json:"events"`
+	High          int           `json:"high"`
+	Info          int           `json:"info"`
+	Interruptions int           `json:"interruptions"`
+	Judge         *JudgeTotals  `json:"judge"` // null: no judge
+	Planned       int           `json:"planned"`
+	Prompts       *PromptTotals `json:"prompts,omitzero"` // left out: where the inputs of models come from is not known
+	Raw           *stats.Rate   `json:"raw"`              // official, as recorded but for tasks that an adjudication made void
+	Review        int           `json:"review"`
+	Worst         *stats.Rate   `json:"worst"` // Clean with the tasks of HIGH and REVIEW counted wrong
+}
+
+// PromptTotals counts the bytes of the texts that models were sent, each text of an attempt once, and those of them that
+// came from a source that was recorded.
+type PromptTotals struct {
+	Bytes     int64 `json:"bytes"`
+	Witnessed int64 `json:"witnessed"`
 }
 
 // JudgeTotals counts the answers that the LLM judge could and could not judge.

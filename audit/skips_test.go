@@ -21,7 +21,7 @@ func TestSkipsSaysAll(t *testing.T) {
 	clauses := map[string][][2]string{ // a piece of the gap, the clause of Skips
 		"AUD-1": {{noGold, goldSkips}, {hashes, hashesSkips}, {"the plan's probes", "probes of another version"}, {"has no probes", "have no probes"}, {"no addresses", "no addresses of a page"},
 			{"longer head", "a head is longer than heads are"}, {"searches by itself", "searched by itself"}, {"had the network", "had the network"}, {"unrecorded channel", "searched by itself"}, {"may echo", "may echo"}, {"was not probed", "was not probed whole"}, {outside, outside}},
-		"AUD-2": {{"reports no usage", "the provider reports no usage"}, {hashes, "no arguments are recorded"}, {"had the network", "an own agent had the network"}, {"no recorded reply", "is in no reply"}},
+		"AUD-2": {{"reports no usage", "the provider reports no usage"}, {hashes, "no arguments are recorded"}},
 		"AUD-3": {{"no digest of a task's attachment", "no digest of an attachment"}, {noGold, goldSkips}, {hashes, hashesSkips}, {"the plan's probes", "probes of another version"}, {"the template", "a form that this version knows"}, {"does not name the template", "templates,"},
 			{"without the request", "requests,"}, {"no system message or no question", "digests of messages"}, {"no more messages", "no more messages"}, {"longer head", "a longer head"},
 			{"is not shown whole", "not shown whole"}, {"more messages that are not", "or too many"}, {"of its start workspace", "the start workspace"}, {"of a start workspace", "the start workspace"},
@@ -38,6 +38,8 @@ func TestSkipsSaysAll(t *testing.T) {
 		"AUD-18": {{hashes, hashesSkips}, {"not recorded whole", "not recorded whole"}},
 		"AUD-19": {{noGold, goldSkips}},
 		"AUD-20": {{"null battery", "no null battery"}, {noGold, goldSkips}},
+		"AUD-22": {{noGold, goldSkips}, {hashes, hashesSkips}, {"the plan's probes", "probes of another version"}, {"had the network", "had the network"}, {"were not looked through", "not looked through"}, {"up to a bound", "not to their end"},
+			{"does not say where", "does not say where"}},
 		"AUD-23": {{"nothing shows how", "no record of how"}, {"network of its host", "the network of its host"}, {outside, outside}},
 		"AUD-21": {{"a start workspace is not recorded", "the start workspace"}},
 	}

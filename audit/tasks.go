@@ -15,7 +15,7 @@ var noWorkPass = Check{
 	Why: "an answer that was there before any model replied was written by whoever made the journal, and one about a file " +
 		"that was not opened was known before",
 	Fix:   "void the task, or run it again",
-	Skips: "the provider reports no usage, or not of every reply, or no arguments are recorded that would show who opened an attachment, or an own agent had the network, or an answer of it that counts is in no reply",
+	Skips: "the provider reports no usage, or not of every reply, or no arguments are recorded that would show who opened an attachment",
 	Rules: []Rule{
 		{"no-model-call", Critical, 1, "a correct answer that rests on an attempt without a reply of the model", "a reply of the model"},
 		{"no-output-tokens", Critical, 1, "a correct answer that rests on replies of 0 tokens", "tokens"},
@@ -23,7 +23,6 @@ var noWorkPass = Check{
 		{"attachment-unopened", ToReview, 2, "a correct answer to a question about a file that no call opened and no picture showed, where no code and no server's tool ran that could have", "a call that reads it, or a picture that shows it"},
 	},
 	run: func(e *evidence, n *notes) {
-		unwitnessed(e, n)
 		e.eachTask(func(t *taskEvidence) {
 			if !t.credited() {
 				return

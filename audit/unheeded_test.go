@@ -186,6 +186,21 @@ func unheededOfOwnAgent() map[string]string {
 			changed, made nothing: model_call_completed.reply.bytes model_call_completed.reply.status model_call_started.request.bytes
 			changed: model_call_completed.reply.sha256 model_call_started.request.sha256
 			`,
+		"what stands beside the gold answer counts where that is, and its own look at what is shown finds it": `
+			added: context_compiled.origins.passages context_compiled.origins.probes.answer_column context_compiled.origins.probes.answer_keys context_compiled.origins.probes.changed_question context_compiled.origins.probes.deny_class context_compiled.origins.probes.gold_called context_compiled.origins.probes.gold_label_near context_compiled.origins.probes.gold_near context_compiled.origins.probes.injection_markers context_compiled.origins.probes.keyed_answers context_compiled.origins.probes.listed_answers context_compiled.origins.probes.other_id_starts context_compiled.origins.probes.other_uuids context_compiled.origins.probes.own_uuid context_compiled.origins.probes.q_cov context_compiled.origins.probes.q_cov_no_echo context_compiled.origins.probes.q_edge context_compiled.origins.probes.q_gold_called context_compiled.origins.probes.schema_keys context_compiled.origins.probes.uuid_gold_near
+			`,
+		"a whole reply is probed by the audit itself; what the model thought besides, which its message does not hold, is the signer's word": `
+			added, left out: model_call_completed.reply.code model_call_completed.reply.probes model_call_completed.reply.probes.answer_column model_call_completed.reply.probes.gold_called model_call_completed.reply.probes.gold_label_near
+			added: model_call_completed.reply.probes.changed_question model_call_completed.reply.probes.deny_class model_call_completed.reply.probes.gold_near model_call_completed.reply.probes.injection_markers model_call_completed.reply.probes.keyed_answers model_call_completed.reply.probes.listed_answers model_call_completed.reply.probes.other_id_starts model_call_completed.reply.probes.other_uuids model_call_completed.reply.probes.own_id_start model_call_completed.reply.probes.own_uuid model_call_completed.reply.probes.q_cov model_call_completed.reply.probes.q_cov_no_echo model_call_completed.reply.probes.q_edge model_call_completed.reply.probes.q_gold_called model_call_completed.reply.probes.uuid_gold_near
+			added, changed, left out: model_call_completed.reply.probes.answer_keys model_call_completed.reply.probes.gold_hits model_call_completed.reply.probes.schema_keys
+			`,
+		"an answer stands where it is said to, and may stand elsewhere besides": `
+			left out: answer_committed.in_reply answer_committed.seen_in[]
+			`,
+		"how much of the agent's folders was looked through is told to people; what was found there counts": `
+			added: context_compiled.origins.forgotten manifest.agent.probed.found manifest.agent.probed.listed manifest.agent.system_sha256
+			changed, made nothing: manifest.agent.probed.bytes manifest.agent.probed.files
+			`,
 		"a request that was not passed on brought nothing in": `
 			changed, made nothing: request_refused.bytes request_refused.path request_refused.status
 			changed: request_refused.code

@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,7 +53,13 @@ func TestWatch(t *testing.T) {
 		{"AUD-01/fires-class-a.txt", "AUD-1 answer-leakage: the task in a page of an answer source"},
 		{"AUD-01/gap-unrecorded-channel.txt", "AUD-1 answer-leakage: an unrecorded channel in task fab1e101-"},
 		{"AUD-02/gap-usage-unreported.txt", "AUD-2 no-work-pass: the provider reports no usage, or not of every reply"},
-		{"AUD-02/gap-answer-in-no-reply.txt", "AUD-2 no-work-pass: answers that count and that no recorded reply of a model holds"},
+		{"AUD-22/fires-answer-from-an-own-agent.txt", "AUD-22 input-provenance: what the agent sends holds the gold answer, which nothing that was recorded had held before (task fab1e951-"},
+		{"AUD-22/fires-answers-in-the-folder.txt", "AUD-22 input-provenance: the gold answers of 2 tasks beside their ids or questions, in line 2 of agent-files.jsonl"},
+		{"AUD-22/fires-answer-without-a-call.txt", "AUD-22 input-provenance: an answer before any reply of a model"},
+		{"AUD-22/fires-answer-of-no-source.txt", "AUD-22 input-provenance: an answer that shares no word"},
+		{"AUD-22/gap-request-without-origins.txt", "AUD-22 input-provenance: a request does not say where its messages come from"},
+		{"AUD-22/near-answer-in-a-shared-text.txt", ""},
+		{"AUD-22/near-answer-by-code.txt", ""},
 		{"AUD-03/fires-workspace.txt", "AUD-3 oracle-leakage: the start workspace holds the task's answer"},
 		{"AUD-03/gap-no-attachment.txt", "AUD-3 oracle-leakage: the attachment of a task is not in the list of its start workspace"},
 		{"AUD-04/fires-cache-sweep.txt", "AUD-4 grader-isolation: 2 of 7 entries of the judge cache do not verify"},
@@ -110,7 +117,7 @@ func notOfAnEvent() map[string][]string {
 		},
 		"in the plan": {
 			"AUD-01/gap-other-probes.txt", "AUD-01/gap-other-probes-v1.txt", "AUD-01/gap-research-model.txt", "AUD-01/gap-searching-model.txt", "AUD-01/gap-server-with-network.txt", "AUD-01/gap-unconfined.txt",
-			"AUD-02/gap-own-agent-outside-of-the-sandbox.txt", "AUD-02/gap-own-agent-with-a-network.txt",
+			"AUD-22/gap-own-agent-outside-of-the-sandbox.txt", "AUD-22/gap-own-agent-with-a-network.txt",
 			"AUD-03/fires-hint-in-built-in.txt", "AUD-03/gap-built-in-of-other-words.txt", "AUD-03/fires-tool-description.txt", "AUD-03/fires-tool-hint.txt", "AUD-03/fires-tool-schema.txt", "AUD-03/gap-tool-of-no-server.txt", "AUD-03/gap-no-templates.txt", "AUD-03/gap-own-condensed-template-and-answer.txt",
 			"AUD-03/gap-own-condensed-template.txt", "AUD-03/gap-own-template.txt", "AUD-03/gap-examples-with-digits.txt", "AUD-04/gap-unconfined.txt",
 			"AUD-03/fires-question-expected-answer.txt", "AUD-03/fires-question-german.txt", "AUD-03/fires-question-ground-truth.txt",
@@ -132,7 +139,7 @@ func notOfAnEvent() map[string][]string {
 			"AUD-03/fires-other-task-with-answer.txt", "AUD-03/fires-other-pair-of-a-later-attempt.txt", "AUD-03/gap-turn-without-request.txt",
 			"AUD-03/fires-injected-cut-in-old-journal.txt", "AUD-03/fires-injected-examples.txt", "AUD-03/fires-injected-long-system.txt",
 			"AUD-03/fires-injected-record-and-cut.txt", "AUD-03/fires-injected-second-user.txt",
-			"AUD-03/fires-answer-from-an-own-agent.txt", "AUD-03/fires-id-from-an-own-agent.txt", "AUD-03/fires-id-of-an-own-agent-later.txt",
+			"AUD-03/fires-id-from-an-own-agent.txt", "AUD-03/fires-id-of-an-own-agent-later.txt",
 			"AUD-03/gap-injected-beyond-its-head.txt", "AUD-03/gap-injected-too-many.txt",
 		},
 		"in what a call asks for and its result together": {
@@ -144,6 +151,7 @@ func notOfAnEvent() map[string][]string {
 			"AUD-01/fires-answer-behind-the-attachments-name.txt",
 			"AUD-01/fires-question-behind-five-words.txt", "AUD-01/fires-question-behind-fragment.txt", "AUD-01/fires-question-behind-extra-argument.txt",
 		},
+		"in the answers of the whole run": {"AUD-22/fires-answers-of-no-source-right-more-often.txt", "AUD-22/fires-numbers-of-no-source-right.txt"},
 		"in events that are far from each other": {
 			"AUD-01/fires-question-of-unknown-origin.txt", "AUD-01/fires-question-from-nowhere-far.txt", "AUD-01/fires-question-from-nowhere-in-json.txt", "AUD-01/fires-question-from-nowhere-in-table.txt",
 			"AUD-04/fires-answer-graded.txt", "AUD-04/fires-number-graded.txt", "AUD-04/fires-answer-guessing.txt", "AUD-04/fires-answers-tried-at-a-page.txt", "AUD-04/fires-answers-tried-in-german.txt", "AUD-04/fires-guesses-tried.txt", "AUD-04/fires-numbers-tried.txt",
@@ -162,8 +170,8 @@ func TestWatchTellsAll(t *testing.T) {
 			beyond[name] = true
 		}
 	}
-	for _, id := range []string{"AUD-1", "AUD-2", "AUD-3", "AUD-4"} {
-		for name := range texts(t, strings.Replace(id, "-", "-0", 1)+"/*.txt") {
+	for _, id := range []string{"AUD-1", "AUD-2", "AUD-3", "AUD-4", "AUD-22"} {
+		for name := range texts(t, fmt.Sprintf("AUD-%02s/*.txt", strings.TrimPrefix(id, "AUD-"))) {
 			if strings.Contains(name, "/"+near) {
 				continue
 			}

@@ -196,6 +196,9 @@ func (p *Prober) Names(text string) bool {
 // Few reports whether the question has so few runs that all of them can be in a document by chance.
 func (p *Prober) Few() bool { return p.counted < fewestRuns }
 
+// Short reports whether the gold answer is too short to be found without a label.
+func (p *Prober) Short() bool { return p.gold.short }
+
 // HasShortGold reports whether a gold answer that is too short to be found without a label stands in a text all the
 // same.
 func (p *Prober) HasShortGold(text string) bool {

@@ -38,6 +38,9 @@ func markdown(r audit.Report, dir string, checks []audit.Check) []byte {
 		fmt.Fprintf(&out, "\nJudged %d of %d (%d from the cache), unreadable %d, errors %d, withheld %d, too long %d.\n",
 			j.Judged, j.Asked, j.Cached, j.Unreadable, j.Errors, j.Withheld, j.TooLong)
 	}
+	if p := r.Totals.Prompts; p != nil {
+		fmt.Fprintf(&out, "\n%s.\n", witnessed(*p))
+	}
 	findings(&out, r, dir, checks)
 	if gaps := r.Attestation.HarnessGaps; len(gaps) > 0 {
 		out.WriteString("\n### Could not see\n\n")

@@ -3,9 +3,11 @@ package runs
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -32,6 +34,7 @@ func giveAgent(m *plan.Plan) {
 	folder, list := ownFiles()
 	a := plan.DefaultAgent()
 	a.Name, a.Folders, a.FilesSHA256 = "sample-agent", []plan.AgentFolder{folder}, canonical.Digest(list)
+	a.Probed = &plan.AgentProbe{Bytes: folder.Bytes, Files: folder.Files}
 	m.Agent, m.Budgets.Turns = &a, 0
 }
 
@@ -62,7 +65,7 @@ func (w *writer) beginTurn() error {
 }
 
 // exchange writes a turn with a model call of an own agent: what has been said, and what came of it.
-func (w *writer) exchange(done trajectory.ModelCallCompleted) error {
+func (w *writer) exchange(done trajectory.ModelCallCompleted, reply trajectory.SentMessage) error {
 	a := &w.attempt
 	if err := w.beginTurn(); err != nil {
 		return err
@@ -78,13 +81,78 @@ func (w *writer) exchange(done trajectory.ModelCallCompleted) error {
 	a.sentBodies[body] = true
 	done.RequestedModel, done.Try = w.manifest.Model.Name, 1
 	done.Reply = &trajectory.AgentReply{Bytes: done.Bytes + 200, SHA256: canonical.Digest(fmt.Appendf(nil, "reply %s", done.OutputSHA256)), Status: 200}
+	if said := textsOf(reply); len(said) > 0 {
+		probes := a.prober.Probe(strings.Join(said, "\n"), "", nil)
+		done.Reply.Probes, done.Reply.Code = &probes, origin.Code(reply.Content) || len(reply.ToolCalls) > 0
+	}
 	if done.Error != nil {
 		done.Reply.Status = done.Error.Status
 	}
 	if err := w.record(trajectory.ModelCallStarted{Request: request, RequestedModel: w.manifest.Model.Name, Try: 1}); err != nil {
 		return err
 	}
+	for _, said := range textsOf(reply) {
+		a.origins.Add(origin.Reply, said)
+	}
 	return w.record(done, trajectory.TurnCompleted{LatencyMs: 950})
+}
+
+// textsOf returns what a model reads, or has written, of a message, as the proxy divides it.
+func textsOf(m trajectory.SentMessage) (texts []string) {
+	if m.Content != "" {
+		texts = append(texts, m.Content)
+	}
+	for _, c := range m.ToolCalls {
+		texts = append(texts, c.Name+"\n"+c.Arguments)
+	}
+	return texts
+}
+
+// apart is what stands between pieces that did not stand beside each other.
+const apart = "\n_\n"
+
+// originsOf says where the texts of messages come from that the attempt has not sent before; nil for the built-in agent.
+func (w *writer) originsOf(fresh []trajectory.SentMessage) *trajectory.Origins {
+	if !w.own() {
+		return nil
+	}
+	o, rest := &trajectory.Origins{}, []string(nil)
+	for _, m := range fresh {
+		for _, text := range textsOf(m) {
+			by, pieces := w.attempt.origins.Divide(text)
+			o.Exchange, o.Question, o.Reply, o.Result, o.Workspace = o.Exchange+by[origin.Exchange], o.Question+by[origin.Question], o.Reply+by[origin.Reply], o.Result+by[origin.Result], o.Workspace+by[origin.Workspace]
+			rest = append(rest, pieces...)
+		}
+	}
+	if len(rest) == 0 {
+		return o
+	}
+	probes := w.attempt.prober.Probe(strings.Join(rest, apart), "", nil)
+	o.Probes = &probes
+	for _, piece := range rest {
+		o.Agent += int64(len(piece))
+		for passage := range origin.Split(piece) {
+			gold := probes.GoldHits > 0 && w.attempt.prober.Probe(passage, "", nil).GoldHits > 0
+			key, tasks, report := w.passages.Sent(w.now().id, passage, gold)
+			listed := slices.ContainsFunc(o.Passages, func(p trajectory.Passage) bool { return p.Key == key })
+			if report && !listed && len(o.Passages) < trajectory.MostPassages {
+				o.Passages = append(o.Passages, trajectory.Passage{Key: key, Tasks: tasks})
+			}
+		}
+	}
+	return o
+}
+
+// committed returns an answer as it is recorded: where it stood before.
+func (w *writer) committed(p trajectory.AnswerCommitted) trajectory.AnswerCommitted {
+	if w.own() {
+		in, shares := w.attempt.origins.Seen(p.Answer)
+		for _, source := range in {
+			p.SeenIn = append(p.SeenIn, string(source))
+		}
+		p.SharesWord = shares
+	}
+	return p
 }
 
 // tries writes the calls that fail before the next one.
@@ -94,7 +162,7 @@ func (w *writer) tries() error {
 		if _, err := fmt.Sscan(f.args, &status); err != nil {
 			return err
 		}
-		if err := w.exchange(trajectory.ModelCallCompleted{LatencyMs: 120, Error: &trajectory.CallError{Message: f.body, Retryable: true, Status: status}}); err != nil {
+		if err := w.exchange(trajectory.ModelCallCompleted{LatencyMs: 120, Error: &trajectory.CallError{Message: f.body, Retryable: true, Status: status}}, trajectory.SentMessage{}); err != nil {
 			return err
 		}
 	}
@@ -113,6 +181,7 @@ func (w *writer) fetch(s step) error {
 	done := trajectory.ExchangeCompleted{Bytes: x.Bytes, ContentType: "text/html", Head: x.Head, LatencyMs: 40, Number: w.attempt.exchanges, Redactions: x.Redactions, Status: 200, Truncated: x.Truncated}
 	if x.Bytes > 0 {
 		done.SHA256 = x.SHA256
+		w.attempt.origins.Add(origin.Exchange, s.body)
 		if w.manifest.Probes != "" {
 			probes := w.attempt.prober.Probe(s.body, address, []string{address})
 			done.Probes = &probes
@@ -162,5 +231,5 @@ func (w *writer) ofOwn(s step) error {
 	for _, said := range w.attempt.replies {
 		held = held || strings.Contains(said, answer)
 	}
-	return w.record(trajectory.AnswerCommitted{Answer: answer, InReply: held, Rule: rule}, trajectory.AttemptEnded{Agent: w.agentEnd(), Outcome: trajectory.Answered})
+	return w.record(w.committed(trajectory.AnswerCommitted{Answer: answer, InReply: held, Rule: rule}), trajectory.AttemptEnded{Agent: w.agentEnd(), Outcome: trajectory.Answered})
 }
