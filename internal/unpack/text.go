@@ -3,6 +3,8 @@ package unpack
 import (
 	"bytes"
 	"encoding/binary"
+	"regexp"
+	"slices"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -62,8 +64,17 @@ func decodeWide(data []byte) ([]byte, bool) {
 	return out, 50*odd <= len(out)
 }
 
+// The pickles of Python's first protocol are text.
+var (
+	textPickle  = regexp.MustCompile(`\A[(\]}cV][\s\S]{0,16}\n[\s\S]*\n[\s\S]{0,64}\.\s*\z`)
+	textStrings = regexp.MustCompile(`\n[a-z()0-9]*[VSUI]['"]?`)
+)
+
 // text visits a text in pieces, and what is encoded in it.
 func (w *walker) text(path string, data []byte, depth int) {
+	if textPickle.Match(data) { // each string behind the letter of its kind
+		w.pieces(path, textStrings.ReplaceAll(data, []byte("\n")))
+	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	w.pieces(path, data)
 	w.encoded(path, data, depth)
@@ -104,7 +115,7 @@ func utf8Text(data []byte) string {
 }
 
 // runs returns the runs of text in binary data, a line each: UTF-8 and the Latin letters of UTF-16 and UTF-32. A run is cut
-// where a length before it says that a text ends.
+// where a length before it says that a text ends, and around a UUID.
 func runs(data []byte) []byte {
 	var out []byte
 	for i := 0; i < len(data); {
@@ -123,10 +134,81 @@ func runs(data []byte) []byte {
 			i++
 			continue
 		}
-		out = appendRun(out, data, i, end)
-		i = end
+		for i < end {
+			id := uuidAt(data, i, end)
+			out = appendRun(out, data, i, id)
+			if i = id; id < end {
+				i += uuidBytes
+				out = append(append(out, data[id:i]...), '\n')
+			}
+		}
 	}
-	return out
+	return paired(out)
+}
+
+const (
+	uuidBytes  = 36
+	mostPaired = 256 // ids in a row
+)
+
+// uuidAt returns where the next UUID begins, as many ids are, or end.
+func uuidAt(data []byte, from, end int) int {
+	for i := from; ; {
+		next := bytes.IndexByte(data[i:end], '-')
+		if next < 0 {
+			return end
+		}
+		next += i
+		if i = next + 1; next-8 >= from && isUUID(data[next-8:min(end, next-8+uuidBytes)]) {
+			return next - 8
+		}
+	}
+}
+
+func isUUID(b []byte) bool {
+	if len(b) != uuidBytes {
+		return false
+	}
+	for i, c := range b {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if c != '-' {
+				return false
+			}
+		} else if c < '0' || '9' < c && c|0x20 < 'a' || c|0x20 > 'f' {
+			return false
+		}
+	}
+	return true
+}
+
+// paired appends to lines of text pairs of the ids that stand in a row and the values that stand before them, as the constants of
+// compiled Python do.
+func paired(text []byte) []byte {
+	var values, ids [][]byte
+	pair := func() {
+		if n := len(ids); n > 1 && n <= len(values) && n <= mostPaired {
+			for i, id := range ids {
+				text = append(append(append(append(text, id...), ' '), values[len(values)-n+i]...), '\n')
+			}
+		}
+		ids = nil
+	}
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		switch {
+		case isUUID(line):
+			ids = append(ids, line)
+		case len(line) == 0, len(line) < shortestRun && line[len(line)-1] == '$': // the type and the length of the next id
+		default:
+			if len(ids) > 0 {
+				pair()
+				values = nil
+			}
+			values = append(values, line)
+		}
+	}
+	pair()
+	return text
 }
 
 func printable(c byte) bool { return c >= ' ' && c < 0x7f || c == '\n' || c == '\t' || c == '\r' }
@@ -164,21 +246,19 @@ func runEnd(data []byte, i int) int {
 	return i
 }
 
+const (
+	mostPrefix = 4 // printable bytes of a length and a type before a string
+	mostBehind = 4 // bytes of what comes behind the last string of a run
+)
+
 // appendRun appends a run of text, in lines if lengths are in it or before it, as serialised strings have.
 func appendRun(out, data []byte, start, end int) []byte {
 	for pos := start; pos < end; {
-		next, cut := pos, end
-		for skip := 0; skip < 4 && pos+skip < end; skip++ { // a length may be printable itself
-			n := lengthBefore(data, pos+skip, end)
-			if rest := end - pos - skip - n; n > 0 && (skip == 0 || n >= 8 && rest >= 0) {
-				next, cut = pos+skip, pos+skip+n
-				break
-			}
-		}
+		next, cut := prefixed(data, pos, end)
 		if next > pos {
 			out = append(append(out, data[pos:next]...), '\n')
 		}
-		if cut-next >= shortestRun || cut < end || lengthBefore(data, next, end) == cut-next {
+		if cut-next >= shortestRun || cut < end || slices.Contains(lengths(data, next), cut-next) {
 			out = append(append(out, data[next:cut]...), '\n')
 		}
 		pos = cut
@@ -186,33 +266,58 @@ func appendRun(out, data []byte, start, end int) []byte {
 	return out
 }
 
-// lengthBefore returns the length that the bytes before i give to the text there, if it is within end; else 0.
-func lengthBefore(data []byte, i, end int) int {
-	fits := func(n uint64) bool { return n > 0 && n <= uint64(end-i) }
-	if i >= 4 {
-		if n := binary.LittleEndian.Uint32(data[i-4:]); fits(uint64(n)) {
-			return int(n)
+// prefixed returns where the string begins and ends that a length announces: one behind which the run ends soon, or one right at
+// pos whose length no text has. It returns pos and end if there is none.
+func prefixed(data []byte, pos, end int) (next, cut int) {
+	for i := pos; i <= pos+mostPrefix && i < end; i++ {
+		for _, n := range lengths(data, i) {
+			if rest := end - i - n; n > 0 && 0 <= rest && rest <= mostBehind && (i == pos || n >= shortestRun) {
+				return i, i + n
+			}
 		}
-		if n := binary.BigEndian.Uint32(data[i-4:]); fits(uint64(n)) {
+	}
+	if pos > 0 && !printable(data[pos-1]) {
+		for _, n := range lengths(data, pos) {
+			if n > 0 && n < end-pos {
+				return pos, pos + n
+			}
+		}
+	}
+	return pos, end
+}
+
+// longLength returns the length that four bytes before i give, which no text has by chance; 0 for none.
+func longLength(data []byte, i int) int {
+	if i < 4 {
+		return 0
+	}
+	for _, n := range []uint32{binary.LittleEndian.Uint32(data[i-4:]), binary.BigEndian.Uint32(data[i-4:])} {
+		if n < 1<<20 {
 			return int(n)
 		}
 	}
+	return 0
+}
+
+// lengths returns the lengths that the bytes before i may give to the text there, in the ways of several formats.
+func lengths(data []byte, i int) []int {
+	all := make([]int, 0, 5)
+	if n := longLength(data, i); n > 0 {
+		all = append(all, n)
+	}
 	if i >= 2 {
-		if n := binary.BigEndian.Uint16(data[i-2:]); n > 0xff && fits(uint64(n)) {
-			return int(n)
+		if n := int(binary.BigEndian.Uint16(data[i-2:])); n > 0xff {
+			all = append(all, n)
 		}
-		if n := uint64(data[i-2])&0x7f | uint64(data[i-1])<<7; data[i-2] >= 0x80 && data[i-1] < 0x80 && fits(n) {
-			return int(n)
+		if data[i-2] >= 0x80 && data[i-1] < 0x80 {
+			all = append(all, int(data[i-2])&0x7f|int(data[i-1])<<7)
 		}
 	}
 	if i >= 1 {
 		c := data[i-1]
-		if 0xa0 <= c && c < 0xc0 { // of MessagePack
-			c &= 0x1f
-		}
-		if fits(uint64(c)) {
-			return int(c)
+		if all = append(all, int(c)); 0xa0 <= c && c < 0xc0 { // of MessagePack
+			all = append(all, int(c&0x1f))
 		}
 	}
-	return 0
+	return all
 }
