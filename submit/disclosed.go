@@ -59,6 +59,9 @@ func (p *Public) Shows(d *rundir.Disclosure) error {
 	if canonical.Digest(summary) != p.Statement.digests()[MetadataFile] {
 		return trajectory.Faultf(MetadataFile, "is not what the disclosed events give")
 	}
+	if share := d.Inputs.Share(); said.Prompts != nil && (share == nil || *share != *said.Prompts) {
+		return trajectory.Faultf(AttestationFile, "counts other inputs than the disclosed events give")
+	}
 	exceptions := d.Exceptions()
 	exceptions.Dismissals, exceptions.VoidTasks = said.Exceptions.Dismissals, said.Exceptions.VoidTasks
 	if exceptions != said.Exceptions || form(publicAnsweredBy(d.Manifest, d.AnsweredBy())) != form(said.AnsweredBy) {
@@ -112,6 +115,9 @@ func (p *Public) IsOf(v *Verified) error {
 		if e.digests[name] != want[name] {
 			return trajectory.Faultf(name, "is not that of run %q, as the full package has it", run.Manifest.RunID)
 		}
+	}
+	if p.Statement.Predicate.Prompts == nil {
+		e.Prompts = nil
 	}
 	rebuilt := e.published(run, v.Report).statement()
 	again, err := rebuilt.Encode()

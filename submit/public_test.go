@@ -353,6 +353,14 @@ func TestDisclosedOther(t *testing.T) {
 		w := s.Predicate.Withheld
 		w[slices.IndexFunc(w, isJournal)].SHA256 = s.Predicate.Journal.Head
 	})
+	longer := lying(func(fstest.MapFS) {}, func(s *Statement) { s.Predicate.Prompts.Bytes++; s.Predicate.Prompts.Witnessed++ })
+	silent := lying(func(fstest.MapFS) {}, func(s *Statement) { s.Predicate.Prompts = nil })
+	for _, share := range []rundir.Share{{Bytes: 10, Witnessed: 9}, {Bytes: 10, Witnessed: 11}, {Bytes: -1, Witnessed: -1}, {}} {
+		pkg := memory(files)
+		republish(t, pkg, func(s *Statement) { s.Predicate.Prompts = &share })
+		_, err := VerifyPublic(pkg, byAnother())
+		wantFaultIn(t, "inputs of no run of the built-in agent", err, AttestationFile)
+	}
 	unrecorded := config(t, change(t, two, "-- task "+secondTask+" --", "-- event run_resumed --\n{\"unsubmittable\":\"no space\"}\n-- task "+secondTask+" --"))
 	unrecorded.AllowDirty = true
 	whole := mustBuild(t, unrecorded)
@@ -380,6 +388,9 @@ func TestDisclosedOther(t *testing.T) {
 		{"another summary", retried.Shows(disclosed(t, full.Run, c.Run, firstTask)), ""},
 		{"another journal, whole", elsewhere.Shows(disclosed(t, full.Run, c.Run, "")), AttestationFile},
 		{"another journal", elsewhere.Shows(disclosed(t, full.Run, c.Run, firstTask)), ""},
+		{"other inputs, whole", longer.Shows(disclosed(t, full.Run, c.Run, "")), AttestationFile},
+		{"other inputs", longer.Shows(disclosed(t, full.Run, c.Run, firstTask)), ""},
+		{"no inputs, as of an earlier version", silent.Shows(disclosed(t, full.Run, c.Run, "")), ""},
 		{"no word of failed recording", hushed.Shows(disclosed(t, whole.Run, unrecorded.Run, "")), AttestationFile},
 		{"a record that is right", liar.Shows(disclosed(t, full.Run, c.Run, secondTask)), ""},
 	}

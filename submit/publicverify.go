@@ -212,6 +212,8 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 		why = "does not withhold " + trajectory.JournalFile + " by its digest"
 	case own != (p.Manifest.Agent != nil):
 		why = "withholds " + plan.AgentFilesFile + " of the built-in agent, or not that of an own one"
+	case !said.Prompts.Plausible(own):
+		why = "has prompts that no such run has"
 	case later < 0 || later > maxLater || (later > 0) != rejudged:
 		why = fmt.Sprintf("counts %d judgments, which is not what the plan and the withheld files give", said.Judgments)
 	case len(void) > 0 && !decided:
@@ -227,7 +229,7 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 		return evidence{}, trajectory.Faultf(AttestationFile, "%s", why)
 	}
 	e := evidence{Predicate: said.says(), plan: p.Manifest, summary: p.Summary, void: void, digests: p.Statement.digests(), later: later}
-	e.AnsweredBy, e.Exceptions, e.Dismissals = said.AnsweredBy, said.Exceptions, said.Dismissals
+	e.AnsweredBy, e.Exceptions, e.Dismissals, e.Prompts = said.AnsweredBy, said.Exceptions, said.Dismissals, said.Prompts
 	e.ManifestSHA256, e.Journal, e.Root = planSHA256, Journal{p.Head.Journal.Events, p.Head.Journal.Head}, p.Head.Root.String()
 	e.Audit, e.Withheld = newAuditResult(said.Audit.Checks), newWithheld(journal, with)
 	e.reasons = publicReasons(e.plan, e.Audit.Checks, e.RecordingFailed)

@@ -44,7 +44,7 @@ type Subject struct {
 
 // Predicate is what the package says of itself. All of it follows from the
 // package's files, except Date, GoldAtHand, Harness, RecordingFailed and Submitter;
-// in a public one, except Audit, Dismissals, VoidTasks, Withheld and the members
+// in a public one, except Audit, Dismissals, Prompts, VoidTasks, Withheld and the members
 // of AnsweredBy and Exceptions that implausibleVerdict takes from it, too.
 type Predicate struct {
 	AnsweredBy                plan.AnsweredBy    `json:"answered_by"`
@@ -66,6 +66,7 @@ type Predicate struct {
 	Name                      string             `json:"name"`                      // of the package's folder
 	NotForLeaderboard         bool               `json:"not_for_leaderboard"`       // dirty, or a rehearsal
 	RecordingFailed           string             `json:"recording_failed,omitzero"` // self-declared: the run's marker
+	Prompts                   *rundir.Share      `json:"prompts,omitzero"`          // left out: where the inputs of models come from is not known, or an earlier version made the package
 	Public                    bool               `json:"public,omitzero"`           // no text of the run but its plan is in it
 	Rehearsal                 bool               `json:"rehearsal,omitzero"`
 	Root                      string             `json:"root"` // of the tree in checkpoint, base64
@@ -198,7 +199,7 @@ func newEvidence(run *rundir.Run, report audit.Report, later int, said Predicate
 	e.ManifestSHA256, e.Journal, e.Root = run.ManifestSHA256, Journal{run.End.Events, run.End.Head}, run.RootHash
 	e.AnsweredBy, e.Exceptions = run.AnsweredBy(), run.Exceptions()
 	e.Exceptions.Dismissals, e.Exceptions.VoidTasks = len(e.Dismissals), len(voidTasks(e.plan, e.void))
-	e.results = run.Rows()
+	e.Prompts, e.results = run.Inputs.Share(), run.Rows()
 	return e, nil
 }
 

@@ -126,6 +126,9 @@ func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Repo
 		return nil, err
 	}
 	e.digests = digests
+	if p.Prompts == nil { // as earlier versions wrote it
+		e.Prompts = nil
+	}
 	if err := s.checkStatement(e); err != nil {
 		return nil, err
 	}

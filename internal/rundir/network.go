@@ -93,36 +93,3 @@ func badOrigins(o *trajectory.Origins, tasks int) string {
 	}
 	return ""
 }
-
-// Inputs counts the bytes of the texts that models were sent, each text of an attempt once, and those of them whose
-// source was witnessed. Of the built-in agent all are: its messages are templates, the question, replies and results, and
-// an audit compares them with those. Of an own agent its requests say where their messages come from.
-type Inputs struct {
-	PromptBytes    int64
-	WitnessedBytes int64
-	Unknown        bool // a request of an own agent does not say where its messages come from
-}
-
-// add counts a request as the journal has it. It returns false if a sum grows too large.
-func (n *Inputs) add(p trajectory.ContextCompiled, own bool) bool {
-	var sizes []int64
-	var agent int64
-	switch o := p.Origins; {
-	case o != nil:
-		sizes, agent = []int64{o.Agent, o.Exchange, o.Question, o.Reply, o.Result, o.Workspace}, o.Agent
-	case own:
-		n.Unknown = true
-	default:
-		for _, m := range p.Messages {
-			sizes = append(sizes, m.Bytes)
-		}
-	}
-	for _, size := range sizes {
-		if size < 0 || size > maxCounted-n.PromptBytes {
-			return false
-		}
-		n.PromptBytes, n.WitnessedBytes = n.PromptBytes+size, n.WitnessedBytes+size
-	}
-	n.WitnessedBytes -= agent
-	return true
-}

@@ -73,6 +73,26 @@ func TestInputs(t *testing.T) {
 	}
 }
 
+func TestShare(t *testing.T) {
+	for want, n := range map[string]Inputs{
+		"not known": {},
+		"100.0 % of 19 bytes that models were sent are witnessed":               {PromptBytes: 19, WitnessedBytes: 19},
+		"99.9 % of 100000 bytes that models were sent are witnessed":            {PromptBytes: 100_000, WitnessedBytes: 99_999},
+		"0.0 % of 9007199254740992 bytes that models were sent are witnessed":   {PromptBytes: maxCounted},
+		"100.0 % of 9007199254740992 bytes that models were sent are witnessed": {PromptBytes: maxCounted, WitnessedBytes: maxCounted},
+	} {
+		if got := n.Share().String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if s := n.Share(); !s.Plausible(true) || s.Plausible(false) != (s == nil || s.Bytes == s.Witnessed) {
+			t.Errorf("%v: plausible %t, %t", s, s.Plausible(true), s.Plausible(false))
+		}
+	}
+	if s := (Inputs{PromptBytes: 9, WitnessedBytes: 9, Unknown: true}).Share(); s != nil {
+		t.Errorf("%v, though a request does not say where its messages come from", s)
+	}
+}
+
 // TestOpenNetwork: what a crash cuts off may stay open.
 func TestOpenNetwork(t *testing.T) {
 	for _, end := range []string{"a.1 error\na.1 ended error", "a.1 ended error interrupted", "a.1 exited error as=deadline"} {

@@ -89,6 +89,9 @@ func Summary(w io.Writer, dir string, found *rundir.Run, unsubmittable string) e
 	}
 	rows = append(append(rows, JudgeRows(s.Judge)...), preflightRows(m, s.Preflight)...)
 	rows.Addf("calls", "%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)
+	if share := found.Inputs.Share(); share != nil {
+		rows.Add("inputs", share.String())
+	}
 	rows.AddNonEmpty("rules", RulesBroken(found.Fold))
 	rows = append(rows, found.ServerNotes()...)
 	rows.Addf("tokens", "%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)

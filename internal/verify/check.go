@@ -86,6 +86,7 @@ type Verification struct {
 	ManifestSHA256 string                `json:"manifest_sha256"`
 	Missing        string                `json:"missing,omitzero"`
 	Package        *submit.Predicate     `json:"package,omitzero"` // the statement of a package
+	Prompts        *rundir.Share         `json:"prompts,omitzero"` // left out: where the inputs of models come from is not known
 	Public         bool                  `json:"public,omitzero"`  // it is a public package
 	PublicPackage  string                `json:"public_package,omitzero"`
 	Rehearsal      bool                  `json:"rehearsal,omitzero"`
@@ -169,7 +170,7 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 	v := Verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
 		Judgments: audit.Judgments(found.Manifest, len(later)), Later: laterJudgments(found, later), RunID: found.Manifest.RunID,
-		Tasks: len(found.Tasks), Trust: word, SignerTrusted: untrusted == nil, Unsubmittable: Unsubmittable(found)}
+		Prompts: found.Inputs.Share(), Tasks: len(found.Tasks), Trust: word, SignerTrusted: untrusted == nil, Unsubmittable: Unsubmittable(found)}
 	if found.Complete || f.Checkpoint != nil {
 		if v.Checkpoint, err = f.checkCheckpoint(p); err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ func (e Env) checkPublic(given *Evidence, f Request) (*Checked, error) {
 	word, untrusted := e.Trust.Of(p.Key)
 	claimed := p.Statement.Predicate
 	v := Verification{Complete: true, Events: claimed.Journal.Events, Integrity: "ok", JournalHead: claimed.Journal.Head, Judgments: claimed.Judgments,
-		KeyID: p.Key.ID(), ManifestSHA256: claimed.ManifestSHA256, Package: &claimed, Public: true, Rehearsal: claimed.Rehearsal, Root: claimed.Root,
+		KeyID: p.Key.ID(), ManifestSHA256: claimed.ManifestSHA256, Package: &claimed, Prompts: claimed.Prompts, Public: true, Rehearsal: claimed.Rehearsal, Root: claimed.Root,
 		RunID: claimed.RunID, Readme: rebuilt(p.NotRebuilt), Scores: "self-reported", Findings: []string{}, SignerTrusted: untrusted == nil,
 		Tasks: len(p.Results), Trust: word, Withheld: claimed.Withheld}
 	if claimed.Scores == nil {
@@ -70,6 +70,7 @@ func (v Verification) publicRows(p *submit.Public) [][2]string {
 	rows.Add("root", v.Root)
 	v.addCheckpoint(&rows)
 	rows = append(rows, packageRows(*v.Package, auditedBySigner, v.Dismissals)...)
+	v.addPrompts(&rows, ", self-reported")
 	rows.AddNonEmpty("compared", v.Dataset)
 	rows = append(rows, v.EvidenceVerdict.Rows()...)
 	rows.AddNonEmpty("unsubmittable", v.Unsubmittable)

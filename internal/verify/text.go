@@ -83,6 +83,7 @@ func (v Verification) rows(m plan.Plan, of *submit.Verified, later [][2]string, 
 		rows.Add("scores", scores)
 		rows.Add("audit again", again)
 	}
+	v.addPrompts(&rows, "")
 	rows = append(append(rows, later...), v.EvidenceVerdict.Rows()...)
 	v.addReadme(&rows)
 	if v.PublicPackage != "" {
@@ -90,6 +91,13 @@ func (v Verification) rows(m plan.Plan, of *submit.Verified, later [][2]string, 
 	}
 	rows.AddNonEmpty("unsubmittable", v.Unsubmittable)
 	return rows
+}
+
+// addPrompts adds how much of what models were sent is witnessed, and by whose word.
+func (v Verification) addPrompts(rows *view.List, by string) {
+	if v.Prompts != nil {
+		rows.Add("inputs", v.Prompts.String()+by)
+	}
 }
 
 // addCheckpoint adds that the checkpoint is the one given; nothing if none is.

@@ -318,6 +318,9 @@ func (s Source) spec() evalSpec {
 	if m.Agent != nil {
 		spec.Metadata["agent"] = m.AnsweredBy().Own
 	}
+	if share := s.Run.Inputs.Share(); share != nil {
+		spec.Metadata["prompts"] = *share
+	}
 	if s.Run.Marked != "" {
 		spec.Metadata["unsubmittable"] = s.Run.Marked
 	}
