@@ -200,7 +200,7 @@ func runChecks(e *evidence, o Options) Report {
 	}
 	r.adjudicate(o.Adjudications)
 	r.Attestation = r.attest()
-	r.Totals = Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks), Prompts: inputsOf(e.Inputs)}
+	r.Totals = Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks), Prompts: e.Inputs.Share()}
 	for _, t := range e.Tasks {
 		r.Totals.Attempts += t.ended + len(t.Attempts)
 	}

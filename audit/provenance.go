@@ -9,7 +9,6 @@ import (
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -341,12 +340,4 @@ func (a *attemptEvidence) misplaced(question string) bool {
 		}
 		return true
 	})
-}
-
-// inputsOf returns what the report says of the inputs of models; nil where nothing is known of them.
-func inputsOf(in rundir.Inputs) *PromptTotals {
-	if in.PromptBytes == 0 || in.Unknown {
-		return nil
-	}
-	return &PromptTotals{Bytes: in.PromptBytes, Witnessed: in.WitnessedBytes}
 }

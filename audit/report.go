@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -145,17 +146,10 @@ type Totals struct {
 	Interruptions int           `json:"interruptions"`
 	Judge         *JudgeTotals  `json:"judge"` // null: no judge
 	Planned       int           `json:"planned"`
-	Prompts       *PromptTotals `json:"prompts,omitzero"` // left out: where the inputs of models come from is not known
+	Prompts       *rundir.Share `json:"prompts,omitzero"` // left out: where the inputs of models come from is not known
 	Raw           *stats.Rate   `json:"raw"`              // official, as recorded but for tasks that an adjudication made void
 	Review        int           `json:"review"`
 	Worst         *stats.Rate   `json:"worst"` // Clean with the tasks of HIGH and REVIEW counted wrong
-}
-
-// PromptTotals counts the bytes of the texts that models were sent, each text of an attempt once, and those of them that
-// came from a source that was recorded.
-type PromptTotals struct {
-	Bytes     int64 `json:"bytes"`
-	Witnessed int64 `json:"witnessed"`
 }
 
 // JudgeTotals counts the answers that the LLM judge could and could not judge.

@@ -39,7 +39,7 @@ func markdown(r audit.Report, dir string, checks []audit.Check) []byte {
 			j.Judged, j.Asked, j.Cached, j.Unreadable, j.Errors, j.Withheld, j.TooLong)
 	}
 	if p := r.Totals.Prompts; p != nil {
-		fmt.Fprintf(&out, "\n%s.\n", witnessed(*p))
+		fmt.Fprintf(&out, "\n%s.\n", p)
 	}
 	findings(&out, r, dir, checks)
 	if gaps := r.Attestation.HarnessGaps; len(gaps) > 0 {

@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math/big"
 	"path"
 	"slices"
 	"strings"
@@ -120,13 +119,6 @@ func where(f audit.Finding) string {
 		where += fmt.Sprintf(", attempt %d", f.Attempt)
 	}
 	return where
-}
-
-// witnessed says how much of what models were sent came from sources that were recorded, rounded down: 100 % is all.
-func witnessed(p audit.PromptTotals) string {
-	tenths := new(big.Int).Mul(big.NewInt(1000), big.NewInt(p.Witnessed))
-	tenths.Quo(tenths, big.NewInt(max(p.Bytes, 1)))
-	return fmt.Sprintf("%s of %d bytes that models were sent are witnessed", view.Percent(tenths.Int64()*1000), p.Bytes)
 }
 
 // verdict is the conclusion of a report, in a few words.
@@ -250,7 +242,7 @@ func conclusion(p Place, r audit.Report) [][2]string {
 		rows = append(rows, [2]string{"judged again", view.Count(n, "later judgment") + ", signed by the key of the plan"})
 	}
 	if p := r.Totals.Prompts; p != nil {
-		rows = append(rows, [2]string{"inputs", witnessed(*p)})
+		rows = append(rows, [2]string{"inputs", p.String()})
 	}
 	for _, s := range Scores(r) {
 		rows = append(rows, [2]string{s.Name + " score", fmt.Sprintf("%d of %d, %s (%s)", s.Correct, s.Planned, view.Percent(s.AccuracyPPM), s.Means)})
