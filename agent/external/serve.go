@@ -102,8 +102,14 @@ func (a Agent) serveNetwork(ctx context.Context, s *server, fail context.CancelC
 		return err
 	}
 	c.Now, c.Dir, n.authority = a.Now, s.dir, c.Authority.PEM()
-	n.proxy = intercept.New(ctx, c, intercept.Attempt{Rec: rec, Decide: session.DecideURL, Probe: a.Probe, Full: a.Bodies})
+	n.proxy = intercept.New(ctx, c, intercept.Attempt{Rec: rec, Decide: session.DecideURL, Probe: a.Probe, Origins: a.Origins, Full: a.Bodies})
 	n.http = begin(l, n.proxy)
+	go func() { // recording may fail when no request is handled
+		<-n.proxy.Done()
+		if err := n.proxy.Err(); err != nil {
+			fail(err)
+		}
+	}()
 	return nil
 }
 

@@ -159,6 +159,9 @@ func (p *Proxy) Close() {
 	p.idle.CloseIdleConnections()
 }
 
+// Done is closed once nothing is passed on any more: after Close, at the end of the context, and where recording failed.
+func (p *Proxy) Done() <-chan struct{} { return p.ctx.Done() }
+
 // Err returns why recording failed, nil while it works. It matches trajectory.ErrNotRecorded.
 func (p *Proxy) Err() error {
 	p.mu.Lock()

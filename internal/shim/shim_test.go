@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -203,6 +204,29 @@ func TestMainRuns(t *testing.T) {
 	} {
 		if code, _, stderr := runShim(t, c.args...); code != c.code || !strings.Contains(stderr, c.stderr) {
 			t.Errorf("%s: %d, %q", name, code, stderr)
+		}
+	}
+}
+
+// TestLook: outside of a sandbox nothing is seen that is not so.
+func TestLook(t *testing.T) {
+	for _, folder := range []string{t.TempDir(), "/nowhere/folder"} {
+		if seen := look([]string{folder}); slices.Contains(seen, Alone) || slices.Contains(seen, ReadOnly) {
+			t.Errorf("%s: %q", folder, seen)
+		}
+	}
+	const status = "Name:\tgaia\nCapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
+	for was, change := range map[string][3]any{
+		"":                 {"", false, true},
+		"NoNewPrivs:\t1":   {"NoNewPrivs:\t0", true, true},
+		"NoNewPrivs:":      {"Other:", true, true},
+		"Seccomp:\t2":      {"Seccomp:\t1", false, false},
+		"Seccomp:":         {"Seccomp_filters:", false, false},
+		"CapBnd:\t0000000": {"CapBnd:\t0000001", true, true},
+		"CapAmb:":          {"", true, true},
+	} {
+		if privileges, filtered := Status(strings.Replace(status, was, change[0].(string), 1)); privileges != change[1] || filtered != change[2] {
+			t.Errorf("%q to %q: %t, %t", was, change[0], privileges, filtered)
 		}
 	}
 }
