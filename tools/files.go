@@ -8,7 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
 type listFilesArgs struct{}
@@ -23,6 +26,7 @@ func NewListFiles() Tool {
 func listFiles(ctx context.Context, env *Env, _ listFilesArgs) (Output, error) {
 	var b strings.Builder
 	seen, files := 0, 0
+	env.foreign.Store(env.start != nil) // a name can say anything
 	err := env.Root.Walk(func(name string, info fs.FileInfo, err error) error {
 		switch {
 		case ctx.Err() != nil:
@@ -101,6 +105,9 @@ func (env *Env) ReadFile(name string) ([]byte, error) {
 	}
 	if len(data) > MaxFile {
 		return nil, errTooLarge
+	}
+	if digest := canonical.Digest(data); env.start != nil && !slices.ContainsFunc(env.start, func(e entry) bool { return e.SHA256 == digest }) {
+		env.foreign.Store(true)
 	}
 	return data, nil
 }

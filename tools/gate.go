@@ -89,6 +89,7 @@ type Session struct {
 	probe     Prober
 	kept      Kept
 	shared    bool // an own agent writes to the workspace, too
+	witness   Witness
 
 	asking sync.Mutex   // held by a turn with calls that ask a model where a budget bounds them
 	files  sync.RWMutex // held by a turn; one with calls that can change the workspace holds it alone
@@ -124,12 +125,18 @@ func (g *Gate) Open(rec *trajectory.Attempt, workspace *Workspace, before Spent,
 	return &Session{gate: g, rec: rec, workspace: workspace, probe: probe, calls: before.Calls, cost: before.CostMicroUSD, seen: map[string]seenUse{}}
 }
 
+// Witness is told what a call of an own agent gave: the arguments as the agent gave them, what came of them, and whether
+// that is of files which were not in the workspace at the start, which the agent may have written. It returns probes of what
+// is the agent's, nil if nothing is. It may be asked by several goroutines at once.
+type Witness func(args string, out Output, foreign bool) *trajectory.Probes
+
 // Share prepares the session for an own agent, whose processes write to the workspace, too, at any time. It keeps the
 // workspace as it is, for [Workspace.Change]. From then on nothing in the workspace is restored, since that would
 // undo what the agent itself has done: before a call that can change it, it is kept as it is then, and where it
-// cannot be, the call is denied. A call that the end of the context cuts off has a result that says so.
-func (s *Session) Share() error {
-	s.shared = true
+// cannot be, the call is denied. A call that the end of the context cuts off has a result that says so. The witness may be
+// nil.
+func (s *Session) Share(w Witness) error {
+	s.shared, s.witness = true, w
 	if s.workspace == nil {
 		return nil
 	}
@@ -182,6 +189,7 @@ type pass struct {
 	shown    string // digest of the message with the output, once that is recorded
 	latency  time.Duration
 	probes   *trajectory.Probes
+	own      *trajectory.Probes // of what is the agent's
 
 	mu      sync.Mutex
 	refused []policy.Decision // redirects that were not followed
@@ -374,6 +382,9 @@ func (s *Session) env(p *pass) *Env {
 	}}
 	if s.workspace != nil {
 		env.Root = s.workspace.root
+		if s.shared {
+			env.start = s.workspace.start
+		}
 	}
 	return env
 }
@@ -392,7 +403,8 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 		timed, cut = context.WithTimeout(ctx, s.limits.TimeLeft())
 		defer cut()
 	}
-	output, err := p.tool.call(timed, s.env(p), []byte(p.call.Args))
+	env := s.env(p)
+	output, err := p.tool.call(timed, env, []byte(p.call.Args))
 	p.latency = s.gate.Now().Sub(began)
 	if err != nil && timed.Err() != nil && (ctx.Err() == nil || s.shared) {
 		model, why := output.Model, "the time of the attempt is used up"
@@ -420,6 +432,14 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 		}
 		probes := s.probe.Probe(output.Document, p.call.Args, reached)
 		p.probes = &probes
+	}
+	if s.witness != nil {
+		foreign := env.foreign.Load()
+		if p.writes() && s.workspace != nil { // nothing says what it has read
+			now, _, err := s.workspace.now()
+			foreign = err != nil || len(changed(s.workspace.start, s.workspace.kept))+len(changed(s.workspace.start, now)) > 0
+		}
+		p.own = s.witness(p.call.Args, output, foreign)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (s *Session) executedEvent(p *pass) trajectory.Payload {
 	}
 	return trajectory.ToolExecuted{
 		BodySHA256: x.BodySHA256, Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError,
-		LatencyMs: p.latency.Milliseconds(), Model: model, Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes,
+		LatencyMs: p.latency.Milliseconds(), Model: model, Name: p.name, OutputSHA256: x.SHA256, Own: p.own, Probes: p.probes,
 		Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: p.shown, Truncated: x.Truncated, URLs: urls,
 	}
 }

@@ -41,7 +41,7 @@ func TestSharedWriters(t *testing.T) {
 		readers.Wait() // for ever, unless all four run at once
 		return reads(a)
 	}))
-	must(t, s.Share())
+	must(t, s.Share(nil))
 	own := s.workspace.Root().Name() + "/own"
 	must(t, os.WriteFile(own, []byte("of the agent"), 0o600))
 	var all sync.WaitGroup
@@ -80,7 +80,7 @@ func TestSharedWriters(t *testing.T) {
 func TestSharedIsNotRestored(t *testing.T) {
 	sink := &gateSink{}
 	s := newSession(t, sink, nil, writer("writer", saves), probe("probe", func(probeArgs) (Output, error) { return Output{Shown: "read"}, nil }))
-	must(t, s.Share())
+	must(t, s.Share(nil))
 	run := func(turn int, name, text string) Result {
 		t.Helper()
 		results, err := s.Run(t.Context(), turn, []Call{{"c", name, `{"text":"` + text + `"}`}})
@@ -130,12 +130,67 @@ func TestSharedCutOff(t *testing.T) {
 		cancel()
 		return Output{}, errors.New("the context ended")
 	}))
-	must(t, s.Share())
+	must(t, s.Share(nil))
 	results, err := s.Run(ctx, 1, []Call{{"c", "probe", `{"text":"x"}`}})
 	if err != nil || !results[0].IsError || !strings.Contains(results[0].Text, "cut off") {
 		t.Errorf("%+v, %v", results, err)
 	}
 	if got := names(flushed(t, s, sink)); got != "tool_proposed policy_decision tool_executed" {
 		t.Errorf("recorded %s", got)
+	}
+}
+
+// TestSharedWitness: what a call gave is of the agent's where it read a file that was not there at the start, the names of
+// files, or, of a call that can change the workspace, anything while there is such a file.
+func TestSharedWitness(t *testing.T) {
+	sink := &gateSink{}
+	reads := func(env *Env, a probeArgs) (Output, error) {
+		data, err := env.ReadFile(a.Text)
+		return Output{Document: string(data), Shown: string(data)}, err
+	}
+	s := newSession(t, sink, nil, writer("reader", reads), NewListFiles(),
+		Define(Definition[probeArgs]{Name: "read", Description: "Reads.", Run: func(_ context.Context, env *Env, a probeArgs) (Output, error) { return reads(env, a) }}))
+	root := s.workspace.Root()
+	must(t, root.WriteFile("given", []byte("of the task"), 0o600))
+	var told []string
+	must(t, s.Share(func(args string, out Output, foreign bool) *trajectory.Probes {
+		told = append(told, fmt.Sprint(out.Document, " ", foreign))
+		if !foreign {
+			return nil
+		}
+		return &trajectory.Probes{GoldHits: 1}
+	}))
+	turn := 0
+	run := func(name, text, want string) {
+		t.Helper()
+		turn++
+		if text != "" {
+			text = `{"text":"` + text + `"}`
+		}
+		if _, err := s.Run(t.Context(), turn, []Call{{"c", name, text}}); err != nil || told[len(told)-1] != want {
+			t.Errorf("%s %s: %q, %v", name, text, told, err)
+		}
+	}
+	run("read", "given", "of the task false")
+	run("reader", "given", "of the task false")
+	must(t, root.WriteFile("copy", []byte("of the task"), 0o600))
+	must(t, root.WriteFile("own", []byte("the answer"), 0o600))
+	run("read", "given", "of the task false")
+	run("read", "copy", "of the task false")
+	run("read", "own", "the answer true")
+	run("reader", "given", "of the task true")
+	run("list_files", "", "copy\t11 bytes\ngiven\t11 bytes\nown\t10 bytes\n true")
+	must(t, root.Remove("own"))
+	must(t, root.Remove("copy"))
+	must(t, root.WriteFile("given", []byte("of the agent"), 0o600))
+	run("read", "given", "of the agent true")
+	own := 0
+	for _, p := range flushed(t, s, sink) {
+		if e, ok := p.(trajectory.ToolExecuted); ok && e.Own != nil {
+			own++
+		}
+	}
+	if own != 4 {
+		t.Errorf("%d calls have something of the agent's, want 4", own)
 	}
 }

@@ -36,6 +36,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gaia-harness/gaia/tools/internal/direct"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -79,6 +80,9 @@ type Env struct {
 	AllowURL func(url string) error
 	Kept     *Kept
 	grant    *grant // of a tool that asks a model; nil: nothing limits it
+
+	start   tree        // of a workspace that is shared with an own agent; nil: it is not
+	foreign atomic.Bool // something was read that is not in start
 }
 
 // Kept holds what tools keep between the calls of one attempt, such as a process,

@@ -413,13 +413,14 @@ type RequestRefused struct {
 // ExchangeStarted is a request of an own agent over the recorded network, which the Gate allowed. Number counts the exchanges of
 // the attempt from 1. SHA256 and Bytes are of its body.
 type ExchangeStarted struct {
-	BodySHA256 string `json:"body_sha256,omitzero"`
-	Bytes      int64  `json:"bytes,omitzero"`
-	Method     string `json:"method"`
-	Number     int    `json:"number"`
-	Redactions int    `json:"redactions,omitzero"`
-	SHA256     string `json:"sha256,omitzero"` // left out: there is no body
-	URL        string `json:"url"`
+	BodySHA256 string  `json:"body_sha256,omitzero"`
+	Bytes      int64   `json:"bytes,omitzero"`
+	Method     string  `json:"method"`
+	Number     int     `json:"number"`
+	Redactions int     `json:"redactions,omitzero"`
+	SHA256     string  `json:"sha256,omitzero"` // left out: there is no body
+	Own        *Probes `json:"own,omitzero"`    // over what of address and body nothing explains that the agent was given; left out: all is explained
+	URL        string  `json:"url"`
 }
 
 // ExchangeCompleted is the reply to a request of the recorded network, as it was passed on. Head is the beginning of its text (2
@@ -615,6 +616,7 @@ type ToolExecuted struct {
 	Model        *ModelUse `json:"model,omitzero"` // left out: none was asked
 	Name         string    `json:"name"`
 	OutputSHA256 string    `json:"output_sha256"`
+	Own          *Probes   `json:"own,omitzero"`    // of an own agent's call: over what of the arguments, and of a document made of files that it may have written, nothing explains; left out: all is explained
 	Probes       *Probes   `json:"probes,omitzero"` // left out: none were computed
 	Redactions   int       `json:"redactions,omitzero"`
 	ShownBytes   int64     `json:"shown_bytes"`

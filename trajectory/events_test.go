@@ -55,7 +55,7 @@ func filled() []Payload {
 		PolicyViolation{CallID: "call-1", Class: "rule", Description: "an answer source", RuleIDs: []string{"R001", "R002"}},
 		ToolExecuted{BodySHA256: digest, Bytes: 9000, CallID: "call-1", Head: "page", IsError: true, LatencyMs: 3,
 			Model: &ModelUse{CostMicroUSD: &cost, RequestID: "req-3", RequestedModel: "hearing-model", ResponseModel: "hearing-model-2", Tokens: Tokens{Cached: 1, In: 2, Out: 3, Reasoning: 4}, Tries: 2, UsageReported: true},
-			Name:  "web_fetch", OutputSHA256: digest, Probes: probes, Redactions: 1, ShownBytes: 4000,
+			Name:  "web_fetch", OutputSHA256: digest, Own: probes, Probes: probes, Redactions: 1, ShownBytes: 4000,
 			ShownSHA256: digest, Truncated: true, URLs: []URL{{ContentType: "text/html", Status: 200, URL: "http://almanac.example/"}}},
 		SecurityEvent{Bad: 1, Checked: 12, Entries: []BadEntry{{Name: "00ff.json", Reason: "the signature is not good"}}, Kind: JudgeCacheSweep},
 		Error{Code: "quota", Message: "no money left", Stage: "model"},
@@ -76,7 +76,7 @@ func filled() []Payload {
 		JudgeBattery{CostMicroUSD: new(int64(5)), ErrorStatus: 503, LatencyMs: 70, Model: "umpire-1", Accepted: []string{"colon"}, Problem: "the judge could not be asked",
 			Prompt: "judge.v1", Asked: 3, Refused: []string{"null"}, Cached: true, SHA256: digest, TokensIn: 900, TokensOut: 30, Tries: 4, Unreadable: []string{"comma"}, Passed: true},
 		RequestRefused{Bytes: 40, Code: "model_not_planned", Model: "other-model", Path: "POST /v1/chat/completions", RuleIDs: []string{"R001"}, SHA256: digest, Status: 400},
-		ExchangeStarted{BodySHA256: digest, Bytes: 40, Method: "POST", Number: 3, Redactions: 1, SHA256: digest, URL: "https://almanac.example/tides?year=2019"},
+		ExchangeStarted{BodySHA256: digest, Bytes: 40, Method: "POST", Number: 3, Own: probes, Redactions: 1, SHA256: digest, URL: "https://almanac.example/tides?year=2019"},
 		ExchangeCompleted{BodySHA256: digest, Bytes: 9000, ContentType: "text/html", Error: "unexpected EOF", Head: "<!doctype html>", LatencyMs: 12, Number: 3, Probes: probes, Redactions: 1,
 			SHA256: digest, Status: 200, Truncated: true, Unprobed: 100},
 	}
@@ -312,7 +312,7 @@ func TestOneFormOfNothing(t *testing.T) {
 				continue
 			}
 			for _, nothing := range []string{`[]`, `""`, `0`, `false`, `null`, `{}`} {
-				if name == "probes" && nothing == `{}` { // they were computed, and found nothing
+				if (name == "probes" || name == "own") && nothing == `{}` { // they were computed, and found nothing
 					continue
 				}
 				value := jsontext.Value(strings.Replace(string(b), "{", `{"`+name+`":`+nothing+`,`, 1))

@@ -54,9 +54,9 @@ type Agent struct {
 	Network intercept.Config // of the recorded network; each attempt adds its authority, and a folder
 	Bodies  bool             // keep those of requests and replies
 
-	Origins  *origin.Index    // what the attempt was given: the caller adds the attachment and what tools read; never nil
+	Origins  *origin.Index    // what the attempt was given: the caller adds the attachment; never nil
 	Passages *origin.Passages // of the run
-	Probe    tools.Prober     // adds nothing to Origins
+	Probe    tools.Prober     // looks at what is the agent's; nil: the audit will not pass over that
 
 	Tokens int64 // that the task may use; 0: no limit
 	Used   int64 // of them, by earlier attempts
@@ -81,7 +81,7 @@ func (a Agent) Solve(ctx context.Context, q agent.Question, session *tools.Sessi
 	if err := os.WriteFile(filepath.Join(a.Workspace, questionFile), []byte(q.Text), 0o644); err != nil {
 		return agent.Answer{}, fmt.Errorf("writing the question for the agent: %w", err)
 	}
-	if err := session.Share(); err != nil {
+	if err := session.Share(a.witness); err != nil {
 		return agent.Answer{}, fmt.Errorf("keeping the workspace: %w", err)
 	}
 	a.Origins.Add(origin.Question, q.Text)

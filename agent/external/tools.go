@@ -43,7 +43,6 @@ type toolServer struct {
 	session *tools.Session
 	rec     *trajectory.Attempt
 	turns   *proxy.Turns
-	origins *origin.Index
 	now     func() time.Time
 	ctx     context.Context // of calls; it does not end when the agent hangs up
 	end     context.CancelFunc
@@ -66,7 +65,7 @@ func newToolServer(ctx context.Context, a Agent, session *tools.Session, rec *tr
 		a.Origins.Add(origin.Result, spec.Description)
 		a.Origins.Add(origin.Result, string(spec.Parameters))
 	}
-	s := &toolServer{session: session, rec: rec, turns: turns, origins: a.Origins, now: a.Now, most: max(a.Plan.Calls, toolCalls), places: make(chan struct{}, toolParallel), slots: make(chan struct{}, toolParallel)}
+	s := &toolServer{session: session, rec: rec, turns: turns, now: a.Now, most: max(a.Plan.Calls, toolCalls), places: make(chan struct{}, toolParallel), slots: make(chan struct{}, toolParallel)}
 	s.ctx, s.end = context.WithCancel(ctx)
 	s.mcp = s.mcpHandler()
 	return s
@@ -148,7 +147,6 @@ func (s *toolServer) call(name string, args []byte) (text string, isError bool, 
 	case err != nil:
 		return "error: the tool could not be run: this is a fault of the harness, and not of the call", true, nil
 	}
-	s.origins.Add(origin.Result, results[0].Text)
 	return results[0].Text, results[0].IsError, nil
 }
 

@@ -6,15 +6,37 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Witness is a prober that adds each document to what an attempt was given.
-type Witness struct {
+// Given is a prober that adds each document to what an attempt was given.
+type Given struct {
 	tools.Prober
 	Origins *origin.Index
 	Source  origin.Source
 }
 
 // Probe implements tools.Prober.
-func (w Witness) Probe(document, args string, urls []string) trajectory.Probes {
-	w.Origins.Add(w.Source, document)
-	return w.Prober.Probe(document, args, urls)
+func (g Given) Probe(document, args string, urls []string) trajectory.Probes {
+	g.Origins.Add(g.Source, document)
+	return g.Prober.Probe(document, args, urls)
+}
+
+// witness is a tools.Witness. A result of files that the agent may have written is not added to what it was given: as far as
+// it was, it is known.
+func (a Agent) witness(args string, out tools.Output, foreign bool) *trajectory.Probes {
+	asked := []string{args}
+	if foreign {
+		asked = append(asked, out.Document)
+	}
+	if foreign && out.Shown != out.Document {
+		asked = append(asked, out.Shown)
+	}
+	rest := a.Origins.Rest(asked...)
+	if !foreign {
+		a.Origins.Add(origin.Result, out.Document, args)
+		a.Origins.Add(origin.Result, out.Shown, args)
+	}
+	if rest == "" || a.Probe == nil {
+		return nil
+	}
+	own := a.Probe.Probe(rest, "", nil)
+	return &own
 }

@@ -214,6 +214,9 @@ func (s *Stream) Body() []byte {
 	return s.reply.appendTo(nil)
 }
 
+// Partial returns what came of the reply, as JSON, whether it is whole or not.
+func (s *Stream) Partial() []byte { return s.reply.appendTo(nil) }
+
 // done reports whether a chat completion came whole: by the event that says so, else each choice says why it ends.
 func (s *Stream) done() bool {
 	if s.dialect != DialectChat || s.ended {

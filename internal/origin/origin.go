@@ -25,8 +25,13 @@
 //
 // # What it does not show
 //
-// A text put together from whole phrases of witnessed texts counts as witnessed. So does what an agent has a tool repeat,
-// or writes to a file and has a tool read: the calls are recorded, and the audit looks at them.
+// A text put together from whole phrases of witnessed texts counts as witnessed, and so does what a tool computes from what
+// the agent says.
+//
+// What an agent has something repeat is not witnessed by the echo: of the text that it asked with, stretches that nothing
+// explains are not added with the result, and a short result is not added that stands in them. Neither is the result of a
+// call that read files which were not there at the start, since the agent may have written them. For both, tool_executed.own
+// and exchange_started.own hold probes over what of the question, or of such a result, nothing explains.
 //
 // # Bounds
 //
@@ -38,6 +43,7 @@
 package origin
 
 import (
+	"bytes"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -91,10 +97,11 @@ type shelf struct {
 	sizes uint32           // a bit for each length of the words of a short text
 }
 
-// given is a text that the attempt was given.
+// given is a text that the attempt was given. Its windows with the digests in echo are not witnessed by it.
 type given struct {
 	rank uint8
 	text string
+	echo map[uint64]bool
 }
 
 // New returns the empty index of an attempt.
@@ -106,8 +113,9 @@ func newShelf() *shelf { return &shelf{whole: map[uint64]uint8{}, short: map[uin
 
 func (x *Index) shelves() [3]*shelf { return [3]*shelf{x.start, x.recent, x.before} }
 
-// Add adds a text that the attempt was given. It keeps a copy.
-func (x *Index) Add(s Source, text string) {
+// Add adds a text that the attempt was given, and keeps a copy. Asked are the texts by which the agent asked for it: what of
+// them nothing explains is not witnessed by its echo.
+func (x *Index) Add(s Source, text string, asked ...string) {
 	rank := uint8(slices.Index(ranked[:], s) + 1)
 	if rank == 0 || text == "" {
 		return
@@ -120,10 +128,18 @@ func (x *Index) Add(s Source, text string) {
 	if old != 0 && old <= rank {
 		return
 	}
-	read, windows := count(kept)
+	echo := map[uint64]bool{}
+	for _, piece := range x.unexplained(asked) {
+		own := read(piece, false)
+		if echoes(own, text) {
+			return
+		}
+		own.windows(func(begin, end int) { echo[maphash.Bytes(x.seed, own.between(begin, end))] = true })
+	}
+	all, windows := count(kept)
 	for windows > maxWindows {
 		kept = kept[:len(kept)/2]
-		read, windows = count(kept)
+		all, windows = count(kept)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -142,7 +158,7 @@ func (x *Index) Add(s Source, text string) {
 		to = x.recent
 	}
 	to.bytes += len(kept)
-	to.texts = append(to.texts, given{rank, kept})
+	to.texts = append(to.texts, given{rank, kept, echo})
 	to.whole[digest] = first(to.whole[digest], rank)
 	if size := max(len(to.slots), 1<<8); to.used+windows > len(to.slots)*3/4 {
 		for to.used+windows > size*3/4 {
@@ -151,22 +167,22 @@ func (x *Index) Add(s Source, text string) {
 		to.slots, to.used = make([]uint32, size), 0
 		for _, g := range to.texts[:len(to.texts)-1] {
 			for _, w := range readings(g.text) {
-				x.put(to, g.rank, w)
+				x.put(to, g, w)
 			}
 		}
 	}
-	for _, w := range read {
-		x.put(to, rank, w)
+	for _, w := range all {
+		x.put(to, to.texts[len(to.texts)-1], w)
 	}
 }
 
 // count returns the words of a text, and how many windows they have.
-func count(text string) (read []*words, windows int) {
-	read = readings(text)
-	for _, w := range read {
+func count(text string) (all []*words, windows int) {
+	all = readings(text)
+	for _, w := range all {
 		w.windows(func(_, _ int) { windows++ })
 	}
-	return read, windows
+	return all, windows
 }
 
 // first returns the rank that comes first; 0 is none.
@@ -184,20 +200,59 @@ func (x *Index) Forgotten() int64 {
 	return x.forgotten
 }
 
+// echoes reports whether a text is shorter than a window and the words of another one hold it.
+func echoes(own *words, text string) bool {
+	w := read(text, false)
+	if len(w.ends) == 0 || w.size() >= window {
+		return false
+	}
+	said := w.between(0, len(w.ends)-1)
+	for i := range own.ends {
+		if rest, ok := bytes.CutPrefix(own.buf[own.start(i):], said); ok && rest[0] == ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// unexplained returns the pieces of texts with words in them that nothing explains.
+func (x *Index) unexplained(texts []string) (all []string) {
+	for _, text := range texts {
+		_, rest := x.Divide(text)
+		for _, piece := range rest {
+			if len(read(piece, false).ends) > 0 {
+				all = append(all, piece)
+			}
+		}
+	}
+	return all
+}
+
+// Rest returns what of texts nothing explains, "" if that is nothing.
+func (x *Index) Rest(texts ...string) string { return Join(x.unexplained(texts)) }
+
+// Join returns pieces that did not stand beside each other as one text, with a word between them, so that no probe takes them
+// for one piece.
+func Join(pieces []string) string { return strings.Join(pieces, "\n_\n") }
+
 // put adds the windows of a text to the table, which has room for them.
-func (x *Index) put(to *shelf, rank uint8, w *words) {
+func (x *Index) put(to *shelf, g given, w *words) {
 	if n := w.size(); n > 0 && n < window {
 		digest := maphash.Bytes(x.seed, w.between(0, len(w.ends)-1))
-		to.short[digest] = first(to.short[digest], rank)
+		to.short[digest] = first(to.short[digest], g.rank)
 		to.sizes |= 1 << n
 	}
 	w.windows(func(begin, end int) {
-		at, mark := to.slot(maphash.Bytes(x.seed, w.between(begin, end)))
+		digest := maphash.Bytes(x.seed, w.between(begin, end))
+		if g.echo[digest] {
+			return
+		}
+		at, mark := to.slot(digest)
 		old := to.slots[at]
 		if old == 0 {
 			to.used++
 		}
-		to.slots[at] = mark | uint32(first(uint8(old&rankMask), rank))
+		to.slots[at] = mark | uint32(first(uint8(old&rankMask), g.rank))
 	})
 }
 

@@ -294,6 +294,7 @@ type reply struct {
 	failed   *llm.Error // nil: a whole reply came
 	streamed bool
 	last     []byte // the event of a stream that ends it; nil: none did
+	partial  []byte // what came of a stream, also where it is not whole
 }
 
 // complete records how a call ended, releases what it holds, and then gives the agent what it has not been given yet.
@@ -324,8 +325,11 @@ func (c *call) complete(r reply, to Upstream) {
 	if r.sha256 == "" {
 		done.Reply.SHA256 = canonical.Digest(nil)
 	}
-	if said != nil {
+	switch {
+	case said != nil && (failed == nil || !r.streamed):
 		c.heard(said.Message, done.Reply)
+	case r.streamed: // what came before it broke
+		c.heard(llm.Message{Content: strings.Join(scalars(string(r.partial)), "\n")}, done.Reply)
 	}
 	if c.attempt.Full {
 		done.Reply.BodySHA256 = c.keep(to.hide(r.kept))

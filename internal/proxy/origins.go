@@ -12,9 +12,6 @@ import (
 // mostProbed bounds the passages of a request that are probed one by one.
 const mostProbed = 1000
 
-// apart is what stands between pieces that did not stand beside each other: a word, so that no probe takes them for one text.
-const apart = "\n_\n"
-
 // texts returns what a model reads, or has written, of a message.
 func texts(m llm.Message) []string {
 	all := []string{m.Content, string(m.Opaque)}
@@ -57,7 +54,7 @@ func (c *call) origins(messages []llm.Message, tools []byte) *trajectory.Origins
 	if o.Agent == 0 || c.attempt.Probe == nil {
 		return o
 	}
-	probes := c.attempt.Probe.Probe(strings.Join(own, apart), "", nil)
+	probes := c.attempt.Probe.Probe(origin.Join(own), "", nil)
 	o.Probes = &probes
 	looked, listed := 0, map[string]bool{}
 	for _, piece := range own {
@@ -81,6 +78,9 @@ func (c *call) heard(m llm.Message, reply *trajectory.AgentReply) {
 	said := texts(m)
 	for _, text := range said {
 		c.attempt.Origins.Add(origin.Reply, text)
+	}
+	for _, asked := range m.ToolCalls { // as tools are sent them
+		c.attempt.Origins.Add(origin.Reply, asked.Arguments)
 	}
 	reply.Code = len(m.ToolCalls) > 0 || origin.Code(m.Content)
 	if all := strings.TrimSpace(strings.Join(said, "\n")); all != "" && c.attempt.Probe != nil {

@@ -48,7 +48,7 @@ func (c *call) stream(r reply, body io.Reader, to Upstream, cut func()) {
 			break
 		}
 	}
-	r.sha256, r.body = canonical.DigestOf(hash), parser.Body()
+	r.sha256, r.partial, r.body = canonical.DigestOf(hash), parser.Partial(), parser.Body()
 	c.complete(r, to)
 	if r.last != nil { // the end of the body, so that the connection can be used again
 		defer time.AfterFunc(maxRest, cut).Stop()

@@ -42,13 +42,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.env.Redact, Hashes: m.Evidence == plan.EvidenceHashes, Known: r.fold.Known}
 	prober := probe.New(probe.Target{TaskID: task.ID, Question: task.Question, Gold: r.secrets.gold[task.ID], SplitIDs: r.secrets.splitIDs, Answers: r.secrets.answers})
-	given := origin.New() // by an own agent's attempt
-	read := func(source origin.Source) tools.Prober {
-		if m.Agent == nil {
-			return prober
-		}
-		return external.Witness{Prober: prober, Origins: given, Source: source}
-	}
+	given := origin.New() // to an own agent
 	files, question, shownAs := []trajectory.File{}, agent.Question{Text: task.Question, FileName: task.FileName}, ""
 	if m.Agent != nil && task.FileName != "" {
 		shownAs = plan.AgentAttachment(path.Ext(task.FileName))
@@ -61,7 +55,8 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	var workspace *tools.Workspace // nil: the task has no attachment, and nothing writes
 	writes := r.gate.Writes() || m.Agent != nil
 	if task.FileName != "" || writes {
-		if workspace, files, err = attachment.Prepare(ctx, dir, r.env.Set, task, question.FileName, r.env.Reader, read(origin.Workspace)); err != nil {
+		if workspace, files, err = attachment.Prepare(ctx, dir, r.env.Set, task, question.FileName, r.env.Reader,
+			external.Given{Prober: prober, Origins: given, Source: origin.Workspace}); err != nil {
 			return err
 		}
 		defer func() {
@@ -84,7 +79,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 			return err
 		}
 	}
-	session := r.gate.Open(rec, workspace, spent, read(origin.Result))
+	session := r.gate.Open(rec, workspace, spent, prober)
 	answer, err := r.solver(dir, tokens, paid, given, prober).Solve(ctx, question, session, rec)
 	if closing := session.Close(); closing != nil {
 		r.warn(fmt.Errorf("ending what the tools of task %q kept: %w", task.ID, closing))

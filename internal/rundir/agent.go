@@ -236,6 +236,10 @@ func (a *Attempt) foreign(p trajectory.Payload) (reason string) {
 		if !a.own && p.Reply != nil {
 			return of
 		}
+	case trajectory.ToolExecuted:
+		if !a.own && p.Own != nil {
+			return of
+		}
 	case trajectory.AnswerCommitted:
 		if !a.own && (p.InReply || len(p.SeenIn) > 0 || p.SharesWord || p.Rule == plan.RuleSubmitted || p.Rule == plan.RuleAnswerFile) {
 			return of

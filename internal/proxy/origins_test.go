@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/origin"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// bytesOf are the bytes of a request by where its messages come from.
+type bytesOf struct{ agent, question, reply, result int64 }
+
+// originsOf returns them, and the hits of gold in the agent's.
+func originsOf(p trajectory.ContextCompiled) (b bytesOf, gold int) {
+	o := p.Origins
+	if o.Probes != nil {
+		gold = o.Probes.GoldHits
+	}
+	return bytesOf{o.Agent, o.Question, o.Reply, o.Result}, gold
+}
+
+// TestOrigins: a request says where its messages come from that are new in the attempt, and a reply whether it holds gold or
+// code, also one that ended early.
+func TestOrigins(t *testing.T) {
+	const task = "What is the capital?"
+	given := origin.New()
+	given.Add(origin.Question, task)
+	given.Add(origin.Result, "The city on the island in the river has been the seat since 987.")
+	passages := origin.NewPassages([]byte("a secret"))
+	replies := []http.HandlerFunc{
+		replies(chatReply),
+		replies(strings.Replace(chatReply, `"content":"Paris"`, `"content":null,"tool_calls":[{"id":"t1","type":"function","function":{"name":"search","arguments":"{\"q\":\"old maps\"}"}}]`, 1)),
+		func(w http.ResponseWriter, r *http.Request) { // ends early
+			streams(chatBegin, strings.Replace(chatBegin, `"Par"`, `"is is in the north of the country, said someone"`, 1))(w, r)
+			panic(http.ErrAbortHandler)
+		},
+		replies(chatReply),
+	}
+	var mu sync.Mutex
+	next := 0
+	r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		reply := replies[min(next, len(replies)-1)]
+		next++
+		mu.Unlock()
+		reply(w, req)
+	}, func(s *settings) {
+		s.attempt.Origins, s.attempt.Passages = given, passages
+		s.attempt.Probe = probe.New(probe.Target{TaskID: "fab1e001-0000-4000-8000-000000000001", Question: task, Gold: "Paris"})
+	})
+	said := []string{`{"role":"system","content":"Be short. Name Paris, or another capital."}`, fmt.Sprintf(`{"role":"user","content":%q}`, task)}
+	send := func(more ...string) (bytesOf, int, *trajectory.ContextCompiled) {
+		t.Helper()
+		r.post("/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[%s]%s}`, testModel, strings.Join(said, ","), strings.Join(more, "")))
+		all := of[trajectory.ContextCompiled](r)
+		o, gold := originsOf(all[len(all)-1])
+		return o, gold, &all[len(all)-1]
+	}
+	system := int64(len("Be short. Name Paris, or another capital."))
+	if o, gold, p := send(); o != (bytesOf{agent: system, question: int64(len(task))}) || gold != 1 || len(p.Origins.Passages) != 1 || p.Origins.Passages[0].Tasks != 0 {
+		t.Errorf("the first request: %+v", p.Origins)
+	}
+	if o, gold, p := send(); o != (bytesOf{}) || gold != 0 || p.Origins.Probes != nil {
+		t.Errorf("the same again: %+v", p.Origins)
+	}
+	said = append(said, `{"role":"assistant","content":"Paris"}`, `{"role":"user","content":"Observation: the city on the island\nin the river"}`)
+	if o, gold, _ := send(`,"stream":true`); o != (bytesOf{agent: 13, reply: 5, result: 35}) || gold != 0 {
+		t.Errorf("what goes on: %+v, %d", o, gold)
+	}
+	said = append(said, `{"role":"assistant","content":null,"tool_calls":[{"id":"t1","type":"function","function":{"name":"search","arguments":"{\"q\": \"old maps\"}"}}]}`,
+		`{"role":"tool","tool_call_id":"t1","content":"Paris is in the north of the country, said"}`)
+	const tools = `[{"type":"function","function":{"name":"search","description":"Finds Lyon","parameters":{"type":"object"}}}]`
+	if o, _, _ := send(`,"tools":`, tools); o != (bytesOf{agent: int64(len(tools)), reply: int64(len("search\n"+`{"q": "old maps"}`) + len("Paris is in the north of the country, said"))}) {
+		t.Errorf("a call, what the model began to say, and tools: %+v", o)
+	}
+	if o, _, _ := send(`,"tools":`, tools); o.agent != 0 {
+		t.Errorf("tools that were sent before: %+v", o)
+	}
+	var heard []string
+	for _, p := range of[trajectory.ModelCallCompleted](r) {
+		probes := "none"
+		if p.Reply.Probes != nil {
+			probes = fmt.Sprint(p.Reply.Probes.GoldHits)
+		}
+		heard = append(heard, fmt.Sprint(probes, " ", p.Reply.Code))
+	}
+	if got := strings.Join(heard, ", "); got != "1 false, 0 true, 1 false, 1 false, 1 false" {
+		t.Errorf("replies: %s", got)
+	}
+	r.finish()
+}
