@@ -283,7 +283,9 @@ func (r Report) Text() string {
 		addRows(&l, "network", rows)
 	}
 	rows = nil
+	hinted := map[string]bool{}
 	for _, f := range r.Refused {
+		f.Path = clip(f.Path, 100)
 		row := fmt.Sprintf("%s: %s, %s", f.Path, f.Code, view.Count(f.Count, "request"))
 		if f.Status > 0 {
 			row = fmt.Sprintf("%s: %s, status %d, %s", f.Path, f.Code, f.Status, view.Count(f.Count, "request"))
@@ -294,8 +296,9 @@ func (r Report) Text() string {
 		if f.Model != "" {
 			row += fmt.Sprintf(" of the model %q", clip(f.Model, 60))
 		}
-		if f.Hint != "" && len(r.Why) == 0 {
+		if f.Hint != "" && len(r.Why) == 0 && !hinted[f.Hint] {
 			row += "; " + f.Hint
+			hinted[f.Hint] = true
 		}
 		rows = append(rows, row)
 	}
