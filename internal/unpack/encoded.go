@@ -41,15 +41,20 @@ func (w *walker) encoded(path string, data []byte, depth int) {
 			out = nil
 		}
 	}
+	single := 0 // up to here lines are no run together
 	for i := 0; i < len(data) && w.ok(); {
 		if !policy.InBase64(data[i]) {
 			i++
 			continue
 		}
-		run, end := joined(data, i)
+		end := runOf(data, i)
+		run := data[i:end]
+		if end-i >= joinedLine && i >= single {
+			run, end = joined(data, i)
+		}
 		decoded, skipped := decode(run, end < len(data) && data[end] == '=')
 		if line := runOf(data, i); decoded == nil && line < end {
-			end = line
+			single, end = end, line
 			decoded, skipped = decode(data[i:end], false)
 		}
 		switch {
@@ -76,12 +81,12 @@ func (w *walker) encoded(path string, data []byte, depth int) {
 func joined(data []byte, i int) (run []byte, end int) {
 	end = runOf(data, i)
 	run = data[i:end:end]
-	for stop := end; stop-i >= joinedLine && len(run) >= joinedLine; {
+	for {
 		next := glueEnd(data, end)
 		if next < 0 {
 			break
 		}
-		stop = runOf(data, next)
+		stop := runOf(data, next)
 		run, end = append(run, data[next:stop]...), stop
 		if stop-next < joinedLine { // the last
 			break

@@ -28,6 +28,12 @@ const maxWindow = 64 << 20
 // mostTried bounds the bytes that come of what may be no stream, before it is taken for one.
 const mostTried = 64
 
+// What the try to read a stream costs, in bytes that are looked through: a file of nothing but their beginnings ends at a bound.
+const (
+	tryCost    = 32
+	readerCost = 4 << 10 // of a reader that is made anew
+)
+
 // inflate keeps what unpacks deflate for the next stream: one in another is unpacked while the other waits.
 type inflate struct{ free []io.ReadCloser }
 
@@ -163,6 +169,9 @@ func nextMagic(data []byte, i int) int {
 func (w *walker) unpackAt(name string, data []byte, at, depth int) (n int, unread bool) {
 	in := bytes.NewReader(data[at:])
 	used := func() int { return len(data) - at - in.Len() }
+	if w.tries += tryCost; data[at] != 'P' && data[at] != 0x1f && data[at]&0x0f != 8 {
+		w.tries += readerCost
+	}
 	inner := name + "!"
 	if at > 0 {
 		inner = name + "!" + strconv.Itoa(at)
@@ -238,6 +247,8 @@ func endsHere(r io.Reader) bool {
 	return err == io.EOF
 }
 
+const mostName = 4 << 10
+
 // gzipHead returns the length of the header of a gzip file and the name in it; 0 if there is none.
 func gzipHead(b []byte) (size int, name string) {
 	if len(b) < 18 || b[3]&0xe0 != 0 {
@@ -251,7 +262,7 @@ func gzipHead(b []byte) (size int, name string) {
 		if flags&bit == 0 || at >= len(b) {
 			continue
 		}
-		end := bytes.IndexByte(b[at:], 0)
+		end := bytes.IndexByte(b[at:min(len(b), at+mostName)], 0)
 		if end < 0 {
 			return 0, ""
 		}
@@ -468,6 +479,7 @@ func (w *walker) zipEntry(name string, data []byte, at, depth int) (n int, unrea
 		return 0, false
 	case flags&8 != 0 && size == 0: // its length is behind it
 		if size = bytes.Index(body, []byte("PK\x07\x08")); size < 0 {
+			w.tries += int64(len(body))
 			return 0, false
 		}
 	}

@@ -200,9 +200,8 @@ func (w *walker) sqlite(name string, data []byte, depth int) {
 				continue
 			}
 			payload := sqlitePayload(data, page[at:usable], kind, size, usable)
-			before := len(out)
-			out = w.appendRecord(out, name, payload, encoding, depth)
-			if len(out)-before > pieceBytes/2 || len(out) > pieceBytes/2 {
+			w.tries += int64(len(payload))
+			if out = w.appendRecord(out, name, payload, encoding, depth); len(out) > pieceBytes/2 {
 				flush()
 			}
 		}

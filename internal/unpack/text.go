@@ -64,15 +64,12 @@ func decodeWide(data []byte) ([]byte, bool) {
 	return out, 50*odd <= len(out)
 }
 
-// The pickles of Python's first protocol are text.
-var (
-	textPickle  = regexp.MustCompile(`\A[(\]}cV][\s\S]{0,16}\n[\s\S]*\n[\s\S]{0,64}\.\s*\z`)
-	textStrings = regexp.MustCompile(`\n[a-z()0-9]*[VSUI]['"]?`)
-)
+// textStrings is what stands before a string in the pickles of Python's first protocol, which are text.
+var textStrings = regexp.MustCompile(`\n[a-z()0-9]*[VSUI]['"]?`)
 
 // text visits a text in pieces, and what is encoded in it.
 func (w *walker) text(path string, data []byte, depth int) {
-	if textPickle.Match(data) { // each string behind the letter of its kind
+	if bytes.Contains(data[:min(len(data), 64)], []byte("p0\n")) && bytes.HasSuffix(bytes.TrimSpace(data), []byte(".")) {
 		w.pieces(path, textStrings.ReplaceAll(data, []byte("\n")))
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -258,7 +255,7 @@ func appendRun(out, data []byte, start, end int) []byte {
 		if next > pos {
 			out = append(append(out, data[pos:next]...), '\n')
 		}
-		if cut-next >= shortestRun || cut < end || slices.Contains(lengths(data, next), cut-next) {
+		if all := lengths(data, next); cut-next >= shortestRun || cut < end || slices.Contains(all[:], cut-next) {
 			out = append(append(out, data[next:cut]...), '\n')
 		}
 		pos = cut
@@ -299,24 +296,21 @@ func longLength(data []byte, i int) int {
 	return 0
 }
 
-// lengths returns the lengths that the bytes before i may give to the text there, in the ways of several formats.
-func lengths(data []byte, i int) []int {
-	all := make([]int, 0, 5)
-	if n := longLength(data, i); n > 0 {
-		all = append(all, n)
-	}
+// lengths returns the lengths that the bytes before i may give to the text there, in the ways of several formats; 0 for none.
+func lengths(data []byte, i int) (all [5]int) {
+	all[0] = longLength(data, i)
 	if i >= 2 {
 		if n := int(binary.BigEndian.Uint16(data[i-2:])); n > 0xff {
-			all = append(all, n)
+			all[1] = n
 		}
 		if data[i-2] >= 0x80 && data[i-1] < 0x80 {
-			all = append(all, int(data[i-2])&0x7f|int(data[i-1])<<7)
+			all[2] = int(data[i-2])&0x7f | int(data[i-1])<<7
 		}
 	}
 	if i >= 1 {
 		c := data[i-1]
-		if all = append(all, int(c)); 0xa0 <= c && c < 0xc0 { // of MessagePack
-			all = append(all, int(c&0x1f))
+		if all[3] = int(c); 0xa0 <= c && c < 0xc0 { // of MessagePack
+			all[4] = int(c & 0x1f)
 		}
 	}
 	return all

@@ -80,6 +80,7 @@ type walker struct {
 	visit func(path, text string) error
 	told  Told
 	err   error
+	tries int64 // bytes that what may be a stream costs, also if it is none
 	inflate
 }
 
@@ -88,10 +89,13 @@ func (w *walker) ok() bool {
 	if w.err == nil && w.l.Check != nil {
 		w.err = w.l.Check()
 	}
+	if w.left() <= 0 && w.told.Stopped == "" {
+		w.told.Stopped = "bytes"
+	}
 	return w.err == nil && w.left() > 0
 }
 
-func (w *walker) left() int64 { return w.l.Bytes - w.told.Bytes }
+func (w *walker) left() int64 { return w.l.Bytes - w.told.Bytes - w.tries }
 
 // spend counts bytes that are looked through.
 func (w *walker) spend(n int) {
