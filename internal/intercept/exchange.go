@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -105,6 +106,12 @@ func (x *exchange) answer(why *refusal) {
 		h.Set("Upgrade", "HTTP/1.1")
 		h.Set("Connection", "Upgrade, close")
 	}
+	if x.request.ContentLength != 0 && x.digest == "" { // its body was not read, and is not waited for
+		if x.request.ProtoMajor == 1 {
+			h.Set("Connection", "close")
+		}
+		_ = x.rc.SetReadDeadline(time.Unix(1, 0))
+	}
 	_ = x.rc.SetWriteDeadline(time.Now().Add(x.bounds.write))
 	x.w.WriteHeader(why.status)
 	_, _ = io.WriteString(x.w, text)
@@ -119,8 +126,9 @@ func (x *exchange) handle(in *tunnel) *refusal {
 	if u != nil {
 		x.url, x.shown = u, u.String()
 	}
-	switch h := x.request.Header; {
-	case x.request.Method == http.MethodConnect, h.Get("Upgrade") != "" && !strings.EqualFold(h.Get("Upgrade"), "h2c"): // which clients in Java offer with each request
+	switch {
+	case x.request.Method == http.MethodConnect,
+		slices.ContainsFunc(x.request.Header.Values("Upgrade"), func(to string) bool { return !strings.EqualFold(to, "h2c") }): // which clients in Java offer with each request
 		return upgrade
 	case refused != nil:
 		return refused
@@ -176,9 +184,6 @@ func (x *exchange) read() (free func(), refused *refusal) {
 	_ = x.rc.SetReadDeadline(time.Now().Add(x.bounds.body))
 	_, err := read.ReadFrom(http.MaxBytesReader(x.w, r.Body, x.bounds.request))
 	x.body = read.Bytes()
-	if x.ctx.Err() == nil {
-		_ = x.rc.SetReadDeadline(time.Time{})
-	}
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return free, tooLarge
@@ -186,6 +191,9 @@ func (x *exchange) read() (free func(), refused *refusal) {
 		return free, &refusal{http.StatusRequestTimeout, "request_slow", "the body of the request took too long", nil}
 	case err != nil:
 		return free, hungUp
+	}
+	if x.ctx.Err() == nil {
+		_ = x.rc.SetReadDeadline(time.Time{})
 	}
 	if len(x.body) > 0 {
 		x.digest = canonical.Digest(x.body)

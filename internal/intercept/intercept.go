@@ -138,7 +138,7 @@ func New(ctx context.Context, c Config, a Attempt) *Proxy {
 	p.tunnels = &listener{conns: make(chan net.Conn), ctx: p.ctx}
 	p.inner = &http.Server{
 		Handler: http.HandlerFunc(p.serveTunnel), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: MaxHeader,
-		ErrorLog: log.New(io.Discard, "", 0), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: mostAtOnce}, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: mostAtOnce}, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			if t, ok := c.(*tls.Conn); ok {
 				c = t.NetConn()
 			}

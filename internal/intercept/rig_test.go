@@ -346,3 +346,12 @@ func (r *rig) finish() {
 		r.t.Errorf("%d bytes of replies are still in files", r.proxy.kept)
 	}
 }
+
+// underWay reports whether memory is set aside for a request.
+func (r *rig) underWay() bool {
+	if !r.proxy.bodies.TryAcquire(maxBodies) {
+		return true
+	}
+	r.proxy.bodies.Release(maxBodies)
+	return false
+}
