@@ -46,7 +46,7 @@ func TestFieldsOfOwnAgent(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	w := newFieldWalk(t, "every-event-own.txt", false)
-	w.only = regexp.MustCompile(`^(?:request_refused|model_call_started\.request|model_call_completed\.reply|context_compiled\.origins|attempt_ended\.agent|manifest\.agent)\b|\.(?:in_reply|rule|seen_in(?:\[\])?|shares_word|shown_as)$`)
+	w.only = regexp.MustCompile(`^(?:request_refused|exchange_started|exchange_completed|model_call_started\.request|model_call_completed\.reply|context_compiled\.origins|attempt_ended\.agent|manifest\.agent)\b|\.(?:in_reply|rule|seen_in(?:\[\])?|shares_word|shown_as)$`)
 	w.journal(t)
 	w.manifest(t)
 	w.compare(t, unheededOfOwnAgent())

@@ -124,6 +124,9 @@ func (t *taskReader) shows(a *attemptEvidence, ev trajectory.Event) {
 		return
 	case trajectory.ToolExecuted:
 		h, truncated, body = headOf(p), p.Truncated, p.BodySHA256
+	case trajectory.ExchangeCompleted: // whose head is of what was decoded
+		found(t.bodies.contradicts(head{text: p.Head}, p.BodySHA256))
+		return
 	default:
 		return
 	}

@@ -175,7 +175,7 @@ func unheededOfOwnAgent() map[string]string {
 			added: attempt_ended.agent.redactions attempt_ended.agent.stderr attempt_ended.agent.stderr_bytes
 			changed, left out: attempt_ended.agent.stdout_bytes
 			`,
-		"what confined the agent is the signer's word until there is a check of it; no run comes near these limits": `
+		"no run comes near these limits": `
 			changed: manifest.agent.calls manifest.agent.command[] manifest.agent.disk_bytes manifest.agent.folders[].path manifest.agent.memory_bytes manifest.agent.name
 			changed: manifest.agent.processes manifest.agent.timeout_ms
 			added: manifest.agent.env manifest.agent.messages_origin manifest.agent.strip
@@ -201,7 +201,20 @@ func unheededOfOwnAgent() map[string]string {
 			added: context_compiled.origins.forgotten manifest.agent.probed.found manifest.agent.probed.listed manifest.agent.system_sha256
 			changed, made nothing: manifest.agent.probed.bytes manifest.agent.probed.files
 			`,
+		"of an exchange a digest is of the bytes that came, and the head of what they decode to: what it says, and when, is the recorder's word": `
+			added: exchange_completed.body_sha256 exchange_completed.error exchange_completed.redactions exchange_completed.truncated exchange_started.redactions
+			changed: exchange_completed.bytes exchange_completed.sha256 exchange_completed.status exchange_started.method exchange_started.url
+			changed, left out: exchange_completed.content_type exchange_completed.head
+			changed, made nothing: exchange_completed.latency_ms
+			`,
+		"signs of a leak count in company, and the audit probes what is shown itself": `
+			left out: exchange_completed.probes
+			added: exchange_completed.probes.answer_column exchange_completed.probes.answer_keys exchange_completed.probes.gold_called exchange_completed.probes.gold_label_near exchange_completed.probes.gold_near
+			added: exchange_completed.probes.injection_markers exchange_completed.probes.keyed_answers exchange_completed.probes.listed_answers exchange_completed.probes.other_id_starts exchange_completed.probes.other_uuids
+			added: exchange_completed.probes.q_cov exchange_completed.probes.q_cov_no_echo exchange_completed.probes.q_edge exchange_completed.probes.q_gold_called exchange_completed.probes.schema_keys exchange_completed.probes.uuid_gold_near
+			`,
 		"a request that was not passed on brought nothing in": `
+			added: request_refused.rule_ids
 			changed, made nothing: request_refused.bytes request_refused.path request_refused.status
 			changed: request_refused.code
 			added: request_refused.model request_refused.sha256
