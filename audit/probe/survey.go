@@ -22,7 +22,7 @@ const (
 	aroundTrace    = 4 * (windowChars + 2*labelChars) // bytes around a place that is probed
 	clusterGap     = 2 << 10                          // bytes between places of a question that are probed apart
 	startDigits    = 8                                // of an id, which an answer beside makes a trace
-	fewestInSeries = 6                                // golds of a list within a text, or numbered in the order of the run
+	fewestInSeries = 6                                // golds of a list: a folder has many lists, such as names of colours
 	seriesGap      = 9                                // lines between two of them
 	prefixBytes    = 6                                // of a digest that name it
 	surveyBits     = 21                               // of the filter over runs of words
@@ -295,17 +295,17 @@ func (s *Survey) probe(task int, b []byte, place interval, found Sightings) {
 	}
 }
 
-// series adds the golds that are entries of a list: as Answers.count has it for a document that is one, or where several are
-// close together in a longer text, or numbered as the tasks of the run are.
+// series adds the golds that are entries of a list of at least six of them: in a text that is one, or close together in a longer
+// one, as Answers.count has it, or numbered as the tasks of the run are.
 func (s *Survey) series(t probeText, entries []answerEntry, found Sightings) {
 	entries = slices.DeleteFunc(entries, func(e answerEntry) bool { return !e.listed })
 	slices.SortFunc(entries, func(a, b answerEntry) int { return a.place.start - b.place.start })
-	add := func(series []answerEntry, fewest int) bool {
+	add := func(series []answerEntry) bool {
 		golds := map[string]bool{}
 		for _, e := range series {
 			golds[s.answers.texts[e.task]] = true
 		}
-		if len(golds) < fewest {
+		if len(golds) < fewestInSeries {
 			return false
 		}
 		between := t.b[series[0].place.end:max(series[0].place.end, series[len(series)-1].place.start)]
@@ -325,7 +325,7 @@ func (s *Survey) series(t probeText, entries []answerEntry, found Sightings) {
 		}
 		return true
 	}
-	if len(entries) == 0 || add(entries, ManyAnswers) {
+	if len(entries) == 0 || add(entries) {
 		return
 	}
 	from := 0
@@ -333,7 +333,7 @@ func (s *Survey) series(t probeText, entries []answerEntry, found Sightings) {
 		if i < len(entries) && bytes.Count(t.b[entries[i-1].place.end:max(entries[i-1].place.end, entries[i].place.start)], []byte("\n")) <= seriesGap {
 			continue
 		}
-		add(entries[from:i], fewestInSeries)
+		add(entries[from:i])
 		from = i
 	}
 	ordered := map[int][]answerEntry{}

@@ -137,6 +137,9 @@ func decode(run []byte, padded bool) (decoded []byte, skipped int) {
 		return b, 0
 	}
 	for range 4 {
+		if len(run)-skipped < 256 && !hopeful(run[skipped:]) {
+			break
+		}
 		b := make([]byte, base64.RawStdEncoding.DecodedLen(len(run)-skipped))
 		if n, err := policy.DecodeBase64(b, run[skipped:]); err == nil && worth(b[:n], len(run)) {
 			return b[:n], skipped
@@ -150,8 +153,21 @@ func decode(run []byte, padded bool) (decoded []byte, skipped int) {
 	return nil, 0
 }
 
+// hopeful reports whether base64 begins as that of text or of a packed file does.
+func hopeful(run []byte) bool {
+	var head [3]byte
+	if n, err := policy.DecodeBase64(head[:], run[:min(len(run), 4)]); err != nil || n == 0 {
+		return false
+	}
+	if c := head[0]; c < utf8.RuneSelf {
+		return true
+	}
+	r, size := utf8.DecodeRune(head[:])
+	return head[0] == 0xfd || head[0] == 0x80 || head[0] == 0x89 || head[0] == 0xff || size > 1 && r != utf8.RuneError || !utf8.FullRune(head[:])
+}
+
 func hexOf(run []byte) []byte {
-	if len(run)%2 != 0 {
+	if len(run)%2 != 0 || !hexDigit(run[0]) || !hexDigit(run[1]) || !hexDigit(run[2]) {
 		return nil
 	}
 	b := make([]byte, len(run)/2)
@@ -159,6 +175,10 @@ func hexOf(run []byte) []byte {
 		return nil
 	}
 	return b
+}
+
+func hexDigit(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
 }
 
 // worth reports whether decoded bytes are text, the beginning of a stream, or many.

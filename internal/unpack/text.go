@@ -171,7 +171,7 @@ func isUUID(b []byte) bool {
 			if c != '-' {
 				return false
 			}
-		} else if c < '0' || '9' < c && c|0x20 < 'a' || c|0x20 > 'f' {
+		} else if !hexDigit(c) {
 			return false
 		}
 	}
