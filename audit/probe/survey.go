@@ -59,7 +59,7 @@ type surveyDigest struct {
 type Sightings struct {
 	IDs       map[int]bool // the id, or a digest of it
 	Questions map[int]bool // most of the question, or a digest of it
-	Answers   map[int]bool // the gold by one of them, or by the first 8 digits of the id, or by the beginning of the question
+	Answers   map[int]bool // the gold by one of them, by the first 8 digits of the id, or by the beginnings of questions in several places
 	Listed    map[int]bool // the gold as an entry of a list of several
 }
 
@@ -266,7 +266,7 @@ func (s *Survey) look(b []byte, found Sightings) {
 		}
 	}
 	ids := s.ids.find(t)
-	keys := read.keys
+	var keys []answerKey
 	for _, k := range ids.keys {
 		if bare, whole := bareID(nil, t.b[k.place.start:k.place.end]); whole && len(bare) < startDigits {
 			continue
@@ -276,6 +276,13 @@ func (s *Survey) look(b []byte, found Sightings) {
 	}
 	if s.answers != nil {
 		s.answers.underKeys(t, keys, func(task int) { found.Answers[task] = true })
+		var begun []int // six words of a question and its gold can be a chance, several are none
+		s.answers.underKeys(t, read.keys, func(task int) { begun = append(begun, task) })
+		if len(begun) >= ManyAnswers {
+			for _, task := range begun {
+				found.Answers[task] = true
+			}
+		}
 		s.series(t, read.entries, found)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/cli"
@@ -140,12 +141,17 @@ func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run
 	return a.finish(stopper, r, s, progress)
 }
 
-// notPlanned returns the error of usage of a plan that cannot be made: its budget buys nothing, or it holds a secret, which
-// everyone could read; nil for other errors.
+// notPlanned returns the error of usage of a plan that cannot be made: its budget buys nothing, it holds a secret, which
+// everyone could read, or its agent's folders change; an interruption as it is; nil for other errors.
 func notPlanned(err error, limit int64) error {
 	var money *budget.LimitError
 	var secret *plan.SecretError
+	var folder *agentdir.Error
 	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &folder):
+		return usage(folder.Hint, "%s", folder)
 	case errors.As(err, &money):
 		return usage("give "+view.Dollars(&money.Need)+" at least, or bound completions with --max-tokens: what a request may cost is reserved before it is sent",
 			"--max-cost is %s, which is not enough for a single attempt", view.Dollars(&limit))
