@@ -11,9 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 )
 
@@ -37,12 +40,9 @@ func tasksOf(n int) []Target {
 }
 
 // probed probes a folder with files.
-func probed(t testing.TB, tasks []Target, files map[string]string) plan.AgentProbe {
+func probed(t *testing.T, tasks []Target, files map[string]string) plan.AgentProbe {
 	t.Helper()
-	dir := t.TempDir()
-	if t, ok := t.(*testing.T); ok {
-		dir = write(t, place0(t), files)
-	}
+	dir := write(t, place0(t), files)
 	folders, listed, err := Read(t.Context(), dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +63,27 @@ func answersOf(tasks []Target, line func(Target) string) string {
 	var b strings.Builder
 	for _, t := range tasks {
 		b.WriteString(line(t) + "\n")
+	}
+	return b.String()
+}
+
+// wrapped returns a text as string literals on lines.
+func wrapped(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i += 72 {
+		fmt.Fprintf(&b, "    %q\n", s[i:min(len(s), i+72)])
+	}
+	return b.String()
+}
+
+// wordsWith returns a long list of words that has the golds of tasks, far apart.
+func wordsWith(tasks []Target) string {
+	var b strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&b, "word%x\n", i*7919)
+		if n := i / 40; i%40 == 17 && n < len(tasks) {
+			b.WriteString(tasks[n].Gold + "\n")
+		}
 	}
 	return b.String()
 }
@@ -120,8 +141,17 @@ func TestProbe(t *testing.T) {
 		})}, 40, 0, 40, 0},
 		{"list", map[string]string{"l.txt": answersOf(tasks, func(t Target) string { return t.Gold })}, 0, 0, 0, 20},
 
+		{"a table", map[string]string{"t.csv": answersOf(tasks, func(t Target) string { return t.TaskID + ",2," + t.Gold })}, 40, 40, 0, 0},
+		{"an archive in base64 in a module", map[string]string{"m.py": "BLOB = (\n" + wrapped(base64.StdEncoding.EncodeToString([]byte(zipOf(t, "a", plain)))) + ")\n"}, 40, 40, 0, 0},
+		{"beginnings of questions", map[string]string{"b.md": answersOf(tasks, func(t Target) string {
+			return strings.Join(strings.Fields(t.Question)[:12], " ") + " ... " + t.Gold
+		})}, 38, 0, 0, 0},
+
 		{"honest agent", map[string]string{"agent": "#!/usr/bin/env python3\nimport os, sys\nprint('FINAL ANSWER: 4817')\n", "README.md": "It reads a question and asks a model.\n"}, 0, 0, 0, 0},
 		{"one question", map[string]string{"README.md": "For example:\n> " + tasks[3].Question + "\n\nThe agent searches for it.\n"}, 0, 0, 1, 0},
+		{"a list of words", map[string]string{"words": wordsWith(tasks[:30])}, 0, 0, 0, 0},
+		{"an encyclopedia", map[string]string{"e.txt": strings.ReplaceAll(wordsWith(tasks), "\n", " is a place on the coast that few have seen since. ")}, 0, 0, 0, 0},
+		{"some colours", map[string]string{"c.py": fmt.Sprintf("NAMES = [%q, %q, %q, 'umber']\n", tasks[0].Gold, tasks[2].Gold, tasks[4].Gold)}, 0, 0, 0, 0},
 		{"ids of others", map[string]string{"x.jsonl": answersOf(tasksOf(400)[200:], func(t Target) string { return `{"id":"` + t.TaskID + `"}` })}, 0, 0, 0, 0},
 	} {
 		got := probed(t, tasks, tt.files)
@@ -148,5 +178,65 @@ func TestProbeStops(t *testing.T) {
 	var wrong *Error
 	if _, err := Probe(t.Context(), plan.AgentPlan{Folders: folders}, listed, tasksOf(3), io.Discard); !errors.As(err, &wrong) {
 		t.Errorf("a file that changed: %v", err)
+	}
+}
+
+// TestProbeWithoutGold: of a run without gold answers only ids and questions are counted, and what is not read is.
+func TestProbeWithoutGold(t *testing.T) {
+	tasks := tasksOf(10)
+	text := answersOf(tasks, func(t Target) string { return t.TaskID + " " + t.Question + " " + t.Gold })
+	for i := range tasks {
+		tasks[i].Gold = ""
+	}
+	random := make([]byte, 8<<10)
+	sum := sha256.Sum256(nil)
+	for i := range random {
+		if i%32 == 0 {
+			sum = sha256.Sum256(sum[:])
+		}
+		random[i] = sum[i%32]
+	}
+	got := probed(t, tasks, map[string]string{"a": text, "b": string(random), "c": "\x7fELF" + strings.Repeat("\x00\x01 text", 100)})
+	if got.IDs != 10 || got.Questions != 10 || got.Answers != 0 || got.Listed != 0 || got.Unread != 1 || got.Native != 1 || got.Files != 3 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestSystemDigest: the digest is of the packages that are installed, whatever their order.
+func TestSystemDigest(t *testing.T) {
+	const a, b, gone = "Package: a\nStatus: install ok installed\nVersion: 1\n", "Package: b\nStatus: install ok installed\nVersion: 2\n", "Package: c\nStatus: deinstall ok config-files\nVersion: 3\n"
+	of := func(name, text string) string {
+		return SystemDigest(write(t, place0(t), map[string]string{name: text}))
+	}
+	want := canonical.Digest([]byte("a 1\nb 2\n"))
+	for _, got := range []string{of("var/lib/dpkg/status", a+"\n"+b+"\n"+gone), of("var/lib/dpkg/status", gone+"\n"+b+"\n"+a), of("lib/apk/db/installed", "C:x\nP:a\nV:1\n\nP:b\nV:2\n")} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got := of("x", ""); got != "" {
+		t.Error(got)
+	}
+}
+
+// BenchmarkProbe looks through 8 MiB of program text in 64 files for 450 tasks.
+func BenchmarkProbe(b *testing.B) {
+	dir := b.TempDir()
+	text := strings.Repeat("def solve(question, table):\n    # the largest value of those that the question names\n    return max(row['value'] for row in table if row['name'] in question)\n", 800)
+	for i := range 64 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%d.py", i)), []byte(text), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	folders, listed, err := Read(b.Context(), dir, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	tasks := tasksOf(450)
+	b.SetBytes(folders[0].Bytes)
+	for b.Loop() {
+		if _, err := Probe(b.Context(), plan.AgentPlan{Folders: folders}, listed, tasks, io.Discard); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

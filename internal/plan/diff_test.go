@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
 // TestToolDifferences: of two lists of tools it is said which tools differ, how, and
@@ -61,6 +63,7 @@ func TestAgentDifferences(t *testing.T) {
 		"a folder":    {agent(nil), agent(func(a *AgentPlan) { a.Folders[1].Path = "/c" }), []string{"agent: folder was /b, is /c"}},
 		"more":        {agent(nil), agent(func(a *AgentPlan) { a.Folders = append(a.Folders, AgentFolder{Path: "/c"}) }), []string{"agent: folder /c is new"}},
 		"fewer":       {agent(nil), agent(func(a *AgentPlan) { a.Folders = a.Folders[:1] }), []string{"agent: folder /b is missing"}},
+		"probed":      {agent(nil), agent(func(a *AgentPlan) { a.Probed = &AgentProbe{Files: 2} }), nil},
 		"members": {agent(func(a *AgentPlan) { a.Env = []string{"A"} }), agent(func(a *AgentPlan) { a.Network, a.Strip = NetworkHost, true }),
 			[]string{`agent: env was ["A"]`, `agent: network was "none", is "host"`, "agent: strip is true"}},
 	} {
@@ -69,6 +72,34 @@ func TestAgentDifferences(t *testing.T) {
 		got, err := Diff(old, now)
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, %v, want %q", name, got, err, tt.want)
+		}
+	}
+}
+
+// TestAgentProbeFault: counts that nothing can have are no plan's.
+func TestAgentProbeFault(t *testing.T) {
+	for want, change := range map[string]func(*AgentProbe){
+		"":               func(*AgentProbe) {},
+		"no files":       func(p *AgentProbe) { p.Files = -1 },
+		"many files":     func(p *AgentProbe) { p.Files = 5 },
+		"many bytes":     func(p *AgentProbe) { p.Bytes = MaxAgentBytes + 1 },
+		"many programs":  func(p *AgentProbe) { p.Native = 4 },
+		"fewer":          func(p *AgentProbe) { p.Unread = -1 },
+		"another bound":  func(p *AgentProbe) { p.Stopped = "depth" },
+		"no line":        func(p *AgentProbe) { p.Found[0].Line = 0 },
+		"another line":   func(p *AgentProbe) { p.Found[1].Line = 5 },
+		"twice":          func(p *AgentProbe) { p.Found[1].Line = 1 },
+		"nothing there":  func(p *AgentProbe) { p.Found[1].IDs = 0 },
+		"more in a file": func(p *AgentProbe) { p.Found[1].IDs = 4 },
+		"nowhere":        func(p *AgentProbe) { p.Found = nil },
+	} {
+		p := AgentProbe{Answers: 2, Bytes: 100, Files: 3, Found: []AgentFound{{Answers: 2, IDs: 2, Line: 1}, {IDs: 3, Line: 4}}, IDs: 3}
+		change(&p)
+		a := DefaultAgent()
+		a.Name, a.FilesSHA256, a.Probed = "mine", canonical.Digest(nil), &p
+		a.Folders = []AgentFolder{{Bytes: 100, Files: 4, Path: "/a", SHA256: canonical.Digest(nil)}}
+		if fault := a.Fault(); (fault != "") != (want != "") {
+			t.Errorf("%s: %q", want, fault)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	sandboxtools "github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/google/go-cmp/cmp"
 )
 
 // askingAgent is an agent that asks the model once, and prints what it says.
@@ -75,6 +77,9 @@ func (c *setup) read(t *testing.T, folder string) {
 	a := *c.plan.Agent
 	a.Folders, a.FilesSHA256 = folders, canonical.Digest(files)
 	c.plan.Agent, c.env.AgentFiles = &a, files
+	c.env.Look = func(tasks []agentdir.Target) (*plan.AgentPlan, error) {
+		return agentdir.Probe(t.Context(), a, files, tasks, io.Discard)
+	}
 }
 
 func (c setup) begin(t *testing.T) *Run {
@@ -147,6 +152,44 @@ func TestOwnAgent(t *testing.T) {
 				t.Errorf("%+v, %d turns", s.Outcomes, s.Turns)
 			}
 		})
+	}
+}
+
+// TestOwnAgentFolder: the plan counts what the agent's folder holds of the tasks, and a resumed run keeps the counts. A look that
+// is ended leaves no run.
+func TestOwnAgentFolder(t *testing.T) {
+	t.Parallel()
+	tasks := endpoint.Tasks{Count: 4, Turns: 1}
+	var script strings.Builder
+	script.WriteString("#!/bin/sh\nexit 0\n")
+	for n := range tasks.Count {
+		script.WriteString("# question: " + tasks.Question(n) + "\n# answer: " + tasks.Gold(n) + "\n")
+	}
+	c := own(t, tasks, serve(t, endpoint.Config{Tasks: tasks}).URL, script.String())
+	r := c.begin(t)
+	found := r.State().Manifest.Agent.Probed
+	if found == nil || found.Questions != tasks.Count || found.Answers != tasks.Count || found.Files != 1 || len(found.Found) != 1 {
+		t.Fatalf("%+v", found)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Resume(r.Dir, c.plan, c.env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if diff := cmp.Diff(found, again.State().Manifest.Agent.Probed); diff != "" {
+		t.Error(diff)
+	}
+
+	out := t.TempDir()
+	c.env.Look = func([]agentdir.Target) (*plan.AgentPlan, error) { return nil, context.Canceled }
+	if _, err := Create(out, c.plan, c.env); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if left, err := os.ReadDir(out); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
 	}
 }
 
