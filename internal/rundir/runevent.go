@@ -41,7 +41,7 @@ type RunEvent struct {
 	Tokens           int64              `json:"tokens" parquet:"tokens"`            // read and written
 	ToolCalls        int                `json:"tool_calls" parquet:"tool_calls"`
 	ToolsUsed        []string           `json:"tools_used" parquet:"tools_used,list"`                 // that ran; sorted, each once
-	TriggeredRuleIDs []string           `json:"triggered_rule_ids" parquet:"triggered_rule_ids,list"` // rules that decisions about its calls named; sorted, each once
+	TriggeredRuleIDs []string           `json:"triggered_rule_ids" parquet:"triggered_rule_ids,list"` // rules that decisions about its calls and exchanges named; sorted, each once
 	Violations       []Violation        `json:"violations" parquet:"violations,list"`                 // one for each rule of each policy_violation event, and one for each without rules
 }
 

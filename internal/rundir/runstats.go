@@ -137,12 +137,10 @@ func (r *statsReader) note(e trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case trajectory.ToolProposed:
 		n.names[turnCall{e.Turn, p.CallID}] = p.Name
+	case trajectory.RequestRefused:
+		n.trigger(p.RuleIDs)
 	case trajectory.PolicyDecision:
-		for _, id := range p.RuleIDs {
-			if at, there := slices.BinarySearch(n.triggered, id); !there {
-				n.triggered = slices.Insert(n.triggered, at, id)
-			}
-		}
+		n.trigger(p.RuleIDs)
 		delete(n.refused, e.Turn)
 		if p.Decision == string(policy.Deny) {
 			n.refused[e.Turn] = p.CallID
@@ -174,6 +172,15 @@ func (r *statsReader) note(e trajectory.Event) {
 	case trajectory.AttemptEnded:
 		n.id, n.timestamp = e.ID, e.Timestamp
 		n.broken, n.names, n.refused = nil, nil, nil
+	}
+}
+
+// trigger takes the rules that a decision names.
+func (n *noted) trigger(rules []string) {
+	for _, id := range rules {
+		if at, there := slices.BinarySearch(n.triggered, id); !there {
+			n.triggered = slices.Insert(n.triggered, at, id)
+		}
 	}
 }
 

@@ -119,12 +119,11 @@ func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, notes not
 	}
 	turn, prompts, condensed, steps := 0, 0, notes.condensed[r.Attempt], r.Steps
 	if notes.own { // whose turns overlap
-		steps = slices.Clone(steps)
-		slices.SortStableFunc(steps, func(a, b any) int { return cmp.Compare(turnOf(a), turnOf(b)) })
+		steps = inTurns(steps)
 	}
 	for i, step := range steps {
 		p, prompted := step.(rundir.PromptStep)
-		if of := turnOf(step); of != turn && (prompted || notes.own) {
+		if of := turnOf(step); of != turn && of != 0 && (prompted || notes.own) {
 			turn = of
 			fmt.Fprintf(w, "\n  turn %d\n", turn)
 		}
@@ -154,7 +153,29 @@ func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, notes not
 	writeChange(w, a.Ended.Workspace, wholeDiff)
 }
 
-// turnOf returns the turn of a step.
+// inTurns returns steps in the order of their turns. An exchange, which has none, comes behind the step
+// before it.
+func inTurns(steps []any) []any {
+	type placed struct {
+		step any
+		turn int
+	}
+	all, last := make([]placed, len(steps)), 0
+	for i, step := range steps {
+		if of := turnOf(step); of != 0 {
+			last = of
+		}
+		all[i] = placed{step, last}
+	}
+	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.turn, b.turn) })
+	sorted := make([]any, len(all))
+	for i, p := range all {
+		sorted[i] = p.step
+	}
+	return sorted
+}
+
+// turnOf returns the turn of a step, 0 of an exchange.
 func turnOf(step any) int {
 	switch s := step.(type) {
 	case rundir.PromptStep:
@@ -193,6 +214,9 @@ func writeProcess(w io.Writer, end *trajectory.AgentEnd, refused map[string]int)
 	fmt.Fprintf(w, ", %d bytes of standard output, %d of standard error\n", end.StdoutBytes, end.StderrBytes)
 	if end.Stderr != "" {
 		fmt.Fprint(w, Head(end.Stderr))
+	}
+	if c := end.Confined; c != nil && c.NoRoute+c.Unheard > 0 {
+		fmt.Fprintf(w, "  past the network: %d to addresses without a route, %d to local ports where nothing listens\n", c.NoRoute, c.Unheard)
 	}
 }
 
@@ -260,6 +284,20 @@ func writeStep(w io.Writer, step any) {
 		}
 		for _, u := range s.URLs {
 			fmt.Fprintf(w, "    %d %s\n", u.Status, view.Line(u.URL))
+		}
+	case rundir.ExchangeStep:
+		fmt.Fprintf(w, "  exchange %d: %s %s\n", s.Number, view.Line(s.Method), view.Line(s.URL))
+		switch {
+		case s.Status == 0:
+			fmt.Fprintf(w, "    no reply: %s\n", view.Line(s.Error))
+			return
+		case s.Error != "":
+			fmt.Fprintf(w, "    %d, %d bytes, not whole: %s\n", s.Status, s.Bytes, view.Line(s.Error))
+		default:
+			fmt.Fprintf(w, "    %d, %d bytes, %d ms\n", s.Status, s.Bytes, s.LatencyMs)
+		}
+		if s.Head != "" {
+			io.WriteString(w, Head(s.Head))
 		}
 	}
 }

@@ -165,7 +165,8 @@ func (a *attempt) add(e trajectory.Event) error {
 		}
 	case trajectory.ToolExecuted:
 		return a.executed(e, p)
-	case trajectory.PolicyViolation, trajectory.ContextCondensed, trajectory.Rollback, trajectory.RequestRefused:
+	case trajectory.PolicyViolation, trajectory.ContextCondensed, trajectory.Rollback, trajectory.RequestRefused,
+		trajectory.ExchangeStarted, trajectory.ExchangeCompleted:
 		a.events = append(a.events, infoEvent{a.base("info", e, 0), "gaia:" + string(e.Payload.Type()), e.Payload})
 	case trajectory.Error:
 		a.events = append(a.events, errorEvent{a.base("error", e, 0), evalError{Message: p.Message}})
