@@ -143,8 +143,11 @@ func run(ports, folders []string, control int, limits string, command, env []str
 
 // look returns what is seen of the sandbox. It sends nothing.
 func look(folders []string) (seen []string) {
-	if entries, err := os.ReadDir("/proc"); err == nil && !slices.ContainsFunc(entries, otherProcess) {
-		seen = append(seen, Alone)
+	if proc, err := os.Open("/proc"); err == nil {
+		if names, err := proc.Readdirnames(-1); err == nil && !slices.ContainsFunc(names, otherProcess) {
+			seen = append(seen, Alone)
+		}
+		proc.Close()
 	}
 	v4 := syscall.SockaddrInet4{Port: 53, Addr: [4]byte{192, 0, 2, 1}}
 	v6 := syscall.SockaddrInet6{Port: 53, Addr: [16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}}
@@ -180,9 +183,9 @@ func Status(text string) (privileges, filtered bool) {
 	return privileges, found["Seccomp"] == "2"
 }
 
-// otherProcess reports whether an entry of /proc is of a process that is neither the first nor this one.
-func otherProcess(e os.DirEntry) bool {
-	pid, err := strconv.Atoi(e.Name())
+// otherProcess reports whether a name in /proc is of a process that is neither the first nor this one.
+func otherProcess(name string) bool {
+	pid, err := strconv.Atoi(name)
 	return err == nil && pid != 1 && pid != os.Getpid()
 }
 

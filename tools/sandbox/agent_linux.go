@@ -25,7 +25,7 @@ type namespace struct {
 
 // openNamespace returns the namespace that a bubblewrap has made. A program in it is known to run, and to go on.
 func openNamespace(bwrap int) (*namespace, error) {
-	first := below(bwrap, []int{}, 1)
+	first := children(bwrap)
 	if len(first) == 0 {
 		return nil, errors.New("bubblewrap has no process in the sandbox")
 	}

@@ -27,7 +27,7 @@ func (n *namespace) check(seen []string, network bool) error {
 		}
 	}
 	place := fmt.Sprintf("/proc/%d/", n.pid)
-	started := below(n.pid, nil, 1)
+	started := children(n.pid)
 	if len(started) != 1 {
 		return notConfined("it has other processes than the shim")
 	}

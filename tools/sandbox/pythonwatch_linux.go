@@ -43,6 +43,17 @@ func processesOf(pid int, confined bool, l limits) (u usage) {
 	return u
 }
 
+// children lists the processes that pid, a program of one thread, started.
+func children(pid int) (have []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // it may have ended
+	for _, field := range strings.Fields(string(text)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			have = append(have, child)
+		}
+	}
+	return have
+}
+
 // below lists the processes that pid started, and those that they did, up to just beyond most.
 func below(pid int, have []int, most int) []int {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
