@@ -419,7 +419,7 @@ type ExchangeStarted struct {
 	Number     int     `json:"number"`
 	Redactions int     `json:"redactions,omitzero"`
 	SHA256     string  `json:"sha256,omitzero"` // left out: there is no body
-	Own        *Probes `json:"own,omitzero"`    // over what of address and body nothing explains that the agent was given; left out: all is explained
+	Own        *Probes `json:"own,omitzero"`    // over what of address, header and body nothing explains that the agent was given; left out: all is explained
 	URL        string  `json:"url"`
 }
 

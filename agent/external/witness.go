@@ -22,17 +22,15 @@ func (g Given) Probe(document, args string, urls []string) trajectory.Probes {
 // witness is a tools.Witness. A result of files that the agent may have written is not added to what it was given: as far as
 // it was, it is known.
 func (a Agent) witness(args string, out tools.Output, foreign bool) *trajectory.Probes {
-	asked := []string{args}
-	if foreign {
-		asked = append(asked, out.Document)
-	}
-	if foreign && out.Shown != out.Document {
-		asked = append(asked, out.Shown)
-	}
-	rest := a.Origins.Rest(asked...)
-	if !foreign {
-		a.Origins.Add(origin.Result, out.Document, args)
-		a.Origins.Add(origin.Result, out.Shown, args)
+	rest := a.Origins.Rest(args)
+	switch {
+	case !foreign:
+		a.Origins.Add(origin.Result, out.Document, rest)
+		a.Origins.Add(origin.Result, out.Shown, rest)
+	case out.Shown == out.Document:
+		rest = a.Origins.Rest(args, out.Document)
+	default:
+		rest = a.Origins.Rest(args, out.Document, out.Shown)
 	}
 	if rest == "" || a.Probe == nil {
 		return nil

@@ -160,6 +160,29 @@ func codings(h http.Header) (names []string) {
 	return names
 }
 
+// asked looks through a request, and returns probes of what of it is the agent's; nil if nothing is.
+func (x *exchange) asked() *trajectory.Probes {
+	if x.attempt.Origins == nil {
+		return nil
+	}
+	var header strings.Builder
+	_ = x.request.Header.Write(&header)
+	texts := []string{x.request.Method + " " + x.shown, header.String(), string(x.body)}
+	func() {
+		defer func() { _ = recover() }() // of a decoder
+		if len(codings(x.request.Header)) > 0 {
+			body, _ := decode(bytes.NewReader(x.body), codings(x.request.Header), x.bounds.probed)
+			texts = append(texts, string(body))
+		}
+	}()
+	x.own = x.attempt.Origins.Rest(texts...)
+	if x.own == "" || x.attempt.Probe == nil {
+		return nil
+	}
+	probes := x.attempt.Probe.Probe(x.own, "", nil)
+	return &probes
+}
+
 // examine looks through a reply, and adds it to the origins of the attempt.
 func (x *exchange) examine(r reply, done *trajectory.ExchangeCompleted) {
 	defer func() {
@@ -173,7 +196,7 @@ func (x *exchange) examine(r reply, done *trajectory.ExchangeCompleted) {
 	args := x.shown + "\n" + string(x.body[:min(len(x.body), maxArgs)])
 	look := func(_, text string) error {
 		if x.attempt.Origins != nil {
-			x.attempt.Origins.Add(origin.Exchange, text)
+			x.attempt.Origins.Add(origin.Exchange, text, x.own)
 		}
 		if x.attempt.Probe != nil {
 			*done.Probes = done.Probes.Merge(x.attempt.Probe.Probe(text, args, []string{x.shown}))

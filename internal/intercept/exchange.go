@@ -34,6 +34,7 @@ type exchange struct {
 	shown  string // the address as a refusal has it
 	url    *url.URL
 	body   []byte
+	own    string // what of the request nothing explains
 	digest string
 	number int // 0: it is not passed on
 	sent   time.Time
@@ -216,7 +217,7 @@ func (x *exchange) begin() *refusal {
 	if rec.Hashes {
 		started.URL, started.Redactions = x.url.Scheme+"://"+x.url.Host, 0
 	}
-	if len(x.body) > 0 {
+	if started.Own = x.asked(); len(x.body) > 0 {
 		started.BodySHA256 = x.keep(string(x.body))
 	}
 	err := func() error {

@@ -7,7 +7,7 @@
 //
 // # How a text is divided
 //
-// A text is read as words: runs of letters and digits in lower case. Escapes of JSON and HTML are undone, and white space
+// A text is read as words: runs of letters and digits in lower case. Escapes of JSON, HTML and addresses are undone, and white space
 // and punctuation part words. Scripts without spaces have a word a character; a word of more than 32 bytes is several.
 //
 //   - A stretch of words of at least 24 bytes that stands in a witnessed text is explained by it. The first 24 bytes or more
@@ -113,9 +113,9 @@ func newShelf() *shelf { return &shelf{whole: map[uint64]uint8{}, short: map[uin
 
 func (x *Index) shelves() [3]*shelf { return [3]*shelf{x.start, x.recent, x.before} }
 
-// Add adds a text that the attempt was given, and keeps a copy. Asked are the texts by which the agent asked for it: what of
-// them nothing explains is not witnessed by its echo.
-func (x *Index) Add(s Source, text string, asked ...string) {
+// Add adds a text that the attempt was given, and keeps a copy. Own are texts of the agent's by which it asked for it, such as
+// [Index.Rest] returns: an echo of them is not witnessed.
+func (x *Index) Add(s Source, text string, own ...string) {
 	rank := uint8(slices.Index(ranked[:], s) + 1)
 	if rank == 0 || text == "" {
 		return
@@ -129,12 +129,12 @@ func (x *Index) Add(s Source, text string, asked ...string) {
 		return
 	}
 	echo := map[uint64]bool{}
-	for _, piece := range x.unexplained(asked) {
-		own := read(piece, false)
-		if echoes(own, text) {
+	for _, piece := range own {
+		w := read(piece, false)
+		if echoes(w, text) {
 			return
 		}
-		own.windows(func(begin, end int) { echo[maphash.Bytes(x.seed, own.between(begin, end))] = true })
+		w.windows(func(begin, end int) { echo[maphash.Bytes(x.seed, w.between(begin, end))] = true })
 	}
 	all, windows := count(kept)
 	for windows > maxWindows {
@@ -215,21 +215,15 @@ func echoes(own *words, text string) bool {
 	return false
 }
 
-// unexplained returns the pieces of texts with words in them that nothing explains.
-func (x *Index) unexplained(texts []string) (all []string) {
+// Rest returns what of texts nothing explains, as one text; "" if that is nothing with words in it.
+func (x *Index) Rest(texts ...string) string {
+	var all []string
 	for _, text := range texts {
 		_, rest := x.Divide(text)
-		for _, piece := range rest {
-			if len(read(piece, false).ends) > 0 {
-				all = append(all, piece)
-			}
-		}
+		all = append(all, slices.DeleteFunc(rest, func(piece string) bool { return len(read(piece, false).ends) == 0 })...)
 	}
-	return all
+	return Join(all)
 }
-
-// Rest returns what of texts nothing explains, "" if that is nothing.
-func (x *Index) Rest(texts ...string) string { return Join(x.unexplained(texts)) }
 
 // Join returns pieces that did not stand beside each other as one text, with a word between them, so that no probe takes them
 // for one piece.

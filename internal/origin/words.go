@@ -40,7 +40,7 @@ var kinds = func() (k [256]uint8) {
 		switch {
 		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
 			k[c] = letter
-		case c == '\\', c == '&', c == '<', c >= utf8.RuneSelf:
+		case c == '\\', c == '%', c == '&', c == '<', c >= utf8.RuneSelf:
 			k[c] = special
 		}
 	}
@@ -91,11 +91,28 @@ func (w *words) close() {
 	}
 }
 
-// special reads an escape, a tag, or a character that is not ASCII, and returns its bytes.
+// special reads an escape of JSON, HTML or an address, a tag, or a character that is not ASCII, and returns its bytes.
 func (w *words) special(text string, i int, tagless bool) int {
 	switch c := text[i]; {
 	case c == '\\':
 		return w.escape(text, i)
+	case c == '%':
+		var plain []byte
+		n := 0
+		for ; i+n+2 < len(text) && text[i+n] == '%'; n += 3 {
+			b, err := strconv.ParseUint(text[i+n+1:i+n+3], 16, 8)
+			if err != nil {
+				break
+			}
+			plain = append(plain, byte(b))
+		}
+		for _, r := range string(plain) {
+			w.add(r, i)
+		}
+		if n == 0 {
+			w.close()
+		}
+		return max(n, 1)
 	case c == '&':
 		const longest = 32
 		end := strings.IndexByte(text[i:min(len(text), i+longest)], ';')
