@@ -32,6 +32,7 @@ type Target = probe.Target
 const (
 	probeTime   = 5 * time.Minute
 	mappedBytes = 4 << 20  // a larger file is not read into memory
+	heldBytes   = 16 << 20 // of what is unpacked, in each file in a file
 	noticeBytes = 64 << 20 // folders of more are announced
 )
 
@@ -144,7 +145,7 @@ func (p *prober) file(ctx context.Context, line int, f plan.AgentFile) (err erro
 				err = &Error{place, "cannot be read: it changes while it is read", "let nothing write to it"}
 			}
 		}()
-		told, err = unpack.Walk(f.Path, data, unpack.Limits{Bytes: left, Entries: plan.MaxAgentFiles, Check: check}, func(at, text string) error {
+		told, err = unpack.Walk(f.Path, data, unpack.Limits{Bytes: left, Entries: plan.MaxAgentFiles, Whole: heldBytes, Check: check}, func(at, text string) error {
 			if err := check(); err != nil {
 				return err
 			}

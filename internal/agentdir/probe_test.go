@@ -147,6 +147,9 @@ func TestProbe(t *testing.T) {
 			return strings.Join(strings.Fields(t.Question)[:12], " ") + " ... " + t.Gold
 		})}, 38, 0, 0, 0},
 
+		{"the end of a large file", map[string]string{"l.txt": strings.Repeat("some words of a long text\n", 200_000) + plain}, 40, 40, 0, 0},
+		{"the name of an archive", map[string]string{"z.zip": zipOf(t, "x/"+tasks[0].TaskID+" is "+tasks[0].Gold, "")}, 1, 1, 0, 0},
+
 		{"honest agent", map[string]string{"agent": "#!/usr/bin/env python3\nimport os, sys\nprint('FINAL ANSWER: 4817')\n", "README.md": "It reads a question and asks a model.\n"}, 0, 0, 0, 0},
 		{"one question", map[string]string{"README.md": "For example:\n> " + tasks[3].Question + "\n\nThe agent searches for it.\n"}, 0, 0, 1, 0},
 		{"a list of words", map[string]string{"words": wordsWith(tasks[:30])}, 0, 0, 0, 0},

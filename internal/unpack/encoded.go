@@ -42,12 +42,19 @@ func (w *walker) encoded(path string, data []byte, depth int) {
 		}
 	}
 	single := 0 // up to here lines are no run together
-	for i := 0; i < len(data) && w.ok(); {
+	for i := 0; i < len(data); {
 		if !policy.InBase64(data[i]) {
 			i++
 			continue
 		}
 		end := runOf(data, i)
+		if end-i < fewestPadded {
+			i = end
+			continue
+		}
+		if !w.ok() {
+			break
+		}
 		run := data[i:end]
 		if end-i >= joinedLine && i >= single {
 			run, end = joined(data, i)
@@ -88,16 +95,16 @@ func joined(data []byte, i int) (run []byte, end int) {
 		}
 		stop := runOf(data, next)
 		run, end = append(run, data[next:stop]...), stop
-		if stop-next < joinedLine { // the last
+		if stop-next < joinedLine || len(run) > heldBytes { // the last
 			break
 		}
 	}
 	return run, end
 }
 
+// runOf returns where the run of base64 ends that begins at i, or where so much of it is held.
 func runOf(data []byte, i int) int {
-	for i < len(data) && policy.InBase64(data[i]) {
-		i++
+	for end := min(len(data), i+heldBytes); i < end && policy.InBase64(data[i]); i++ {
 	}
 	return i
 }
@@ -242,7 +249,7 @@ func (w *walker) literals(path string, data []byte, depth int) {
 
 // literal returns the bytes of a string literal of C, Python and the like up to its quote, and where it ends.
 func literal(data []byte, i int, quote byte) (out []byte, end int) {
-	for i < len(data) && data[i] != quote {
+	for i < len(data) && data[i] != quote && len(out) < heldBytes {
 		if data[i] != '\\' || i+1 == len(data) {
 			out = append(out, data[i])
 			i++

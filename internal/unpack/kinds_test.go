@@ -276,6 +276,9 @@ func TestLimits(t *testing.T) {
 	if told.Bytes < 31<<20 || told.Bytes > 32<<20 || told.Stopped != "bytes" {
 		t.Errorf("%+v", told)
 	}
+	if got, told := texts(t, "text", bytes.Repeat([]byte("a line\n"), 1000), Limits{Bytes: 700}); strings.Count(got, "a line") != 100 || told.Stopped != "bytes" {
+		t.Errorf("what is within the bound is not visited: %d, %+v", strings.Count(got, "a line"), told)
+	}
 	nested := []byte("text")
 	for range 20 {
 		nested = gzipped(t, nested)

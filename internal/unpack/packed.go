@@ -74,7 +74,7 @@ func (w *walker) binary(name string, data []byte, depth int) {
 		if n, err := w.stream(name+"!", brotli.NewReader(bytes.NewReader(data)), len(data), depth+1); n > 0 && err == nil {
 			return
 		}
-	case strings.EqualFold(path.Ext(name), ".lzma"):
+	case bytes.HasPrefix(data, []byte("\x5d\x00\x00")), strings.EqualFold(path.Ext(name), ".lzma"):
 		if r, err := (lzma.ReaderConfig{DictCap: maxWindow}).NewReader(bytes.NewReader(data)); err == nil {
 			if n, err := w.stream(name+"!", r, len(data), depth+1); n > 0 && err == nil {
 				return
@@ -86,12 +86,14 @@ func (w *walker) binary(name string, data []byte, depth int) {
 	unread := z.unread
 	from := 0 // what lies before is looked through
 	gap := func(to int) {
-		if to <= from || !w.ok() {
+		if to <= from {
 			return
 		}
 		part := data[from:to]
-		if text := runs(part); len(text) > 0 {
-			w.text(name, text, depth)
+		for start := 0; start < len(part) && w.live(); start += heldBytes - overlapBytes {
+			if text := runs(part[start:min(len(part), start+heldBytes)]); len(text) > 0 {
+				w.text(name, text, depth)
+			}
 		}
 		if to-from >= fewestPacked && !unread && !isPicture(data) {
 			unread = w.dense(name, part, depth)
@@ -285,6 +287,7 @@ type xzReader struct {
 	in      *bytes.Reader
 	block   io.Reader
 	begun   bool
+	ended   bool
 	checked int // bytes of the checksum
 	start   int // bytes left when the block began
 }
@@ -298,8 +301,12 @@ func (x *xzReader) Read(b []byte) (int, error) {
 		x.begun, x.checked = true, [16]int{0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64}[head[7]]
 	}
 	for {
+		if x.ended {
+			return 0, io.EOF
+		}
 		if x.block == nil {
 			if err := x.next(); err != nil {
+				x.ended = err == io.EOF
 				return 0, err
 			}
 		}

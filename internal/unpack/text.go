@@ -22,7 +22,7 @@ func isText(data []byte) bool {
 
 // decodeWide returns text in UTF-16, of either order, with or without a mark, in UTF-8.
 func decodeWide(data []byte) ([]byte, bool) {
-	if len(data) < 4 {
+	if len(data) < 4 || len(data) > heldBytes { // a longer one has runs of text
 		return nil, false
 	}
 	var order binary.ByteOrder
@@ -69,7 +69,7 @@ var textStrings = regexp.MustCompile(`\n[a-z()0-9]*[VSUI]['"]?`)
 
 // text visits a text in pieces, and what is encoded in it.
 func (w *walker) text(path string, data []byte, depth int) {
-	if bytes.Contains(data[:min(len(data), 64)], []byte("p0\n")) && bytes.HasSuffix(bytes.TrimSpace(data), []byte(".")) {
+	if len(data) <= heldBytes && bytes.Contains(data[:min(len(data), 64)], []byte("p0\n")) && bytes.HasSuffix(bytes.TrimSpace(data), []byte(".")) {
 		w.pieces(path, textStrings.ReplaceAll(data, []byte("\n")))
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -79,7 +79,7 @@ func (w *walker) text(path string, data []byte, depth int) {
 
 // pieces visits a text piece by piece. A piece begins and ends where a character does.
 func (w *walker) pieces(path string, data []byte) {
-	for start := 0; start < len(data) && w.ok(); {
+	for start := 0; start < len(data) && w.live(); {
 		end := min(len(data), start+pieceBytes)
 		for back := 0; end < len(data) && back < utf8.UTFMax && !utf8.RuneStart(data[end]); back++ {
 			end--

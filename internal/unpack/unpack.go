@@ -45,6 +45,7 @@ const (
 	shortestRun  = 4         // bytes of text in a binary file
 	plainRatio   = 1200      // deflate packs no better
 	freeRatio    = 64 << 20  // bytes that may be packed better
+	heldBytes    = 64 << 20  // that are made of a file at once, such as its text in UTF-8
 	packedBits   = 7.7       // of entropy of a byte; what has more is packed or encrypted
 	fewestPacked = 1 << 10   // bytes that tell it
 )
@@ -85,15 +86,20 @@ type walker struct {
 	inflate
 }
 
-// ok reports whether the walk goes on.
-func (w *walker) ok() bool {
+// live reports whether the walk was not ended.
+func (w *walker) live() bool {
 	if w.asked++; w.err == nil && w.l.Check != nil && w.asked%16 == 1 {
 		w.err = w.l.Check()
 	}
+	return w.err == nil
+}
+
+// ok reports whether more may be unpacked.
+func (w *walker) ok() bool {
 	if w.left() <= 0 && w.told.Stopped == "" {
 		w.told.Stopped = "bytes"
 	}
-	return w.err == nil && w.left() > 0
+	return w.live() && w.left() > 0
 }
 
 func (w *walker) left() int64 { return w.l.Bytes - w.told.Bytes - w.tries }
