@@ -67,7 +67,7 @@ func (w *walker) encoded(path string, data []byte, depth int) {
 		switch {
 		case decoded == nil:
 		case len(decoded) > shortDecoded || !isText(decoded):
-			if !isText(decoded) && entropy(decoded) > packedBits && nextMagic(decoded, 0) == len(decoded) && !isPicture(decoded) {
+			if len(decoded) <= shortDecoded && entropy(decoded) > packedBits && nextMagic(decoded, 0) == len(decoded) && !isPicture(decoded) {
 				break // any long name is base64 of something
 			}
 			w.content(path+"!"+strconv.Itoa(i), decoded, depth+1)
@@ -148,7 +148,7 @@ func decode(run []byte, padded bool) (decoded []byte, skipped int) {
 			break
 		}
 		b := make([]byte, base64.RawStdEncoding.DecodedLen(len(run)-skipped))
-		if n, err := policy.DecodeBase64(b, run[skipped:]); err == nil && worth(b[:n], len(run)) {
+		if n, err := policy.DecodeBase64(b, run[skipped:]); err == nil && (worth(b[:n], len(run)) || n > shortDecoded && mixed(run)) {
 			return b[:n], skipped
 		}
 		next := bytes.IndexAny(run[skipped:min(len(run), skipped+64)], "/-_+") // of a name before it
@@ -182,6 +182,11 @@ func hexOf(run []byte) []byte {
 		return nil
 	}
 	return b
+}
+
+// mixed reports whether a run has capital and small letters and digits, as no list of words or digests in hex has.
+func mixed(run []byte) bool {
+	return bytes.ContainsAny(run, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && bytes.ContainsAny(run, "ghijklmnopqrstuvwxyz") && bytes.ContainsAny(run, "0123456789")
 }
 
 func hexDigit(c byte) bool {

@@ -255,6 +255,8 @@ func TestUnread(t *testing.T) {
 		{"random", random, true},
 		{"in.tar.gz", gzipped(t, zipped(t, "secret.bin", string(random))), true},
 		{"locked.zip", locked, true},
+		{"random.py", []byte("D = '" + base64.StdEncoding.EncodeToString(random) + "'\n"), true},
+		{"key.pem", []byte("D = '" + base64.StdEncoding.EncodeToString(random[:2000]) + "'\n"), false},
 		{"picture.png", append([]byte("\x89PNG\r\n\x1a\n"), random...), false},
 		{"text", bytes.Repeat([]byte("some text\n"), 1000), false},
 		{"zeros", make([]byte, 1<<20), false},

@@ -508,7 +508,7 @@ func (w *walker) zipped(name string, method uint16, body []byte, depth int) bool
 		return true
 	case zip.Deflate:
 		_, whole := w.deflated(name, r, len(body), depth)
-		return whole || len(body) <= 2 || !w.ok()
+		return whole || len(body) < 16 || !w.ok() // nothing packed is some bytes, too
 	case zipBzip2:
 		r = bzip2.NewReader(r)
 	case zipZstd:
