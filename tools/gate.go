@@ -125,10 +125,10 @@ func (g *Gate) Open(rec *trajectory.Attempt, workspace *Workspace, before Spent,
 	return &Session{gate: g, rec: rec, workspace: workspace, probe: probe, calls: before.Calls, cost: before.CostMicroUSD, seen: map[string]seenUse{}}
 }
 
-// Witness is told what a call of an own agent gave: the arguments as the agent gave them, what came of them, and whether
-// that is of files which were not in the workspace at the start, which the agent may have written. It returns probes of what
-// is the agent's, nil if nothing is. It may be asked by several goroutines at once.
-type Witness func(args string, out Output, foreign bool) *trajectory.Probes
+// Witness is told what a call of an own agent gave: the call as the agent made it, what came of it, and whether that is of
+// files which were not in the workspace at the start, which the agent may have written. It returns probes of what is the
+// agent's, nil if nothing is. It may be asked by several goroutines at once.
+type Witness func(call Call, out Output, foreign bool) *trajectory.Probes
 
 // Share prepares the session for an own agent, whose processes write to the workspace, too, at any time. It keeps the
 // workspace as it is, for [Workspace.Change]. From then on nothing in the workspace is restored, since that would
@@ -439,7 +439,7 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 			now, _, err := s.workspace.now()
 			foreign = err != nil || len(changed(s.workspace.start, s.workspace.kept))+len(changed(s.workspace.start, now)) > 0
 		}
-		p.own = s.witness(p.call.Args, output, foreign)
+		p.own = s.witness(p.call, output, foreign)
 	}
 	return nil
 }

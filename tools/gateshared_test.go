@@ -153,7 +153,7 @@ func TestSharedWitness(t *testing.T) {
 	root := s.workspace.Root()
 	must(t, root.WriteFile("given", []byte("of the task"), 0o600))
 	var told []string
-	must(t, s.Share(func(args string, out Output, foreign bool) *trajectory.Probes {
+	must(t, s.Share(func(_ Call, out Output, foreign bool) *trajectory.Probes {
 		told = append(told, fmt.Sprint(out.Document, " ", foreign))
 		if !foreign {
 			return nil

@@ -616,7 +616,7 @@ type ToolExecuted struct {
 	Model        *ModelUse `json:"model,omitzero"` // left out: none was asked
 	Name         string    `json:"name"`
 	OutputSHA256 string    `json:"output_sha256"`
-	Own          *Probes   `json:"own,omitzero"`    // of an own agent's call: over what of the arguments, and of a document made of files that it may have written, nothing explains; left out: all is explained
+	Own          *Probes   `json:"own,omitzero"`    // of an own agent's call: over what of the arguments, and of a document made of files that it may have written or computed from such arguments, nothing explains; left out: all is explained
 	Probes       *Probes   `json:"probes,omitzero"` // left out: none were computed
 	Redactions   int       `json:"redactions,omitzero"`
 	ShownBytes   int64     `json:"shown_bytes"`

@@ -25,13 +25,14 @@
 //
 // # What it does not show
 //
-// A text put together from whole phrases of witnessed texts counts as witnessed, and so does what a tool computes from what
-// the agent says.
+// A text put together from whole phrases of witnessed texts counts as witnessed.
 //
 // What an agent has something repeat is not witnessed by the echo: of the text that it asked with, stretches that nothing
 // explains are not added with the result, and a short result is not added that stands in them. Neither is the result of a
-// call that read files which were not there at the start, since the agent may have written them. For both, tool_executed.own
-// and exchange_started.own hold probes over what of the question, or of such a result, nothing explains.
+// call that read files which were not there at the start, since the agent may have written them, nor that of a tool that
+// computes, unless a reply holds each of the call's values. tool_executed.own and exchange_started.own hold probes over what
+// nothing explains of the arguments or the request, and of such a result: where own holds gold that nothing held before, it
+// is the agent's, and the result gives nothing.
 //
 // # Bounds
 //

@@ -43,13 +43,7 @@ func (x *Index) Seen(answer string) (in []Source, sharesWord bool) {
 			single[string(w.between(i, i))] = &phrase{}
 		}
 	}
-	x.mu.RLock()
-	var texts []given
-	for _, s := range x.shelves() {
-		texts = append(texts, s.texts...)
-	}
-	x.mu.RUnlock()
-	for _, g := range texts {
+	for _, g := range x.texts() {
 		g.lookFor(phrases, single)
 	}
 	words := make([]*phrase, 0, len(single))
@@ -73,6 +67,28 @@ func (x *Index) Seen(answer string) (in []Source, sharesWord bool) {
 	}
 	slices.Sort(in)
 	return in, false
+}
+
+// Holds reports whether one text of a source holds the words of another text in order, with or without what parts them. A text
+// without words is held by none.
+func (x *Index) Holds(s Source, text string) bool {
+	plain := func(text string) []byte { return bytes.ReplaceAll(read(text, false).buf, []byte{' '}, nil) }
+	sought := plain(text)
+	if len(sought) == 0 {
+		return false
+	}
+	rank := uint8(slices.Index(ranked[:], s) + 1)
+	return slices.ContainsFunc(x.texts(), func(g given) bool { return g.rank == rank && bytes.Contains(plain(g.text), sought) })
+}
+
+// texts returns those that the index holds.
+func (x *Index) texts() (all []given) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, s := range x.shelves() {
+		all = append(all, s.texts...)
+	}
+	return all
 }
 
 // empty are words that most texts share.
