@@ -27,7 +27,7 @@ const (
 	maxSpools   = 512 << 20 // of the replies of an attempt that are in files at once
 	maxInMemory = 256 << 10 // of a reply that is in no file
 	maxKept     = 8 << 20   // of a text that full evidence keeps
-	maxArgs     = 1 << 20   // of the body of a request with which its reply is compared
+	maxArgs     = 1 << 20   // of what a request says, with which its reply is compared
 	maxWindow   = 8 << 20   // of zstd, as RFC 9659 has it
 	mostCodings = 4
 )
@@ -160,27 +160,62 @@ func codings(h http.Header) (names []string) {
 	return names
 }
 
-// asked looks through a request, and returns probes of what of it is the agent's; nil if nothing is.
-func (x *exchange) asked() *trajectory.Probes {
-	if x.attempt.Origins == nil {
-		return nil
+// ask looks through what the agent asks with: the address, as it is and without escapes, the header and the body. It returns probes
+// over what of it nothing explains that the agent was given, nil where all is explained.
+func (x *exchange) ask() (own *trajectory.Probes) {
+	var head, args, rest strings.Builder
+	fmt.Fprintf(&head, "%s\n%s\n", x.shown, x.url.Path)
+	for name, values := range x.url.Query() {
+		fmt.Fprintf(&head, "%s\n%s\n", name, strings.Join(values, "\n"))
 	}
-	var header strings.Builder
-	_ = x.request.Header.Write(&header)
-	texts := []string{x.request.Method + " " + x.shown, header.String(), string(x.body)}
-	func() {
-		defer func() { _ = recover() }() // of a decoder
-		if len(codings(x.request.Header)) > 0 {
-			body, _ := decode(bytes.NewReader(x.body), codings(x.request.Header), x.bounds.probed)
-			texts = append(texts, string(body))
+	writeHeader(&head, x.request.Header)
+	writeHeader(&head, x.request.Trailer)
+	add := func(to *strings.Builder, text string) {
+		to.WriteString(trajectory.CutUTF8(text, maxArgs-min(to.Len(), maxArgs)))
+		to.WriteByte('\n')
+	}
+	look := func(_, text string) error {
+		add(&args, text)
+		if x.attempt.Origins == nil {
+			return nil
 		}
-	}()
-	x.own = x.attempt.Origins.Rest(texts...)
-	if x.own == "" || x.attempt.Probe == nil {
+		unexplained := x.attempt.Origins.Rest(text)
+		if unexplained == "" {
+			return nil
+		}
+		add(&rest, unexplained)
+		if x.attempt.Probe != nil {
+			p := x.attempt.Probe.Probe(unexplained, "", nil)
+			if own != nil {
+				p = p.Merge(*own)
+			}
+			own = &p
+		}
 		return nil
 	}
-	probes := x.attempt.Probe.Probe(x.own, "", nil)
-	return &probes
+	if len(x.body) > maxInMemory {
+		x.large.Lock()
+		defer x.large.Unlock()
+	}
+	_, _ = unpack.Walk("", []byte(head.String()), unpack.Limits{}, look)
+	if len(x.body) > 0 {
+		data, whole := decode(bytes.NewReader(x.body), codings(x.request.Header), x.bounds.probed)
+		if !whole {
+			data = append(data, x.body...)
+		}
+		_, _ = unpack.Walk("", data, unpack.Limits{Bytes: maxUnpacked}, look)
+	}
+	x.args, x.rest = args.String(), rest.String()
+	return own
+}
+
+// writeHeader writes a header as text.
+func writeHeader(w io.Writer, h http.Header) {
+	for name, values := range h {
+		for _, value := range values {
+			fmt.Fprintf(w, "%s: %s\n", name, value)
+		}
+	}
 }
 
 // examine looks through a reply, and adds it to the origins of the attempt.
@@ -193,24 +228,18 @@ func (x *exchange) examine(r reply, done *trajectory.ExchangeCompleted) {
 	if x.attempt.Probe != nil {
 		done.Probes = &trajectory.Probes{}
 	}
-	args := x.shown + "\n" + string(x.body[:min(len(x.body), maxArgs)])
 	look := func(_, text string) error {
-		if x.attempt.Origins != nil {
-			x.attempt.Origins.Add(origin.Exchange, text, x.own)
+		if x.attempt.Origins != nil && !strings.Contains(x.rest, strings.TrimSpace(text)) { // it is more than an echo
+			x.attempt.Origins.Add(origin.Exchange, text, x.rest)
 		}
 		if x.attempt.Probe != nil {
-			*done.Probes = done.Probes.Merge(x.attempt.Probe.Probe(text, args, []string{x.shown}))
+			*done.Probes = done.Probes.Merge(x.attempt.Probe.Probe(text, x.args, []string{x.shown}))
 		}
 		return nil
 	}
 	var header strings.Builder
-	for _, h := range []http.Header{r.header, r.trailer} {
-		for name, values := range h {
-			for _, value := range values {
-				fmt.Fprintf(&header, "%s: %s\n", name, value)
-			}
-		}
-	}
+	writeHeader(&header, r.header)
+	writeHeader(&header, r.trailer)
 	_ = look("", header.String())
 	if r.bytes == 0 {
 		return

@@ -34,9 +34,10 @@ type exchange struct {
 	shown  string // the address as a refusal has it
 	url    *url.URL
 	body   []byte
-	own    string // what of the request nothing explains
 	digest string
-	number int // 0: it is not passed on
+	args   string // what the request says
+	rest   string // of it, what nothing explains
+	number int    // 0: it is not passed on
 	sent   time.Time
 	gone   bool // the agent hung up
 }
@@ -212,12 +213,12 @@ func isTimeout(err error) bool {
 // begin makes the request durable, under the next number.
 func (x *exchange) begin() *refusal {
 	rec := x.attempt.Rec
-	started := trajectory.ExchangeStarted{Bytes: int64(len(x.body)), Method: rec.Redact.Label(x.request.Method), SHA256: x.digest}
+	started := trajectory.ExchangeStarted{Bytes: int64(len(x.body)), Method: rec.Redact.Label(x.request.Method), Own: x.ask(), SHA256: x.digest}
 	started.URL, started.Redactions = rec.Redact.Redact(x.shown)
 	if rec.Hashes {
 		started.URL, started.Redactions = x.url.Scheme+"://"+x.url.Host, 0
 	}
-	if started.Own = x.asked(); len(x.body) > 0 {
+	if len(x.body) > 0 {
 		started.BodySHA256 = x.keep(string(x.body))
 	}
 	err := func() error {

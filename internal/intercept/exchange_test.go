@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"log"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -270,4 +272,54 @@ func TestForms(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestEcho: what the agent brings along and a server repeats comes from the agent, wherever in the request it stood.
+func TestEcho(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		b, _ := io.ReadAll(q.Body)
+		fmt.Fprint(w, q.URL.Path, " ", q.FormValue("q"), " ", q.UserAgent(), " ", string(b), " ")
+		if text, err := base64.StdEncoding.DecodeString(q.FormValue("64")); err == nil {
+			_, _ = w.Write(text)
+		}
+	})
+	const brought = "The steamer Calluna left Port Ellemere in the night."
+	for _, tt := range []struct{ name, target, agent, body string }{
+		{"query", "/?q=" + url.QueryEscape(brought), "", ""},
+		{"path", "/" + url.PathEscape(brought), "", ""},
+		{"header", "/", brought, ""},
+		{"body", "/", "", brought},
+		{"packed body", "/", "", encoded(t, "gzip", brought)},
+		{"base64", "/?64=" + url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(brought))), "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, map[string]string{"almanac.example:80": serve(t, "http", "", handler)}, nil)
+			q, err := http.NewRequest(http.MethodPost, "http://almanac.example"+tt.target, strings.NewReader(tt.body))
+			must(t, err)
+			q.Header.Set("User-Agent", tt.agent)
+			res, err := r.client(false).Do(q)
+			must(t, err)
+			_, err = io.Copy(io.Discard, res.Body)
+			must(t, err)
+			res.Body.Close()
+			r.finish()
+			if own := of[trajectory.ExchangeStarted](r)[0].Own; own == nil || own.GoldHits == 0 {
+				t.Errorf("probes of the request: %+v", own)
+			}
+			if by, _ := r.origins.Divide(brought); by[origin.Exchange] != 0 {
+				t.Errorf("it is witnessed as %v", by)
+			}
+		})
+	}
+	t.Run("explained", func(t *testing.T) { // what was given to it may be asked for
+		r := newRig(t, map[string]string{"almanac.example:80": serve(t, "http", "", handler)}, nil)
+		r.origins.Add(origin.Reply, brought)
+		if status, _ := r.get(r.client(false), "http://almanac.example/?q="+url.QueryEscape(brought)); status != 200 {
+			t.Errorf("status %d", status)
+		}
+		r.finish()
+		if own := of[trajectory.ExchangeStarted](r)[0].Own; own != nil && own.GoldHits > 0 {
+			t.Errorf("probes of the request: %+v", own)
+		}
+	})
 }

@@ -16,9 +16,11 @@
 //     tunnels with something that is not HTTP. WebSocket and other upgrades are refused, and what invites to QUIC is taken away.
 //   - Bodies pass byte for byte. Of a request's header, what is for proxies goes, and of Accept-Encoding what could not be
 //     decoded here. No cookie, credential or other value of a header is recorded; addresses and heads are, but for secrets.
-//   - The reply is decoded, unpacked and probed as a whole, with the values of its header, and added to the origins of the
-//     attempt. What is not is counted as unprobed: bytes beyond the bounds, what is encrypted, and what is packed in an unknown
-//     way. Full evidence keeps the text of a reply decoded, where it has at most 8 MiB.
+//   - The reply is decoded, unpacked and probed as a whole, with its header, and added to the origins of the attempt. What of it
+//     is not, is counted as unprobed: bytes beyond the bounds, what is encrypted, and what is packed in an unknown way. Full
+//     evidence keeps the text of a reply decoded, where it has at most 8 MiB.
+//   - What the agent asks with is its own, unless something explains it that the agent was given: address, header and body of a
+//     request are probed for themselves, and their echo witnesses nothing.
 //   - Nothing is sent twice, but for what net/http repeats: a request without a body on a connection that the server had closed.
 //   - No text of an error comes from a server: what the agent is told depends on codes that are recorded.
 //

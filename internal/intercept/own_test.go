@@ -45,8 +45,8 @@ func TestOwn(t *testing.T) {
 		_, err = io.ReadAll(res.Body)
 		must(t, err)
 		res.Body.Close()
-		if started := of[trajectory.ExchangeStarted](r)[i]; started.Own == nil || started.Own.GoldHits != send.gold {
-			t.Errorf("request %d: %+v, want %d hits", i, started.Own, send.gold)
+		if started := of[trajectory.ExchangeStarted](r)[i]; started.Own == nil || (started.Own.GoldHits > 0) != (send.gold > 0) {
+			t.Errorf("request %d: %+v, want %d hits at least", i, started.Own, send.gold)
 		}
 		if _, rest := r.origins.Divide(testGold); len(rest) == 0 {
 			t.Errorf("request %d: an echo is a source", i)

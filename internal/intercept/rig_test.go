@@ -347,11 +347,10 @@ func (r *rig) finish() {
 	}
 }
 
-// underWay reports whether memory is set aside for a request.
-func (r *rig) underWay() bool {
-	if !r.proxy.bodies.TryAcquire(maxBodies) {
-		return true
+// waitForBody waits until memory is set aside for a request.
+func (r *rig) waitForBody() {
+	for r.proxy.bodies.TryAcquire(maxBodies) {
+		r.proxy.bodies.Release(maxBodies)
+		time.Sleep(time.Millisecond)
 	}
-	r.proxy.bodies.Release(maxBodies)
-	return false
 }
