@@ -22,6 +22,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/remote"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/tasklist"
@@ -119,7 +120,13 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 	}
 	s.plan.Agent, w.AgentFiles = &read, files
 	w.Look = func(tasks []agentdir.Target) (*plan.AgentPlan, error) {
-		return agentdir.Probe(ctx, read, files, tasks, a.stderr)
+		looked, err := agentdir.Probe(ctx, read, files, tasks, a.stderr)
+		if err == nil {
+			if found, warning := runview.Found(looked.Probed); warning != "" {
+				a.warn(warning + ": " + found)
+			}
+		}
+		return looked, err
 	}
 	w.Own = &external.Agent{Network: w.network, Proxy: proxy.Config{Upstreams: w.upstreams, Models: append([]string{s.plan.Model.Name}, slices.Sorted(maps.Keys(read.Models))...),
 		MaxTokens: int64(s.plan.Model.MaxTokens), Strip: read.Strip, Calls: read.Calls, Prices: w.Prices, Now: time.Now, Bodies: semaphore.NewWeighted(agentBodies)}}

@@ -94,6 +94,33 @@ func Agent(a *plan.AgentPlan) string {
 	return a.Label() + ", " + network + ", " + tools
 }
 
+// listed is of how many tasks a file has the answers where an audit takes it for a list of them.
+const listed = 3
+
+// Found says what was found in the folders of an own agent before the run, and warns of what an audit makes of it; both are ""
+// where nothing was looked for or found.
+func Found(p *plan.AgentProbe) (found, warning string) {
+	if p == nil {
+		return "", ""
+	}
+	var parts []string
+	for _, n := range []struct {
+		count int
+		of    string
+	}{{p.Answers, "the gold answer beside id or question"}, {p.Questions, "the question or a digest of it"}, {p.IDs, "the id"}, {p.Listed, "the gold answer in a list"}} {
+		if n.count > 0 {
+			parts = append(parts, n.of+" of "+view.Count(n.count, "task"))
+		}
+	}
+	switch {
+	case p.Answers > 0:
+		warning = "the agent's folders hold answers of tasks: an audit reports this as CRITICAL, and the run cannot be submitted"
+	case p.IDs+p.Questions > 0, slices.ContainsFunc(p.Found, func(f plan.AgentFound) bool { return f.Listed >= listed }):
+		warning = "the agent's folders hold something of tasks, which an audit reports: leave out the dataset, and what was made of it"
+	}
+	return strings.Join(parts, ", "), warning
+}
+
 // agentLimits describes what bounds an own agent.
 func agentLimits(a *plan.AgentPlan) string {
 	text := view.Count(a.Calls, "model call") + ", " + (time.Duration(a.TimeoutMs) * time.Millisecond).String()

@@ -40,6 +40,26 @@ func testPlan() plan.Plan {
 	return m
 }
 
+// TestFound: what was found in the folders of an own agent is said, and what of it an audit reports is warned of.
+func TestFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		probe          *plan.AgentProbe
+		found, warning string
+	}{
+		"not looked":     {nil, "", ""},
+		"nothing":        {&plan.AgentProbe{Files: 3}, "", ""},
+		"answers":        {&plan.AgentProbe{Answers: 1, IDs: 2}, "the gold answer beside id or question of 1 task, the id of 2 tasks", "CRITICAL"},
+		"questions":      {&plan.AgentProbe{Questions: 1}, "the question or a digest of it of 1 task", "leave out"},
+		"a word":         {&plan.AgentProbe{Listed: 2, Found: []plan.AgentFound{{Listed: 2}}}, "the gold answer in a list of 2 tasks", ""},
+		"a list of them": {&plan.AgentProbe{Listed: 3, Found: []plan.AgentFound{{Listed: 3}}}, "the gold answer in a list of 3 tasks", "leave out"},
+	} {
+		found, warning := Found(c.probe)
+		if found != c.found || !strings.Contains(warning, c.warning) || (warning == "") != (c.warning == "") {
+			t.Errorf("%s: %q, %q", name, found, warning)
+		}
+	}
+}
+
 // TestPlan: all that a plan decides is shown, and nothing that it does not have.
 func TestPlan(t *testing.T) {
 	m := testPlan()

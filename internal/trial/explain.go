@@ -108,7 +108,8 @@ func (r *Report) explain(hasTools bool) {
 	case e.Exit != 0:
 		add("", "The agent crashed: %s.", strings.TrimSuffix(crashLine(e.Stderr, r.ended()), "."))
 	}
-	if past := r.bypassed(); r.Network == plan.NetworkRecord && (past != "" || noNetwork.MatchString(e.Stderr)) {
+	lookedUp := e.Confined != nil && e.Confined.Unheard > 0
+	if r.Network == plan.NetworkRecord && (lookedUp || noNetwork.MatchString(e.Stderr)) {
 		add("let its clients use the proxy in HTTPS_PROXY and HTTP_PROXY; nothing else leads out, and no name can be looked up",
 			"The agent tried to reach the network past the proxy.")
 	} else if noNetwork.MatchString(e.Stderr) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -89,37 +90,13 @@ func (r Report) networkRows() (rows []string) {
 	return rows
 }
 
-// foundText says what was found in the folders before the run, and warning what an audit makes of it; both are "" where nothing
-// was looked for or found.
-func foundText(p *plan.AgentProbe) (found, warning string) {
-	if p == nil {
-		return "", ""
-	}
-	var parts []string
-	for _, n := range []struct {
-		count int
-		of    string
-	}{{p.Answers, "the gold answer beside id or question"}, {p.Questions, "the question or a digest of it"}, {p.IDs, "the id"}, {p.Listed, "the gold answer in a list"}} {
-		if n.count > 0 {
-			parts = append(parts, n.of+" of "+view.Count(n.count, "task"))
-		}
-	}
-	switch {
-	case p.Answers > 0:
-		warning = "The agent's folders hold answers of tasks: an audit reports this as CRITICAL, and the run cannot be submitted."
-	case len(parts) > 0:
-		warning = "The agent's folders hold something of tasks: an audit reports it. Leave out the dataset, and what was made of it."
-	}
-	return strings.Join(parts, ", "), warning
-}
-
 // folderRow describes what was looked through of the folders.
 func (r Report) folderRow() string {
 	p := r.Probed
 	if p == nil {
 		return ""
 	}
-	found, _ := foundText(p)
+	found, _ := runview.Found(p)
 	row := fmt.Sprintf("%s, %s looked through: %s", view.Count(p.Files, "file"), view.Bytes(p.Bytes), cmp.Or(found, "nothing of the tasks found"))
 	if p.Unread > 0 {
 		row += fmt.Sprintf("; %s could not be read", view.Count(p.Unread, "file"))
@@ -180,10 +157,13 @@ func (r Report) observedNetwork() (found []doctor.Finding) {
 	}
 	if p := r.Probed; p != nil {
 		state, remedy := doctor.OK, ""
-		if _, warning := foundText(p); warning != "" {
-			state, remedy = doctor.Failed, warning
+		if _, warning := runview.Found(p); warning != "" {
+			state, remedy = doctor.Missing, warning
 		} else if p.Stopped != "" {
 			state, remedy = doctor.Missing, "leave out of the folders what the agent does not need"
+		}
+		if p.Answers > 0 {
+			state = doctor.Failed
 		}
 		add("contents", state, r.folderRow(), "are looked through before a run", remedy)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -309,8 +310,8 @@ func (r Report) Text() string {
 	l.AddNonEmpty("folder", r.folderRow())
 	l.Add("ended", r.ended())
 	text := view.RowsText(l)
-	if _, warning := foundText(r.Probed); warning != "" {
-		text += "\n" + warning + "\n"
+	if _, warning := runview.Found(r.Probed); warning != "" {
+		text += "\nwarning: " + warning + "\n"
 	}
 	if tail := lastLines(colours.ReplaceAllString(r.End.Stderr, ""), 8); tail != "" {
 		text += "standard error ended in:\n" + view.Indent(visible.Text(tail))
