@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -62,7 +63,8 @@ func benchAttempts(b *testing.B, attempts int, endpoint http.HandlerFunc) (bare 
 	config := Config{Upstreams: map[string]Upstream{llm.DialectChat: to}, Models: []string{testModel}, MaxTokens: 100, Calls: 1 << 40, Prices: prices, Now: time.Now}
 	for i := range attempts {
 		rec := &trajectory.Attempt{Log: log, TaskID: fmt.Sprint("task ", i), Number: 1, Known: trajectory.NewKnownTexts(nil, false)}
-		p := New(context.Background(), config, Attempt{Rec: rec, Turns: NewTurns(rec), Session: gate.Open(rec, nil, tools.Spent{}, nil), Money: (*budget.Budget)(nil)})
+		p := New(context.Background(), config, Attempt{Rec: rec, Turns: NewTurns(rec), Session: gate.Open(rec, nil, tools.Spent{}, nil), Money: (*budget.Budget)(nil),
+			Probe: probe.New(probe.Target{TaskID: "fab1e001-0000-4000-8000-000000000001", Question: "What is the capital?", Gold: "Paris"})})
 		socket := filepath.Join(dir, fmt.Sprint(i))
 		listener, err := net.Listen("unix", socket)
 		if err != nil {
