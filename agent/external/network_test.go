@@ -102,6 +102,16 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+// TestNetworkVariables: a user passes on no variable that leads clients to the recorded network.
+func TestNetworkVariables(t *testing.T) {
+	for _, v := range networkVariables() {
+		name, value, _ := strings.Cut(v, "=")
+		if value == "" || !plan.SetForAgent(name, plan.NetworkRecord) || plan.SetForAgent(name, plan.NetworkNone) {
+			t.Error(v)
+		}
+	}
+}
+
 // TestNetworkAttacks: an agent that leaves connections half open, floods the port, or waits for what does not come, ends at its
 // deadline like any other, and what it asked is recorded.
 func TestNetworkAttacks(t *testing.T) {

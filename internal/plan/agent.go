@@ -114,7 +114,8 @@ const (
 	MaxAgentDisk      = 1 << 40
 	MinAgentTime      = time.Second
 	MaxAgentTime      = 7 * 24 * time.Hour
-	maxAgentCommand   = 64 << 10 // bytes of all words
+	maxRecordedTime   = 47 * time.Hour // with the recorded network, whose certificates are valid for 48 hours
+	maxAgentCommand   = 64 << 10       // bytes of all words
 	maxAgentName      = 128
 )
 
@@ -180,6 +181,8 @@ func (a *AgentPlan) Fault() string {
 		return fmt.Sprintf("the agent may leave %d bytes, not %d to %d", a.DiskBytes, MinAgentDisk, MaxAgentDisk)
 	case a.TimeoutMs < MinAgentTime.Milliseconds() || a.TimeoutMs > MaxAgentTime.Milliseconds():
 		return fmt.Sprintf("the agent has %d ms, not %d to %d", a.TimeoutMs, MinAgentTime.Milliseconds(), MaxAgentTime.Milliseconds())
+	case a.Network == NetworkRecord && a.TimeoutMs > maxRecordedTime.Milliseconds():
+		return fmt.Sprintf("the agent has %d ms, and with the recorded network at most %d", a.TimeoutMs, maxRecordedTime.Milliseconds())
 	case !IsSet(a.Env) || len(a.Env) > MaxAgentEnv:
 		return "the agent's variables are not sorted, or too many"
 	case slices.ContainsFunc(a.Env, func(name string) bool { return !envName.MatchString(name) }):

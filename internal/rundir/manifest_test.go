@@ -210,6 +210,9 @@ func TestDecodeAgentRefuses(t *testing.T) {
 		{"no memory", func(_ *plan.Plan, a *plan.AgentPlan) { a.MemoryBytes = 1 }, "the agent may use 1 bytes of memory, not 16777216 to 1099511627776"},
 		{"no disk", func(_ *plan.Plan, a *plan.AgentPlan) { a.DiskBytes = -1 }, "the agent may leave -1 bytes, not 1048576 to 1099511627776"},
 		{"no time", func(_ *plan.Plan, a *plan.AgentPlan) { a.TimeoutMs = 0 }, "the agent has 0 ms, not 1000 to 604800000"},
+		{"more time than certificates", func(_ *plan.Plan, a *plan.AgentPlan) {
+			a.Network, a.TimeoutMs = plan.NetworkRecord, plan.MaxAgentTime.Milliseconds()
+		}, "the agent has 604800000 ms, and with the recorded network at most 169200000"},
 		{"variables out of order", func(_ *plan.Plan, a *plan.AgentPlan) { a.Env = []string{"TZ", "LC_TIME"} }, "the agent's variables are not sorted, or too many"},
 		{"a value of a variable", func(_ *plan.Plan, a *plan.AgentPlan) { a.Env = []string{"A=hush"} }, "the agent is given a variable that is no name"},
 		{"a provider's key", func(_ *plan.Plan, a *plan.AgentPlan) { a.Env = []string{"ANTHROPIC_API_KEY"} }, "the agent is given a variable that the run sets"},

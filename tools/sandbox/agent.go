@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,8 +126,8 @@ func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, er
 	if err != nil {
 		cancel()
 		<-ended
-		if ctx.Err() != nil {
-			return AgentResult{Exit: -1}.after(ctx, AgentResult{Ended: trajectory.AgentDeadline, Why: timeOver})
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return AgentResult{Exit: -1}, ctx.Err()
 		}
 		if text := early.String(); text != "" && !errors.As(err, new(*Unusable)) {
 			return AgentResult{}, fmt.Errorf("starting the agent: %w", refused(text, err))
@@ -139,11 +140,12 @@ func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, er
 	result := supervise(ctx, c.Grace, ended, watch.look, func() { _, _ = control.Write([]byte{shim.Terminate}) })
 	space.kill()
 	cancel()
-	if err := space.gone(agentGone); err != nil {
-		return AgentResult{Exit: -1, Ended: result.Ended, Confined: &space.confined}, err
+	err = space.gone(agentGone)
+	if err == nil {
+		err = space.count()
 	}
-	if err := space.count(); err != nil {
-		return AgentResult{Exit: -1, Ended: result.Ended, Confined: &space.confined}, err
+	if err != nil {
+		return AgentResult{Ended: cmp.Or(result.Ended, trajectory.AgentExited), Exit: -1, Confined: &space.confined}, err
 	}
 	<-ended
 	_ = control.SetReadDeadline(time.Time{}) // nothing is left that could write to it
@@ -213,6 +215,9 @@ func (s *Sandbox) agentProgram(ctx context.Context, c AgentCommand, control *os.
 			closeAll(files)
 		}
 	}()
+	if c.Network && (c.ProxySocket != "" || len(c.Authority) > 0) {
+		return nil, errors.New("an agent has this machine's network or the recorded one, and not both")
+	}
 	// The program is started by its descriptor and lies nowhere, since it holds the gold answers of the built-in tasks. To
 	// other processes the link leads to a descriptor of their own.
 	executable, err := os.Open(c.Shim)

@@ -55,7 +55,7 @@ func (n *namespace) check(seen []string, network bool) error {
 	for line := range strings.Lines(string(mounts)) {
 		fields := strings.Fields(line)
 		if len(fields) < 6 || !slices.Contains(strings.Split(fields[5], ","), "ro") && !mayWrite(fields[4]) {
-			return notConfined("it can write to " + tools.Clipped(line))
+			return notConfined("it can write to " + tools.Clipped(fields[min(4, len(fields)-1)]))
 		}
 	}
 	if network {
