@@ -75,9 +75,10 @@ func (w *walker) encoded(path string, data []byte, depth int) {
 			if len(out) > 0 && i-last > 2*aroundEncoded || len(out) > pieceBytes/2 {
 				flush()
 			}
-			out = append(append(out, data[max(last, i-aroundEncoded):i+skipped]...), ' ')
+			from := min(max(last, i-aroundEncoded), i+skipped)
+			out = append(append(out, data[from:i+skipped]...), ' ')
 			out = append(append(out, decoded...), ' ')
-			last = end
+			last = max(last, end)
 		}
 		i = max(end, i+1)
 	}

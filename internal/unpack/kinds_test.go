@@ -435,6 +435,20 @@ func TestGit(t *testing.T) {
 	}
 }
 
+// TestPatterns: files of nothing but what costs a reader time end at their end or at a bound.
+func TestPatterns(t *testing.T) {
+	zeros := strings.Repeat("\x00", 16)
+	for _, pattern := range []string{"PK\x03\x04", "PK\x03\x04\x14\x00\x08\x00\x00\x00" + zeros + "\x01\x00\x00\x00a", "PK\x03\x04\x14\x00\x08\x00\x08\x00" + zeros + "\x01\x00\x00\x00a",
+		"\x78\x9c\x00", "\x1f\x8b\x08\x08", "\x1f\x8b\x08\x00" + zeros, "\x28\xb5\x2f\xfd", "\x28\xb5\x2f\xfd\xa4\x00\x00\x00\x04\x00\x00\x00", "\x04\x22\x4d\x18\x64\x40\xa7", "BZh91AY&SY",
+		"\xfd7zXZ\x00\x00\x04\xe6\xd6\xb4\x46\x02\x00\x21\x01\x1c\x00\x00\x00", "A", "A\x00", "abcdefghijklmnop\n", "UGFyaXMgaXMgbmljZSBhbmQgZw\n", "'x\\x9c", "-\x00\x05a",
+		"00000000-0000-4000-a000-000000000000\n\x00", "aGVsbG8gd29ybGQh ", "aGVsbG8gd29ybGQh" + strings.Repeat(" ", 60), "PACK\x00\x00\x00\x02\x7f\xff\xff\xff\x3f\x78\x9c\x03\x00\x00\x00\x00\x01", "\\n"} {
+		told, err := Walk("a", bytes.Repeat([]byte(pattern), 512<<10/len(pattern)), Limits{Bytes: 4 << 20}, func(string, string) error { return nil })
+		if err != nil || told.Bytes > 4<<20 {
+			t.Errorf("%q: %v, %+v", pattern, err, told)
+		}
+	}
+}
+
 // FuzzWalk: nothing panics, and the bounds hold.
 func FuzzWalk(f *testing.F) {
 	text := jsonl(records(2))

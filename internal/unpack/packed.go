@@ -30,12 +30,35 @@ const mostTried = 64
 
 // What the try to read a stream costs, in bytes that are looked through: a file of nothing but their beginnings ends at a bound.
 const (
-	tryCost    = 32
-	readerCost = 4 << 10 // of a reader that is made anew
+	tryCost    = 256
+	readerCost = 64 << 10 // of a reader that is made anew
+	windowCost = 8        // bytes of what it remembers that cost one
 )
 
-// inflate keeps what unpacks deflate for the next stream: one in another is unpacked while the other waits.
-type inflate struct{ free []io.ReadCloser }
+// inflate keeps what unpacks deflate and zstd for the next stream: one in another is unpacked while the other waits.
+type inflate struct {
+	free  []io.ReadCloser
+	zstds []*zstd.Decoder
+}
+
+// zstandard looks through what a reader has in zstd, as tried does.
+func (w *walker) zstandard(name string, in io.Reader, packed, depth int) (n int, whole bool) {
+	var d *zstd.Decoder
+	if last := len(w.zstds) - 1; last >= 0 {
+		d, w.zstds = w.zstds[last], w.zstds[:last]
+	} else {
+		var err error
+		if d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxWindow)); err != nil {
+			return 0, false
+		}
+	}
+	if err := d.Reset(in); err != nil {
+		return 0, false
+	}
+	n, whole = w.tried(name, d, packed, depth)
+	w.zstds = append(w.zstds, d)
+	return n, whole
+}
 
 // inflater returns what unpacks deflate. It is given back to free.
 func (w *walker) inflater(in io.Reader) io.ReadCloser {
@@ -75,6 +98,7 @@ func (w *walker) binary(name string, data []byte, depth int) {
 			return
 		}
 	case bytes.HasPrefix(data, []byte("\x5d\x00\x00")), strings.EqualFold(path.Ext(name), ".lzma"):
+		w.tries += maxWindow / windowCost
 		if r, err := (lzma.ReaderConfig{DictCap: maxWindow}).NewReader(bytes.NewReader(data)); err == nil {
 			if n, err := w.stream(name+"!", r, len(data), depth+1); n > 0 && err == nil {
 				return
@@ -171,7 +195,7 @@ func nextMagic(data []byte, i int) int {
 func (w *walker) unpackAt(name string, data []byte, at, depth int) (n int, unread bool) {
 	in := bytes.NewReader(data[at:])
 	used := func() int { return len(data) - at - in.Len() }
-	if w.tries += tryCost; data[at] != 'P' && data[at] != 0x1f && data[at]&0x0f != 8 {
+	if w.tries += tryCost; data[at] == 'B' || data[at] == 0xfd || data[at] == 0x04 {
 		w.tries += readerCost
 	}
 	inner := name + "!"
@@ -202,14 +226,11 @@ func (w *walker) unpackAt(name string, data []byte, at, depth int) (n int, unrea
 	case 'B':
 		n = try(bzip2.NewReader(in))
 	case 0x28:
-		r, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxWindow))
-		if err != nil {
-			return 0, false
+		if got, whole := w.zstandard(inner, in, in.Len(), depth); got > 0 && whole {
+			n = used()
 		}
-		defer r.Close()
-		n = try(r)
 	case 0xfd:
-		n = try(&xzReader{in: in})
+		n = try(&xzReader{w: w, in: in})
 	case 0x04:
 		n = try(lz4.NewReader(in))
 	default:
@@ -284,6 +305,7 @@ func gzipHead(b []byte) (size int, name string) {
 
 // xzReader reads the blocks of an xz stream. A library that reads all of the format would reserve what their headers claim.
 type xzReader struct {
+	w       *walker
 	in      *bytes.Reader
 	block   io.Reader
 	begun   bool
@@ -352,6 +374,7 @@ func (x *xzReader) next() error {
 	if err != nil || window > maxWindow {
 		return errors.New("a window that is too large")
 	}
+	x.w.tries += window / windowCost
 	x.start = x.in.Len()
 	x.block, err = lzma.Reader2Config{DictCap: int(max(window, lzma.MinDictCap))}.NewReader2(x.in)
 	return err
@@ -507,23 +530,20 @@ func (w *walker) zipped(name string, method uint16, body []byte, depth int) bool
 		w.content(name, body, depth+1)
 		return true
 	case zip.Deflate:
-		_, whole := w.deflated(name, r, len(body), depth)
-		return whole || len(body) < 16 || !w.ok() // nothing packed is some bytes, too
+		n, whole := w.deflated(name, r, len(body), depth)
+		return whole || n == 0 && len(body) < 16 || !w.ok() // nothing packed is some bytes, too
 	case zipBzip2:
 		r = bzip2.NewReader(r)
 	case zipZstd:
-		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxWindow))
-		if err != nil {
-			return false
-		}
-		defer d.Close()
-		r = d
+		n, whole := w.zstandard(name, r, len(body), depth)
+		return whole || n == 0 && len(body) < 16 || !w.ok()
 	case zipXZ:
-		r = &xzReader{in: bytes.NewReader(body)}
+		r = &xzReader{w: w, in: bytes.NewReader(body)}
 	case zipLZMA: // the head of zip has no size
 		if len(body) < 9 {
 			return false
 		}
+		w.tries += maxWindow / windowCost
 		head := slices.Concat(body[4:9], bytes.Repeat([]byte{0xff}, 8))
 		d, err := (lzma.ReaderConfig{DictCap: maxWindow}).NewReader(io.MultiReader(bytes.NewReader(head), bytes.NewReader(body[9:])))
 		if err != nil {

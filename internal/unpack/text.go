@@ -156,7 +156,7 @@ func uuidAt(data []byte, from, end int) int {
 			return end
 		}
 		next += i
-		if i = next + 1; next-8 >= from && isUUID(data[next-8:min(end, next-8+uuidBytes)]) {
+		if i = next + 1; next-8 >= from && hexDigit(data[next-1]) && isUUID(data[next-8:min(end, next-8+uuidBytes)]) {
 			return next - 8
 		}
 	}
