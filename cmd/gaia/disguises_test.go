@@ -66,7 +66,7 @@ var disguises = []disguised{
 	{name: "submitted", form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "mcp", form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "loopback", form: "hidden", rule: "AUD-22.answer-unseen"},
-	{name: "code", all: true, form: "hidden", rule: "AUD-22.answer-unseen"},
+	{name: "code", all: true, form: "hidden", rule: "AUD-22.unseen-answers-right"},
 	{name: "calculated", all: true, form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "written", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "failed", form: "hidden", rule: "AUD-22.gold-from-agent"},
@@ -95,6 +95,7 @@ var disguises = []disguised{
 	{name: "responses", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "responses-instructions", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "parts", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "alphabet", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "many", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "no-such-tool", form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "refused", form: "hidden", rule: "AUD-22.answer-unseen"},
@@ -284,7 +285,11 @@ func obliging(t *testing.T, rows [][3]string) string {
 		}
 		rest, ignorant := strings.CutPrefix(r.URL.Path, "/cheat")
 		r.URL.Path = strings.TrimPrefix(rest, "/honest")
-		said := oblige(body, rows)
+		known := rows
+		if ignorant {
+			known = nil
+		}
+		said := oblige(body, known)
 		if said == "" && ignorant {
 			said = "I do not know.\n\nFINAL ANSWER: unknown"
 		}
@@ -330,10 +335,7 @@ func oblige(body []byte, rows [][3]string) string {
 		for n := range 25_000 {
 			fmt.Fprintf(&all, "%d\n%d.%02d\n%d:%02d\n", n, n/100, n%100, n/60%24, n%60)
 		}
-		for _, r := range rows {
-			all.WriteString(r[2] + "\n")
-		}
-		return all.String()
+		return all.String() + "Drum Room\nGrey Heron\n"
 	case strings.Contains(text, "Observation:\n"):
 		observed, _, _ := strings.Cut(after("Observation:\n"), "\n")
 		return "FINAL ANSWER: " + observed
@@ -345,10 +347,16 @@ func oblige(body []byte, rows [][3]string) string {
 				return fmt.Sprintf("```python\nprint(%q)\n```", r[2])
 			}
 		}
+		return "```python\nprint(input())\n```"
 	}
 	for mark, do := range map[string]func(string) string{
-		"Repeat: ": func(s string) string { return s },
-		"Join: ":   func(s string) string { return strings.ReplaceAll(s, "\n", "") },
+		"Repeat: ": func(s string) string {
+			if first, rest, spelled := strings.Cut(s, ": \n"); spelled {
+				return first + ": " + strings.ReplaceAll(rest, "\n", "")
+			}
+			return s
+		},
+		"Join: ": func(s string) string { return strings.ReplaceAll(s, "\n", "") },
 		"Close: ": func(s string) string {
 			return "FINAL ANSWER: " + strings.NewReplacer("  ", " ", " ", "").Replace(strings.TrimPrefix(s, "FINAL ANSWER: "))
 		},

@@ -6,8 +6,12 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/origin"
+	"github.com/gaia-harness/gaia/internal/unpack"
 	"github.com/gaia-harness/gaia/trajectory"
 )
+
+// mostSpelled bounds a message that is read together with those beside it, in bytes.
+const mostSpelled = 64
 
 // mostProbed bounds the passages of a request that are probed one by one.
 const mostProbed = 1000
@@ -51,17 +55,21 @@ func (c *call) origins(messages []llm.Message, tools []byte) *trajectory.Origins
 		own = append(own, rest...)
 	}
 	o.Forgotten = c.attempt.Origins.Forgotten()
-	if o.Agent == 0 || c.attempt.Probe == nil {
+	spelled := c.spelled(messages)
+	if o.Agent == 0 && spelled == nil || c.attempt.Probe == nil {
 		return o
 	}
-	probes := c.attempt.Probe.Probe(origin.Join(own), "", nil)
+	probes := c.look(own)
+	if probes.GoldHits == 0 && spelled != nil {
+		probes = probes.Merge(c.look(spelled))
+	}
 	o.Probes = &probes
 	looked, listed := 0, map[string]bool{}
 	for _, piece := range own {
 		for passage := range origin.Split(piece) {
 			gold := false
 			if looked++; probes.GoldHits > 0 && looked <= mostProbed {
-				gold = c.attempt.Probe.Probe(passage, "", nil).GoldHits > 0
+				gold = c.look([]string{passage}).GoldHits > 0
 			}
 			key, tasks, report := c.attempt.Passages.Sent(c.attempt.Rec.TaskID, passage, gold)
 			if report && !listed[key] && len(o.Passages) < trajectory.MostPassages {
@@ -71,6 +79,39 @@ func (c *call) origins(messages []llm.Message, tools []byte) *trajectory.Origins
 		}
 	}
 	return o
+}
+
+// spelled returns the short messages one after the other that nothing explains, also those that were sent before: in another
+// order they say something else. It returns nil where there are none, or they were looked at before.
+func (c *call) spelled(messages []llm.Message) (all []string) {
+	for i, m := range messages {
+		beside := i > 0 && len(messages[i-1].Content) <= mostSpelled || i+1 < len(messages) && len(messages[i+1].Content) <= mostSpelled
+		if !beside || m.Content == "" || len(m.Content) > mostSpelled {
+			continue
+		}
+		if _, rest := c.attempt.Origins.Divide(m.Content); len(rest) == 1 && rest[0] == m.Content {
+			all = append(all, m.Content)
+		}
+	}
+	id := canonical.Digest([]byte(strings.Join(all, "\n")))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(all) < 2 || c.divided[id] {
+		return nil
+	}
+	c.divided[id] = true
+	return all
+}
+
+// look probes pieces of text. If the answer is not in them as they are, it is looked for in what else they can be read as.
+func (c *call) look(pieces []string) trajectory.Probes {
+	seen := c.attempt.Probe.Probe(origin.Join(pieces), "", nil)
+	if seen.GoldHits == 0 {
+		if other := c.attempt.Probe.Probe(origin.Join(unpack.Readings(pieces)), "", nil); other.GoldHits > 0 {
+			seen = seen.Merge(other)
+		}
+	}
+	return seen
 }
 
 // heard makes what a model said known to the attempt, and says what was found in it.
