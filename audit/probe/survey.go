@@ -293,13 +293,26 @@ func (s *Survey) probe(task int, b []byte, place interval, found Sightings) {
 		return
 	}
 	around := string(b[max(0, place.start-aroundTrace):min(len(b), place.end+aroundTrace)])
-	p := s.probers[task]().Probe(around, "", nil)
-	if p.OwnUUID {
+	id, byID, byQuestion := s.probers[task]().beside(around)
+	if id {
 		found.IDs[task] = true
 	}
-	if p.UUIDGoldNear || p.OwnIDStart || found.Questions[task] && (p.GoldNear || p.QGoldCalled) {
+	if byID || found.Questions[task] && byQuestion {
 		found.Answers[task] = true
 	}
+}
+
+// beside reports whether a text has the task's id, and the gold itself by it or by its first digits, or by the question. Names of
+// answer fields, which Probe takes for a gold by an id, are in the results of any agent.
+func (p *Prober) beside(text string) (id, byID, byQuestion bool) {
+	p.eachForm(text, func(t probeText) hints {
+		ids := p.ids.find(t)
+		read := p.read(t, echo{lexicon: p.lexicon}, ids.own, false)
+		gold := p.readGold(t, read, ids)
+		id, byID, byQuestion = id || len(ids.own) > 0, byID || gold.nearID || gold.nearStart, byQuestion || gold.nearQuestion || gold.calledNearQuestion
+		return read.hints
+	})
+	return id, byID, byQuestion
 }
 
 // series adds the golds that are entries of a list of at least six of them: in a text that is one, or close together in a longer
@@ -388,7 +401,7 @@ func (s *Survey) lookForDigests(text string, found Sightings) {
 				continue
 			}
 			around := text[max(0, start-aroundTrace):start] + " " + standIn + " " + text[end:min(len(text), end+aroundTrace)]
-			if New(Target{TaskID: standIn, Gold: s.tasks[of.task].Gold}).Probe(around, "", nil).UUIDGoldNear {
+			if _, near, _ := New(Target{TaskID: standIn, Gold: s.tasks[of.task].Gold}).beside(around); near {
 				found.Answers[of.task] = true
 			}
 		}

@@ -155,6 +155,7 @@ func TestProbe(t *testing.T) {
 		{"a list of words", map[string]string{"words": wordsWith(tasks[:30])}, 0, 0, 0, 0},
 		{"an encyclopedia", map[string]string{"e.txt": strings.ReplaceAll(wordsWith(tasks), "\n", " is a place on the coast that few have seen since. ")}, 0, 0, 0, 0},
 		{"some colours", map[string]string{"c.py": fmt.Sprintf("NAMES = [%q, %q, %q, 'umber']\n", tasks[0].Gold, tasks[2].Gold, tasks[4].Gold)}, 0, 0, 0, 0},
+		{"wrong results of a run before", map[string]string{"r.jsonl": answersOf(tasks, func(t Target) string { return `{"task_id":"` + t.TaskID + `","final_answer":"no idea"}` })}, 0, 40, 0, 0},
 		{"ids of others", map[string]string{"x.jsonl": answersOf(tasksOf(400)[200:], func(t Target) string { return `{"id":"` + t.TaskID + `"}` })}, 0, 0, 0, 0},
 	} {
 		got := probed(t, tasks, tt.files)
