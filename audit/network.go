@@ -47,11 +47,14 @@ func (t *taskReader) network(a *attemptEvidence, ev trajectory.Event) {
 		if !shown {
 			body, shown = t.bodies.text(p.BodySHA256)
 		}
-		c.Unread = p.SHA256 != "" && !shown
-		c.Cut = p.Redactions > 0 || c.Unread
+		c.Cut = p.Redactions > 0 || p.SHA256 != "" && !shown
+		if own := p.Own; own != nil { // which is over the body, too
+			c.TellsOwn, c.TellsIDs = own.OwnUUID, own.OtherUUIDs
+			c.HoldsOwn, c.HoldsIDs = c.HoldsOwn || own.OwnUUID, max(c.HoldsIDs, own.OtherUUIDs)
+		}
 		if shown {
 			c.args += "\n" + body
-			c.TellsOwn, c.TellsIDs = policy.NamesTask(body, t.Plan.TaskID), t.prober.OtherIDs(body)
+			c.TellsOwn, c.TellsIDs = c.TellsOwn || policy.NamesTask(body, t.Plan.TaskID), max(c.TellsIDs, t.prober.OtherIDs(body))
 			c.AsksDigest = c.AsksDigest || t.digests.in(body)
 		}
 		c.echo = c.args
