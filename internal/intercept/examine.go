@@ -27,6 +27,7 @@ const (
 	maxSpools   = 512 << 20 // of the replies of an attempt that are in files at once
 	maxInMemory = 256 << 10 // of a reply that is in no file
 	maxKept     = 8 << 20   // of a text that full evidence keeps
+	maxShown    = 64 << 10  // of a text, in which secrets are looked for before its head is cut
 	maxArgs     = 1 << 20   // of what a request says, with which its reply is compared
 	maxWindow   = 8 << 20   // of zstd, as RFC 9659 has it
 	mostCodings = 4
@@ -249,11 +250,12 @@ func (x *exchange) examine(r reply, done *trajectory.ExchangeCompleted) {
 		defer x.large.Unlock()
 	}
 	data, whole := decode(r.body.reader(), codings(r.header), x.bounds.probed)
-	if text := string(data); !strings.ContainsFunc(text, isControl) {
-		e := x.attempt.Rec.Part(text, trajectory.ExchangeHead)
-		done.Head, done.Truncated, done.Redactions = e.Head, e.Truncated || !whole, e.Redactions
-		if whole && r.body.dropped == 0 {
-			done.BodySHA256 = x.keep(text)
+	if !bytes.ContainsFunc(data, isControl) {
+		part := data[:min(len(data), maxShown)]
+		e := x.attempt.Rec.Part(string(part), trajectory.ExchangeHead)
+		done.Head, done.Truncated, done.Redactions = e.Head, e.Truncated || len(part) < len(data) || !whole || r.body.dropped > 0, e.Redactions
+		if whole && r.body.dropped == 0 && len(data) <= maxKept {
+			done.BodySHA256 = x.keep(string(data))
 		}
 	}
 	told, err := unpack.Walk(x.url.Path, data, unpack.Limits{Bytes: maxUnpacked}, look)

@@ -11,7 +11,8 @@
 //   - What cannot be recorded does not happen: where recording fails each connection is cut without a well-formed end,
 //     [Proxy.Err] returns why, and everything after is refused.
 //   - The Gate decides on the whole address of each request, as it is sent. A request for another host than that of its tunnel
-//     is refused. Addresses that are not public are refused, whatever a name resolves to.
+//     is refused. Addresses that are not public are refused, whatever a name resolves to; where only that shows it, the
+//     exchange is completed with the code private_address, and the refusal recorded as well.
 //   - A request that is not passed on is a request_refused event. So are tunnels of clients that do not accept the authority, and
 //     tunnels with something that is not HTTP. WebSocket and other upgrades are refused, and what invites to QUIC is taken away.
 //   - Bodies pass byte for byte. Of a request's header, what is for proxies goes, and of Accept-Encoding what could not be
