@@ -280,6 +280,9 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	at := place{task: t, attempt: ev.Attempt, seq: ev.Seq}
 	given := w.given[ev.TaskID]
 	if given != nil {
+		if own := sends(ev.Payload); own != nil {
+			look(inputProvenance, func(n *notes) { w.sends(n, at, *own, nil, *given) })
+		}
 		given.add(ev.Payload)
 	}
 	switch p := ev.Payload.(type) {
@@ -296,7 +299,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.TaskStarted:
 		w.asked[ev.TaskID], w.tasks[ev.TaskID] = &tokenCount{}, t
 		if w.plan.Agent != nil {
-			w.given[ev.TaskID] = newInputs(probe.New(probe.Target{TaskID: ev.TaskID, Question: p.Question, Gold: w.gold[ev.TaskID]}), p)
+			w.given[ev.TaskID] = newInputs(probe.New(probe.Target{TaskID: ev.TaskID, Question: p.Question, Gold: w.gold[ev.TaskID]}), w.gold[ev.TaskID], p)
 		}
 		look(oracleLeakage, func(n *notes) {
 			checkWorkspace(&evidence{Gold: w.gold}, n, t, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: cmp.Or(p.ShownAs, p.FileName), Workspace: p.Workspace})
@@ -366,10 +369,15 @@ func (w *Watch) prompt(n *notes, at place, p trajectory.ContextCompiled, given i
 		return
 	}
 	w.passages.add(at.task.Plan.TaskID, o.Passages)
-	if o.Probes != nil && len(w.brought) < mostBrought {
-		if b, keep := newBrought(at.seq, *o.Probes, o.Passages, given); keep {
-			w.brought = append(w.brought, broughtTo{b, at})
-		}
+	if o.Probes != nil {
+		w.sends(n, at, *o.Probes, o.Passages, given)
+	}
+}
+
+// sends takes what of an event comes from none of what the agent was given.
+func (w *Watch) sends(n *notes, at place, own trajectory.Probes, passages []trajectory.Passage, given inputs) {
+	if b, keep := newBrought(at.seq, own, passages, given); keep && len(w.brought) < mostBrought {
+		w.brought = append(w.brought, broughtTo{b, at})
 	}
 	for _, b := range w.brought {
 		if rule := b.rule(w.passages.shared(b.broughtFact)); rule != "" && (rule == b.rule(true) || len(w.passages.tasks) >= min(fewestPrompted, len(w.plan.Tasks))) {

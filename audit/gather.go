@@ -44,6 +44,7 @@ type taskReader struct {
 	*taskEvidence
 	prober   *probe.Prober
 	question string
+	gold     string
 	words    []string // of the question; nil until they are asked for
 	fileName string
 	plan     *planned
@@ -154,7 +155,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		g.approved.tools = p.Approved
 		g.swept = false
 	case trajectory.TaskStarted:
-		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, passages: g.e.Passages, bodies: g.bodies, question: p.Question, fileName: p.FileName,
+		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, passages: g.e.Passages, bodies: g.bodies, question: p.Question, gold: g.e.Gold[ev.TaskID], fileName: p.FileName,
 			images: g.e.Manifest.Model.Images, turn: newTurn(-1), begunUs: ev.MonoUs}
 		g.tasks[ev.TaskID] = t
 		t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
@@ -290,15 +291,22 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 		c.Result = t.result(ev.Seq, p, c)
 		t.oracle(a, c, p)
 		h := headOf(p)
+		echo := t.mine != nil && t.mine.asks(t, a, ev, c.args)
 		c.Miscalculated = p.Name == "calculate" && c.Name == p.Name && !p.IsError && !c.Cut && t.plan.calculates && h.whole() && miscalculated(c.expression, h.text)
 		c.args, c.text, c.echo, c.expression = "", "", "", ""
 		t.talk.Result(p.CallID, p.ShownSHA256, p.Name, p.ShownBytes)
 		if t.mine != nil {
-			t.mine.result(t, c, h, p.BodySHA256, p.ShownBytes)
+			t.mine.result(t, c, h, p.BodySHA256, p.ShownBytes, echo)
 		}
 		if p.Model != nil {
 			a.Unpriced = a.Unpriced || p.Model.CostMicroUSD == nil
 			t.spent.use(p.Model.Tokens, p.Model.CostMicroUSD)
+		}
+	case trajectory.ExchangeStarted:
+		if t.mine != nil {
+			echo := t.mine.asks(t, a, ev, p.URL)
+			t.mine.given.add(p)
+			t.mine.given.echoes[p.Number] = echo
 		}
 	case trajectory.ExchangeCompleted:
 		if t.mine != nil {

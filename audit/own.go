@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -12,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,7 +42,7 @@ const mostSaid = 1 << 20
 
 // newOwnReader begins with what an attempt begins with.
 func newOwnReader(t *taskReader, begins trajectory.TaskStarted) *ownReader {
-	m := &ownReader{turns: map[int]*turn{}, tries: map[string]turn{}, known: map[string]bool{}, divided: map[string]bool{}, index: origin.New(), some: len(begins.Workspace) > 0, given: newInputs(t.prober, begins)}
+	m := &ownReader{turns: map[int]*turn{}, tries: map[string]turn{}, known: map[string]bool{}, divided: map[string]bool{}, index: origin.New(), some: len(begins.Workspace) > 0, given: newInputs(t.prober, t.gold, begins)}
 	m.knows("user", t.question)
 	m.index.Add(origin.Question, t.question)
 	m.named = t.prober.Probe(t.question, "", nil).OwnUUID
@@ -102,10 +104,9 @@ func (m *ownReader) reply(t *taskReader, p trajectory.ModelCallCompleted, said t
 	if body, ok := t.bodies.text(p.OutputSHA256); ok && !whole {
 		whole = json.Unmarshal([]byte(body), &said) == nil
 	}
-	if p.Reply != nil && (!whole || p.Reply.Probes != nil && p.Reply.Probes.GoldHits > 0) { // also in what its message does not have
-		m.given.add(p)
-	}
+	m.given.Had = m.given.Had || p.Reply != nil && holdsGold(p.Reply.Probes) // also in what its message does not have
 	if !whole {
+		m.given.add(p)
 		m.given.Made = m.given.Made || p.Reply == nil || p.Reply.Probes == nil
 		m.lost, m.named, m.other = true, true, true
 		return
@@ -125,8 +126,19 @@ func (m *ownReader) reply(t *taskReader, p trajectory.ModelCallCompleted, said t
 		m.index.Add(origin.Reply, text)
 	}
 	seen := m.given.show(t.prober, strings.Join(texts, "\n"))
-	m.given.Made = m.given.Made || len(said.ToolCalls) > 0 || mayRun(said.Content) || p.Reply != nil && p.Reply.Code
+	m.given.Made = m.given.Made || mayRun(said.Content) || slices.ContainsFunc(said.ToolCalls, t.isOwnTool)
 	m.named, m.other = m.named || seen.OwnUUID, m.other || seen.OtherUUIDs > 0
+}
+
+// isOwnTool reports whether a call that a model asks for is of a tool of the agent's own, whose results nothing records. Clients
+// of MCP put a prefix before the names of tools.
+func (t *taskReader) isOwnTool(c trajectory.SentCall) bool {
+	for name := range t.plan.tools {
+		if at := len(c.Name) - len(name); at == 0 && c.Name == name || at > 0 && c.Name[at:] == name && strings.ContainsRune("_-./:", rune(c.Name[at-1])) {
+			return false
+		}
+	}
+	return true
 }
 
 // mayRun reports whether a reply may hold code, whose results no reply and no call shows.
@@ -134,14 +146,39 @@ func mayRun(text string) bool {
 	return slices.ContainsFunc([]string{"```", "<code", "import ", "print(", "def "}, func(mark string) bool { return strings.Contains(text, mark) })
 }
 
+// asks takes what the agent sends with a call or an exchange, as it is counted and as the journal shows it, and reports whether
+// it holds the gold answer: what came of it may then be an echo.
+func (m *ownReader) asks(t *taskReader, a *attemptEvidence, ev trajectory.Event, shown string) bool {
+	if p, ok := ev.Payload.(trajectory.ToolExecuted); ok && p.Name == policy.SubmitAnswer { // which has checks of its own
+		return true
+	}
+	if plain, err := url.QueryUnescape(shown); err == nil {
+		shown += "\n" + plain
+	}
+	_, rest := m.index.Divide(shown)
+	own := t.prober.Probe(strings.Join(rest, apart), "", nil)
+	if counted := sends(ev.Payload); counted != nil {
+		own = own.Merge(*counted)
+	}
+	b, keep := newBrought(ev.Seq, own, nil, *m.given)
+	if keep {
+		a.Brought = append(a.Brought, b)
+	}
+	return keep && own.GoldHits > 0
+}
+
 // result takes what a tool of the Gate gave.
-func (m *ownReader) result(t *taskReader, c *callFact, h head, body string, shown int64) {
+func (m *ownReader) result(t *taskReader, c *callFact, h head, body string, shown int64, echo bool) {
 	r := c.Result
-	m.given.see(&r.Probes, h.whole())
-	m.given.Made = m.given.Made || r.Unprobed
 	if h.whole() {
 		m.knows("tool", h.text)
-		m.given.show(t.prober, h.text)
+	}
+	if !echo { // else the agent's own text may come back
+		m.given.see(&r.Probes, h.whole())
+		m.given.Made = m.given.Made || r.Unprobed
+		if h.whole() {
+			m.given.show(t.prober, h.text)
+		}
 	}
 	m.some = m.some || !h.whole() || shown != h.bytes
 	m.index.Add(origin.Result, t.most(h, body))
@@ -282,6 +319,9 @@ func (t *taskReader) ownPrompt(a *attemptEvidence, seq int64, p trajectory.Conte
 // apart stands between pieces that did not stand beside each other: a word, so that no probe takes them for one text.
 const apart = "\n_\n"
 
+// mostNamed bounds what of a message is looked through for names of the run's records, in bytes.
+const mostNamed = trajectory.OddHead
+
 // byChance is how many bytes of the agent's own a request may seem to have more than is recorded: texts are looked for by
 // digests of a few bits.
 const byChance = 256
@@ -296,26 +336,34 @@ func (t *taskReader) ownMessage(a *attemptEvidence, seq int64, sha256 string, li
 			texts = append(texts, c.Name+"\n"+c.Arguments)
 		}
 	}
-	var rest []string
-	for _, text := range texts {
-		_, own := m.index.Divide(text)
-		rest = append(rest, own...)
-	}
-	text := strings.Join(rest, apart)
-	if !m.divided[sha256] {
-		m.divided[sha256] = true
+	text := strings.Join(texts, apart)
+	residue, names := t.prober.Probe(text, "", nil), namesRecords(t.plan.anything, text[:min(len(text), mostNamed)])
+	early := len(a.Models) == 0 && len(a.Calls) == 0 // else it may tell of what the agent has done
+	worth := residue.GoldHits > 0 || residue.OwnUUID || residue.UUIDGoldNear || residue.OwnIDStart || names ||
+		residue.OtherUUIDs > 0 || max(residue.KeyedAnswers, residue.ListedAnswers) >= probe.ManyAnswers
+	if worth || early || !m.some { // of other texts nothing is found, whatever part of them is the agent's
+		var rest []string
+		for _, text := range texts {
+			_, own := m.index.Divide(text)
+			rest = append(rest, own...)
+		}
 		for _, own := range rest {
-			m.own += int64(len(own))
+			if !m.divided[sha256] {
+				m.own += int64(len(own))
+			}
+		}
+		m.divided[sha256] = true
+		if text = strings.Join(rest, apart); worth {
+			residue, names = t.prober.Probe(text, "", nil), names && namesRecords(t.plan.anything, text[:min(len(text), mostNamed)])
 		}
 	}
-	residue := t.prober.Probe(text, "", nil)
 	o := oddMessage{Seq: seq, Source: plan.AgentSource, SHA256: sha256, Seen: !line.cut,
-		Given: m.given.Had || m.given.Made, Residue: residue, Records: namesRecords(t.plan.anything, text)}
+		Given: m.given.Had || m.given.Made, Residue: residue, Records: names}
 	if m.named { // and AUD-1 looks at what gave it
 		o.Residue.OwnUUID, o.Residue.UUIDGoldNear = false, false
 	}
 	recorded := o.Residue.OtherUUIDs > 0 && o.Residue.AnswerKeys > 0 && !m.other
-	if len(a.Models) == 0 && len(a.Calls) == 0 || recorded { // else it may tell of what the agent has done
+	if early || recorded {
 		t.odds.add(oddText{t.taskEvidence, a.Number, seq, sha256, text, recorded})
 	}
 	if r := o.Residue; r.OwnUUID || r.UUIDGoldNear || o.Records || r.KeyedAnswers >= probe.ManyAnswers {

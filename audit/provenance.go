@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -133,16 +135,13 @@ func checkFolders(e *evidence, n *notes) {
 	for _, f := range p.Found {
 		listed = max(listed, f.Listed)
 	}
-	if listed == 0 {
-		listed = p.Listed
-	}
 	at := place{given: true}
-	n.findIf(p.Answers > 0, "oracle-in-folder", at, fmt.Sprintf("the gold answers of %d tasks beside their ids or questions%s", p.Answers, lines(func(f plan.AgentFound) bool { return f.Answers > 0 })))
-	n.findIf(listed >= probe.ManyAnswers, "answers-listed", at, fmt.Sprintf("the gold answers of %d tasks in one file%s", listed, lines(func(f plan.AgentFound) bool { return f.Listed >= probe.ManyAnswers })))
-	n.findIf(p.Answers == 0 && max(p.IDs, p.Questions) > 0, "tasks-in-folder", at, fmt.Sprintf("the ids of %d tasks and the questions of %d%s", p.IDs, p.Questions, lines(func(f plan.AgentFound) bool { return max(f.IDs, f.Questions) > 0 })))
+	n.findIf(p.Answers > 0, "oracle-in-folder", at, fmt.Sprintf("tasks whose gold answer stands beside their id or question: %d%s", p.Answers, lines(func(f plan.AgentFound) bool { return f.Answers > 0 })))
+	n.findIf(listed >= probe.ManyAnswers, "answers-listed", at, fmt.Sprintf("tasks whose gold answers one file lists: %d%s", listed, lines(func(f plan.AgentFound) bool { return f.Listed >= probe.ManyAnswers })))
+	n.findIf(p.Answers == 0 && max(p.IDs, p.Questions) > 0, "tasks-in-folder", at, fmt.Sprintf("tasks whose id is there: %d; whose question is: %d%s", p.IDs, p.Questions, lines(func(f plan.AgentFound) bool { return max(f.IDs, f.Questions) > 0 })))
 	n.gapIf(p.Stopped != "", "the folders of the agent were looked through up to a bound of %s, after %d files", p.Stopped, p.Files)
-	n.findIf(p.Unread > 0, "folder-unread", at, fmt.Sprintf("%d files, or files in archives, that could not be looked through", p.Unread))
-	n.findIf(p.Native > 0, "folder-native", at, fmt.Sprintf("%d programs for the machine", p.Native))
+	n.findIf(p.Unread > 0, "folder-unread", at, fmt.Sprintf("files, or files in archives, that could not be looked through: %d", p.Unread))
+	n.findIf(p.Native > 0, "folder-native", at, fmt.Sprintf("programs for the machine: %d", p.Native))
 }
 
 // mostLines bounds the lines of the agent's files that a finding names.
@@ -183,16 +182,22 @@ func unseenRule(p *trajectory.AnswerCommitted, asked, made, right bool) (rule, g
 // was in that, Made that the agent may have made it from that, or that not all of that was looked through.
 type inputs struct {
 	Had, Made bool
-	short     bool // the gold answer counts only where it is called so: what does not hold it so may hold it
+	short     bool         // the gold answer counts only where it is called so: what does not hold it so may hold it
+	named     bool         // the gold answer is one name, which nothing computes
+	echoes    map[int]bool // numbers of exchanges whose request holds the gold answer
 }
 
 // newInputs begins with what an attempt begins with.
-func newInputs(p *probe.Prober, begins trajectory.TaskStarted) *inputs {
-	g := &inputs{short: p.Short()}
+func newInputs(p *probe.Prober, gold string, begins trajectory.TaskStarted) *inputs {
+	_, number := probe.Numeral(gold)
+	g := &inputs{short: p.Short(), named: gold != "" && !number && !strings.ContainsAny(gold, ",;"), echoes: map[int]bool{}}
 	g.show(p, begins.Question)
 	g.add(begins)
 	return g
 }
+
+// plainText are the endings of files whose text is all that they hold.
+var plainText = []string{".csv", ".htm", ".html", ".json", ".jsonl", ".log", ".md", ".py", ".tsv", ".txt", ".xml"}
 
 // show takes a text that the journal shows, of what the agent was given.
 func (g *inputs) show(p *probe.Prober, text string) trajectory.Probes {
@@ -214,7 +219,7 @@ func (g *inputs) add(p trajectory.Payload) {
 	case trajectory.TaskStarted:
 		for _, f := range p.Workspace {
 			g.see(f.Probes, false)
-			g.Made = true
+			g.Made = g.Made || !g.named || !slices.Contains(plainText, strings.ToLower(path.Ext(f.Path)))
 		}
 	case trajectory.ModelCallCompleted:
 		if r := p.Reply; r != nil && p.OutputSHA256 != "" {
@@ -224,13 +229,34 @@ func (g *inputs) add(p trajectory.Payload) {
 			g.Made = g.Made || r.Code
 		}
 	case trajectory.ToolExecuted:
-		g.see(p.Probes, false)
+		if !holdsGold(p.Own) { // else it may be an echo, or of the agent's own making
+			g.see(p.Probes, false)
+		}
+	case trajectory.ExchangeStarted:
+		g.echoes[p.Number] = holdsGold(p.Own)
 	case trajectory.ExchangeCompleted:
-		if p.SHA256 != "" {
+		if p.SHA256 != "" && !g.echoes[p.Number] {
 			g.see(p.Probes, false)
 			g.Made = g.Made || p.Unprobed > 0
 		}
 	}
+}
+
+func holdsGold(p *trajectory.Probes) bool { return p != nil && p.GoldHits > 0 }
+
+// sends returns what an own agent sends with an event beside its requests to models: the probes of what of a call's
+// arguments, of its result where the agent may have made that, or of an exchange's request nothing explains; nil for none.
+// Its answer has checks of its own.
+func sends(p trajectory.Payload) *trajectory.Probes {
+	switch p := p.(type) {
+	case trajectory.ToolExecuted:
+		if p.Name != policy.SubmitAnswer {
+			return p.Own
+		}
+	case trajectory.ExchangeStarted:
+		return p.Own
+	}
+	return nil
 }
 
 // broughtFact is what of a request of an own agent comes from none of what it was given, where that has to do with the

@@ -198,8 +198,9 @@ func unheededOfOwnAgent() map[string]string {
 			left out: answer_committed.in_reply answer_committed.seen_in[]
 			`,
 		"how much of the agent's folders was looked through is told to people; what was found there counts": `
-			added: context_compiled.origins.forgotten manifest.agent.probed.found manifest.agent.probed.listed manifest.agent.system_sha256
-			changed, made nothing: manifest.agent.probed.bytes manifest.agent.probed.files
+			added: context_compiled.origins.forgotten manifest.agent.system_sha256
+			changed, made nothing: manifest.agent.probed.bytes
+			made nothing: manifest.agent.probed.files
 			`,
 		"of an exchange a digest is of the bytes that came, and the head of what they decode to: what it says, and when, is the recorder's word": `
 			added: exchange_completed.body_sha256 exchange_completed.error exchange_completed.redactions exchange_completed.truncated exchange_started.redactions

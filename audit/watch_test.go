@@ -54,7 +54,7 @@ func TestWatch(t *testing.T) {
 		{"AUD-01/gap-unrecorded-channel.txt", "AUD-1 answer-leakage: an unrecorded channel in task fab1e101-"},
 		{"AUD-02/gap-usage-unreported.txt", "AUD-2 no-work-pass: the provider reports no usage, or not of every reply"},
 		{"AUD-22/fires-answer-from-an-own-agent.txt", "AUD-22 input-provenance: what the agent sends holds the gold answer, which nothing that was recorded had held before (task fab1e951-"},
-		{"AUD-22/fires-answers-in-the-folder.txt", "AUD-22 input-provenance: the gold answers of 2 tasks beside their ids or questions, in line 2 of agent-files.jsonl"},
+		{"AUD-22/fires-answers-in-the-folder.txt", "AUD-22 input-provenance: tasks whose gold answer stands beside their id or question: 2, in line 2 of agent-files.jsonl"},
 		{"AUD-22/fires-answer-without-a-call.txt", "AUD-22 input-provenance: an answer before any reply of a model"},
 		{"AUD-22/fires-answer-of-no-source.txt", "AUD-22 input-provenance: an answer that shares no word"},
 		{"AUD-22/gap-request-without-origins.txt", "AUD-22 input-provenance: a request does not say where its messages come from"},

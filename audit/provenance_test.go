@@ -1,0 +1,91 @@
+package audit
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// BenchmarkProvenance attributes 1,000 calls of one attempt whose prompts have 100 kB, each new: from the counts in the journal,
+// and with all bodies at hand, where they are divided again. The bodies are the caller's, and not part of the peak.
+func BenchmarkProvenance(b *testing.B) {
+	const calls, size = 1000, 100_000
+	random := rand.New(rand.NewPCG(1, 2))
+	words := make([]string, 4000)
+	for i := range words {
+		for range 1 + random.IntN(4) {
+			words[i] += string("bdfklmnprst"[random.IntN(11)]) + string("aeiou"[random.IntN(5)])
+		}
+	}
+	text := func(n int) string {
+		var s strings.Builder
+		for s.Len() < n {
+			s.WriteString(words[random.IntN(len(words))] + " ")
+		}
+		return s.String()
+	}
+	m := plan.New()
+	agent := plan.DefaultAgent()
+	m.Agent, m.Probes, m.GoldCommitment = &agent, probe.Version, canonical.Digest(nil)
+	m.Tasks = []plan.PlannedTask{{TaskID: lighthouse.TaskID}}
+	events := []trajectory.Event{{Payload: trajectory.TaskStarted{Question: lighthouse.Question}}}
+	all, reply := map[string][]byte{}, ""
+	for turn := range calls {
+		message := trajectory.SentMessage{Role: "user", Content: reply + text(size-len(reply))} // a tenth of which a reply explains
+		line := message.Canonical()
+		body := string(line) + "\n"
+		prompt := trajectory.Redactor{}.Excerpt(body, trajectory.PromptHead)
+		all[prompt.SHA256] = []byte(body)
+		reply = text(size / 10)
+		said := string(trajectory.SentMessage{Role: "assistant", Content: reply}.Canonical())
+		out := trajectory.Redactor{}.Excerpt(said, trajectory.OutputHead)
+		all[out.SHA256] = []byte(said)
+		for _, p := range []trajectory.Payload{trajectory.TurnStarted{},
+			trajectory.ContextCompiled{Bytes: prompt.Bytes, ContentSHA256: prompt.SHA256, Head: prompt.Head, Truncated: prompt.Truncated,
+				Messages: []trajectory.Message{{Bytes: int64(len(line)), Role: "user", SHA256: canonical.Digest(line), Source: plan.AgentSource}},
+				Origins:  &trajectory.Origins{Agent: size, Probes: &trajectory.Probes{}}},
+			trajectory.ModelCallStarted{Request: &trajectory.AgentRequest{Bytes: size, SHA256: prompt.SHA256}, Try: 1},
+			trajectory.ModelCallCompleted{Bytes: out.Bytes, Head: out.Head, OutputSHA256: out.SHA256, Truncated: out.Truncated, UsageReported: true, Reply: &trajectory.AgentReply{Probes: &trajectory.Probes{}}},
+			trajectory.TurnCompleted{}} {
+			events = append(events, trajectory.Event{Turn: turn + 1, Payload: p})
+		}
+	}
+	run := func(b *testing.B, at bodies, seen func(i int)) {
+		g := newGatherer(m, map[string]string{lighthouse.TaskID: lighthouse.Gold})
+		g.bodies = at
+		for i, ev := range events {
+			ev.Seq, ev.TaskID, ev.Attempt = int64(i), lighthouse.TaskID, 1
+			if err := g.add(ev); err != nil {
+				b.Fatal(err)
+			}
+			seen(i)
+		}
+	}
+	for name, at := range map[string]bodies{"counts": {named: map[string]bool{}, used: map[string]bool{}}, "bodies": {all, map[string]bool{}, map[string]bool{}}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				run(b, at, func(int) {})
+			}
+			b.StopTimer()
+			heap := func() uint64 {
+				var s runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&s)
+				return s.HeapInuse
+			}
+			before, most := heap(), uint64(0)
+			run(b, at, func(i int) {
+				if i%100 == 0 {
+					most = max(most, heap())
+				}
+			})
+			b.ReportMetric(float64(max(most, before)-before)/(1<<20), "MiB-peak")
+		})
+	}
+}
