@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/view"
+	"golang.org/x/sys/unix"
 )
 
 func stopSignals() []os.Signal {
@@ -42,8 +43,9 @@ type Stopper struct {
 	underWay func() int
 }
 
-// Catch takes the stop signals over until they are released, and a broken pipe: the reader of the output has gone, as a
-// terminal that hangs up. Notices go to out.
+// Catch takes the stop signals over until they are released, and a broken pipe where the reader of the output has gone, as a
+// terminal that hangs up. A connection that the other side has closed gives the same signal, and stops nothing. Notices go to
+// out.
 func Catch(parent context.Context, out io.Writer) *Stopper {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -58,11 +60,14 @@ func Catch(parent context.Context, out io.Writer) *Stopper {
 				return
 			case sig := <-signals:
 				if sig == syscall.SIGPIPE {
-					signal.Ignore(syscall.SIGPIPE) // each further line would break the pipe again
-				}
-				if sig == syscall.SIGPIPE && n > 0 { // the interrupt ended the reader, too
-					n--
-					continue
+					gone := unread(syscall.Stdout) || unread(syscall.Stderr)
+					if gone {
+						signal.Ignore(syscall.SIGPIPE) // each further line would break the pipe again
+					}
+					if !gone || n > 0 { // an own agent has hung up; or the interrupt ended the reader, too
+						n--
+						continue
+					}
 				}
 			}
 			if n > 0 || !s.begun.Load() {
@@ -80,6 +85,13 @@ func Catch(parent context.Context, out io.Writer) *Stopper {
 		}
 	}()
 	return s
+}
+
+// unread reports whether nobody can read any more what is written to a descriptor.
+func unread(descriptor int) bool {
+	fds := []unix.PollFd{{Fd: int32(descriptor)}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
 }
 
 // Begin is called when there are tasks to finish. Notices go to out from now on; underWay returns the number of tasks under way.

@@ -3,13 +3,35 @@ package stop
 import (
 	"bytes"
 	"os"
+	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// TestCatch: the first signal drains, the second ends the context; before there are tasks, the first ends it.
+// hangUp writes to a connection that the other side has closed.
+func hangUp(t *testing.T) {
+	t.Helper()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(pair[0])
+	if err := syscall.Close(pair[1]); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGPIPE)
+	defer signal.Stop(heard)
+	if _, err := syscall.Write(pair[0], []byte("x")); err != syscall.EPIPE {
+		t.Fatalf("the write ends with %v", err)
+	}
+	<-heard
+}
+
+// TestCatch: a connection that an agent closes stops nothing, the first signal drains, the second ends the context; before there are tasks, the first ends it.
 func TestCatch(t *testing.T) {
 	wait := func(what string, c <-chan struct{}) {
 		t.Helper()
@@ -27,7 +49,17 @@ func TestCatch(t *testing.T) {
 	}
 	var out bytes.Buffer
 	s := Catch(t.Context(), &out)
-	s.Begin(&out, func() int { return 2 })
+	var interrupted atomic.Bool
+	s.Begin(&out, func() int {
+		if !interrupted.Load() {
+			t.Error("it drains where an agent hung up")
+		}
+		return 2
+	})
+	for range 5 {
+		hangUp(t)
+	}
+	interrupted.Store(true)
 	interrupt()
 	wait("the first signal does not drain", s.Drain)
 	if s.Context.Err() != nil || !strings.Contains(out.String(), "gaia: finishing 2 tasks under way; interrupt again to stop now") {
