@@ -28,7 +28,11 @@ func hangUp(t *testing.T) {
 	if _, err := syscall.Write(pair[0], []byte("x")); err != syscall.EPIPE {
 		t.Fatalf("the write ends with %v", err)
 	}
-	<-heard
+	select {
+	case <-heard:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the signal of a broken pipe is ignored")
+	}
 }
 
 // TestCatch: a connection that an agent closes stops nothing, the first signal drains, the second ends the context; before there are tasks, the first ends it.
