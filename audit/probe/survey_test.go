@@ -10,7 +10,7 @@ func BenchmarkSurvey(b *testing.B) {
 	s := NewSurvey(runOf(450))
 	for _, tt := range []struct{ name, text string }{
 		{"code", "def solve(question, table):\n    \"\"\"Return the largest value.\"\"\"\n    rows = [row['value'] for row in table if row['name'] in question]\n    return max(rows) if len(rows) > 0 else None  # 0x3f\n\n"},
-		{"prose", "In the spring of the year the keeper of the harbour wrote a long letter about the lamp, which nobody had lit since the old one was sold. "},
+		{"prose", "In the spring of the year the keeper of the harbour wrote a long letter about the lamp, which no one had lit since the old one was sold. "},
 		{"numbers", "1843, 17.25, 0.5, -3, 90210, 1e-3, ffa07a, 42;"},
 	} {
 		text := strings.Repeat(tt.text, 1<<20/len(tt.text))

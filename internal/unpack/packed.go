@@ -31,7 +31,7 @@ const mostTried = 64
 // What the try to read a stream costs, in bytes that are looked through: a file of nothing but their beginnings ends at a bound.
 const (
 	tryCost    = 256
-	readerCost = 64 << 10 // of a reader that is made anew
+	readerCost = 64 << 10 // of a reader that is made for it
 	windowCost = 8        // bytes of what it remembers that cost one
 )
 
