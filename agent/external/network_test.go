@@ -182,6 +182,7 @@ func TestNetworkNotRecorded(t *testing.T) {
 // certificate is.
 func TestChromium(t *testing.T) {
 	long.NotRaced(t)
+	long.OnlyThorough(t)
 	const chromium = "/usr/bin/chromium"
 	if _, err := os.Stat(chromium); err != nil {
 		t.Skip("the system has no Chromium")
