@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 		{"ends with its connection", sends(ok, "\r\nhello"), 200, "hello", "", 200},
 		{"a status of the proxy", sends("HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 2\r\n\r\nno"), 407, "no", "", 407},
 		{"a large status", sends("HTTP/1.1 999 Odd\r\nContent-Length: 2\r\n\r\nno"), 999, "no", "", 999},
-		{"a reason of its own", sends("HTTP/1.1 404 Port Ellemere\r\nContent-Length: 2\r\n\r\nno"), 404, "no", "", 404},
+		{"an odd reason", sends("HTTP/1.1 404 Port Ellemere\r\nContent-Length: 2\r\n\r\nno"), 404, "no", "", 404},
 		{"hostile headers", sends("HTTP/1.1 200 OK\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nX Y: 1\r\nUpgrade: h3\r\nContent-Length: 2\r\n\r\nok"), 200, "ok", "", 200},
 		{"a reply that is too large", sends(ok, "Content-Length: 5000000\r\n\r\n"), 502, "reply_too_large: the body of a reply has 4000000 bytes at most\n", "reply_too_large", 200},
 		{"an endless reply", func(c net.Conn, _ *http.Request) {

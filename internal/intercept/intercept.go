@@ -2,8 +2,8 @@
 // records it and its reply, and passes both on.
 //
 // A [Proxy] takes requests with whole addresses, and CONNECT for tunnels in which TLS or plain HTTP is spoken. A tunnel leads
-// nowhere: its client is answered with a certificate of the [Authority], over HTTP/1.1 or HTTP/2, and each request in it is an
-// exchange of its own. It promises:
+// nowhere: its client is answered with a certificate of the [Authority], over HTTP/1.1 or HTTP/2, and each request in it is a
+// separate exchange. It promises:
 //
 //   - A request is durable in the journal before a name is resolved for it. The end of its reply is held until the exchange is
 //     durable, too: where the length is known, the last bytes; else the end of the body, and the last bytes unless nothing
