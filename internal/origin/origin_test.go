@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -168,6 +169,9 @@ func TestPassages(t *testing.T) {
 	if mine, _, _ := other.Sent("task 1", advice, true); mine == key {
 		t.Error("the key of a passage does not depend on the run")
 	}
+	if resumed, tasks, _ := NewPassages([]byte("a key")).Sent("task 1", advice, true); resumed != key || tasks != 0 {
+		t.Errorf("after the run was resumed: %q, %d tasks, before %q", resumed, tasks, key)
+	}
 	if got := slices.Collect(Split("One. Two.\n\n  Three 3.14 \n")); !slices.Equal(got, []string{"One.", "Two.", "Three 3.14"}) {
 		t.Errorf("%q", got)
 	}
@@ -253,4 +257,25 @@ func BenchmarkSeen(b *testing.B) {
 	for b.Loop() {
 		x.Seen("Odile Zanzibar, 12")
 	}
+}
+
+// TestAtOnce: an index can be used by several goroutines at once.
+func TestAtOnce(t *testing.T) {
+	x, p := New(), NewPassages(nil)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for j := range 5 {
+				text := page(fmt.Sprint("lamp", i, "x", j), 40)
+				x.Add(Exchange, text, x.Rest("painted by "+text[:50]))
+				if _, rest := x.Divide(text); len(rest) > 1 {
+					t.Errorf("%q is not found", rest)
+				}
+				x.Seen("Odile Marchetti")
+				x.Holds(Exchange, "goats")
+				p.Sent(fmt.Sprint(j), text[:20], j%2 == 0)
+			}
+		})
+	}
+	all.Wait()
 }

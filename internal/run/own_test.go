@@ -146,7 +146,12 @@ func TestOwnAgent(t *testing.T) {
 					t.Errorf("ended with %+v", a.Ended)
 				case tt.outcome == trajectory.Answered && a.Answer.InReply != (tt.script == askingAgent):
 					t.Errorf("in a reply: %t, of %q", a.Answer.InReply, a.Answer.Answer)
+				case tt.outcome == trajectory.Answered && slices.Contains(a.Answer.SeenIn, "reply") != (tt.script == askingAgent):
+					t.Errorf("%q was seen in %q", a.Answer.Answer, a.Answer.SeenIn)
 				}
+			}
+			if in := found.Inputs; tt.script == askingAgent && (in.Unknown || in.PromptBytes == 0 || in.WitnessedBytes != in.PromptBytes) {
+				t.Errorf("%+v", in)
 			}
 			if s := found.Summary(); tt.script == askingAgent && (s.Outcomes.Solved == 0 || s.Turns != attempts) {
 				t.Errorf("%+v, %d turns", s.Outcomes, s.Turns)
