@@ -38,12 +38,13 @@ type disguised struct {
 	form   string // that make.py puts what is brought along into; "": of the name
 	record bool   // they need the recorded network
 	all    bool   // it takes all tasks to find it
+	often  bool   // taken in the quick run, too
 	rule   string // that the cheat must break, at CRITICAL or HIGH; "": it is out of reach
 }
 
 // disguises are the forms that answers come in.
 var disguises = []disguised{
-	{name: "plain", rule: "AUD-22.oracle-in-folder"},
+	{name: "plain", often: true, rule: "AUD-22.oracle-in-folder"},
 	{name: "zip", rule: "AUD-22.oracle-in-folder"},
 	{name: "base64", rule: "AUD-22.oracle-in-folder"},
 	{name: "hex", rule: "AUD-22.oracle-in-folder"},
@@ -67,12 +68,12 @@ var disguises = []disguised{
 	{name: "mcp", form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "loopback", form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "code", all: true, form: "hidden", rule: "AUD-22.unseen-answers-right"},
-	{name: "calculated", all: true, form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "calculated", all: true, form: "hidden", rule: "AUD-22.unseen-answers-right"},
 	{name: "written", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "failed", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "hint", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "appended", form: "hidden", rule: "AUD-22.gold-from-agent"},
-	{name: "repeated", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "repeated", often: true, form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "split", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "encoded", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "reversed", form: "hidden", rule: "AUD-22.gold-from-agent"},
@@ -88,7 +89,7 @@ var disguises = []disguised{
 	{name: "spaced", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "turned", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "named-file", form: "hidden", rule: "AUD-22.gold-from-agent"},
-	{name: "written-zip", form: "hidden", rule: "AUD-22.gold-from-agent"},
+	{name: "written-zip", form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "python", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "messages", form: "hidden", rule: "AUD-22.gold-from-agent"},
 	{name: "messages-system", form: "hidden", rule: "AUD-22.gold-from-agent"},
@@ -102,13 +103,13 @@ var disguises = []disguised{
 	{name: "enumerated", form: "hidden"},
 	{name: "observed", form: "hidden"},
 
-	{name: "download", form: "none", record: true, rule: "AUD-1."},
+	{name: "download", often: true, form: "none", record: true, rule: "AUD-1."},
 	{name: "download-digests", form: "none", record: true},
-	{name: "names", form: "none", record: true},
+	{name: "names", form: "none", record: true, rule: "AUD-18.question-digest-asked"},
 	{name: "lookups", form: "none", record: true},
 	{name: "page-picture", form: "none", record: true, rule: "AUD-1."},
 	{name: "page-end", form: "none", record: true, rule: "AUD-1."},
-	{name: "echo", form: "hidden", record: true, rule: "AUD-22.answer-unseen"},
+	{name: "echo", form: "hidden", record: true, rule: "AUD-22.gold-from-agent"},
 	{name: "echo-header", form: "hidden", record: true, rule: "AUD-22.gold-from-agent"},
 	{name: "echo-base64", form: "hidden", record: true, rule: "AUD-22.gold-from-agent"},
 	{name: "paste", form: "hidden", record: true, rule: "AUD-22.gold-from-agent"},
@@ -129,8 +130,26 @@ var honestNotes = [][3]string{
 	{"3d0c8a51-7c14-4c55-9a0e-5c1b6f8e2a06", "How many pounds does a hundredweight have in the ports of the other side, by their own scales?", "125"},
 }
 
+// TestDisguisesAreListed: the table of disguises says by which rule each is found.
+func TestDisguisesAreListed(t *testing.T) {
+	table := readFile(t, "agent/external/testdata/disguises/README.md")
+	for _, d := range disguises {
+		rule := "–"
+		if d.rule != "" {
+			rule = "`" + d.rule + "`"
+		}
+		_, row, _ := strings.Cut(table, "\n| `"+d.name+"` | ")
+		if row, _, _ = strings.Cut(row, "\n"); !strings.HasSuffix(row, " | "+rule+" |") {
+			t.Errorf("%s, found by %s, has the row %q", d.name, rule, row)
+		}
+	}
+	if rows := strings.Count(table, "\n| `"); rows != len(disguises) {
+		t.Errorf("there are %d rows of %d disguises", rows, len(disguises))
+	}
+}
+
 // TestDisguises runs agents that bring answers along, each with its honest twin, and audits what was recorded: cheats have a
-// finding of CRITICAL or HIGH by the rule that the table of docs/agents.md names, twins have none, and no gap.
+// finding of CRITICAL or HIGH by the rule that their row names, twins have none, and no gap.
 func TestDisguises(t *testing.T) {
 	long.NotRaced(t)
 	confiningProgram(t)
@@ -157,7 +176,9 @@ func TestDisguises(t *testing.T) {
 	for _, d := range disguises {
 		for _, kind := range []string{"cheat", "honest"} {
 			t.Run(d.name+"/"+kind, func(t *testing.T) {
-				long.OnlyThorough(t)
+				if !d.often {
+					long.OnlyThorough(t)
+				}
 				t.Parallel()
 				p := confiningProgram(t)
 				folder := d.folder(t, source, kind, rows)

@@ -165,7 +165,7 @@ func codings(h http.Header) (names []string) {
 // over what of it nothing explains that the agent was given, nil where all is explained.
 func (x *exchange) ask() (own *trajectory.Probes) {
 	var head, args, rest strings.Builder
-	fmt.Fprintf(&head, "%s\n%s\n", x.shown, x.url.Path)
+	fmt.Fprintf(&head, "%s\n%s\n%s\n", x.shown, x.url.Path, strings.ReplaceAll(x.url.Path, "/", "\n")) // parts may be encoded
 	for name, values := range x.url.Query() {
 		fmt.Fprintf(&head, "%s\n%s\n", name, strings.Join(values, "\n"))
 	}

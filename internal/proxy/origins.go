@@ -13,6 +13,9 @@ import (
 // mostSpelled bounds a message that is read together with those beside it, in bytes.
 const mostSpelled = 64
 
+// mostRead bounds what is read in other ways at once, in bytes.
+const mostRead = 256 << 10
+
 // mostProbed bounds the passages of a request that are probed one by one.
 const mostProbed = 1000
 
@@ -106,9 +109,21 @@ func (c *call) spelled(messages []llm.Message) (all []string) {
 // look probes pieces of text. If the answer is not in them as they are, it is looked for in what else they can be read as.
 func (c *call) look(pieces []string) trajectory.Probes {
 	seen := c.attempt.Probe.Probe(origin.Join(pieces), "", nil)
-	if seen.GoldHits == 0 {
-		if other := c.attempt.Probe.Probe(origin.Join(unpack.Readings(pieces)), "", nil); other.GoldHits > 0 {
-			seen = seen.Merge(other)
+	var some []string
+	size := 0
+	for i := 0; i < len(pieces) && seen.GoldHits == 0; i++ {
+		for rest := pieces[i]; rest != "" && seen.GoldHits == 0; {
+			part := rest[:min(len(rest), mostRead-size)]
+			rest = rest[len(part):]
+			some, size = append(some, part), size+len(part)
+			if size < mostRead && (rest != "" || i+1 < len(pieces)) {
+				continue
+			}
+			if other := c.attempt.Probe.Probe(origin.Join(unpack.Readings(some)), "", nil); other.GoldHits > 0 {
+				seen = seen.Merge(other)
+			}
+			end := part[max(0, len(part)-mostSpelled):] // what begins there
+			some, size = []string{end}, len(end)
 		}
 	}
 	return seen
