@@ -126,7 +126,7 @@ func (m *ownReader) reply(t *taskReader, p trajectory.ModelCallCompleted, said t
 		m.index.Add(origin.Reply, text)
 	}
 	seen := m.given.show(t.prober, strings.Join(texts, "\n"))
-	m.given.Made = m.given.Made || mayRun(said.Content) || slices.ContainsFunc(said.ToolCalls, t.isOwnTool)
+	m.given.Made = m.given.Made || origin.Code(said.Content) || slices.ContainsFunc(said.ToolCalls, t.isOwnTool)
 	m.named, m.other = m.named || seen.OwnUUID, m.other || seen.OtherUUIDs > 0
 }
 
@@ -141,15 +141,10 @@ func (t *taskReader) isOwnTool(c trajectory.SentCall) bool {
 	return true
 }
 
-// mayRun reports whether a reply may hold code, whose results no reply and no call shows.
-func mayRun(text string) bool {
-	return slices.ContainsFunc([]string{"```", "<code", "import ", "print(", "def "}, func(mark string) bool { return strings.Contains(text, mark) })
-}
-
 // asks takes what the agent sends with a call or an exchange, as it is counted and as the journal shows it, and reports whether
 // it holds the gold answer: what came of it may then be an echo.
 func (m *ownReader) asks(t *taskReader, a *attemptEvidence, ev trajectory.Event, shown string) bool {
-	if p, ok := ev.Payload.(trajectory.ToolExecuted); ok && p.Name == policy.SubmitAnswer { // which has checks of its own
+	if p, ok := ev.Payload.(trajectory.ToolExecuted); ok && p.Name == policy.SubmitAnswer { // which has its own checks
 		return true
 	}
 	if plain, err := url.QueryUnescape(shown); err == nil {

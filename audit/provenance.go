@@ -246,7 +246,7 @@ func holdsGold(p *trajectory.Probes) bool { return p != nil && p.GoldHits > 0 }
 
 // sends returns what an own agent sends with an event beside its requests to models: the probes of what of a call's
 // arguments, of its result where the agent may have made that, or of an exchange's request nothing explains; nil for none.
-// Its answer has checks of its own.
+// Its answer has its own checks.
 func sends(p trajectory.Payload) *trajectory.Probes {
 	switch p := p.(type) {
 	case trajectory.ToolExecuted:

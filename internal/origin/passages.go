@@ -38,7 +38,7 @@ func NewPassages(secret []byte) *Passages {
 
 // Sent takes a passage that was sent for a task and says whether it is to be recorded: it holds gold of the task, or is known
 // to hold that of another one. The key is its digest and tasks counts the other tasks that have sent it before, as far as
-// this process knows: a run that is resumed begins anew. The key is the same.
+// this process knows: a run that is resumed begins with none. The key is the same.
 func (p *Passages) Sent(task, text string, gold bool) (key string, tasks int, report bool) {
 	digest := maphash.String(p.seed, text)
 	p.mu.Lock()

@@ -13,7 +13,7 @@ type words struct {
 	buf    []byte  // in lower case, with a space after each
 	ends   []int32 // of each word in buf
 	places []int32 // of each word in the text
-	single bool    // the open word is a character of its own, to which only marks are added
+	single bool    // the open word is one character, to which only marks are added
 	open   bool
 }
 

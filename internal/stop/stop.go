@@ -87,7 +87,7 @@ func Catch(parent context.Context, out io.Writer) *Stopper {
 	return s
 }
 
-// unread reports whether nobody can read any more what is written to a descriptor.
+// unread reports whether no one can read any more what is written to a descriptor.
 func unread(descriptor int) bool {
 	fds := []unix.PollFd{{Fd: int32(descriptor)}}
 	n, err := unix.Poll(fds, 0)

@@ -27,7 +27,7 @@ var hints = map[string]string{
 	"model_not_planned":   "ask for the model in GAIA_MODEL, or name it in 'models' below agent in gaia.yaml",
 	"exchanges_spent":     "read fewer pages in one attempt",
 	"not_http":            "the recorded network takes HTTP and HTTPS only",
-	"private_address":     "public addresses can be reached, and in a rehearsal the hosts of its own small web",
+	"private_address":     "public addresses can be reached, and in a rehearsal the hosts of the built-in web",
 	"rule_refused":        "the policy of the run forbids this address, as it does for the run's own tools",
 	"tls_refused":         "let the client trust the certificates in SSL_CERT_FILE, which are also at /etc/ssl/certs/ca-certificates.crt, and pin none",
 	"request_too_large":   "send less in one request: 32 MiB and 20000 messages at most",
