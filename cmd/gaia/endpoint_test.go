@@ -287,7 +287,7 @@ func TestUnscored(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
 	out := p.want(exit.OK, "run", "--split", "test")
-	if !strings.Contains(out, "unscored") || strings.Contains(out, "0.0 %") || !strings.Contains(out, "rehearsal") {
+	if !strings.Contains(out, "unscored") || strings.Contains(out, " 0.0 %") || !strings.Contains(out, "rehearsal") {
 		t.Errorf("run says:\n%s", out)
 	}
 	p.want(exit.OK, "verify", p.runDir())
