@@ -2,6 +2,7 @@ package loader
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"fmt"
 	"reflect"
@@ -138,6 +139,11 @@ func TestPageBounds(t *testing.T) {
 	v2 := thrift.New(format.DataPageHeaderV2{NumValues: 2, DefinitionLevelsByteLength: 1})
 	plain := thrift.New(format.DataPageHeaderV2{NumValues: 2, DefinitionLevelsByteLength: 1, IsCompressed: thrift.New(false)})
 	const claim = "\xff\xff\xff\xff\x0f" // a snappy block of 4 GiB
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	if _, err := z.Write(make([]byte, 1<<20)); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
 	cases := []struct {
 		name   string
 		codec  format.CompressionCodec
@@ -153,6 +159,7 @@ func TestPageBounds(t *testing.T) {
 		{"snappy", format.Snappy, format.PageHeader{UncompressedPageSize: 5, CompressedPageSize: 5, DataPageHeader: v1}, claim, "pages that unfold to 4294967295 bytes"},
 		{"snappy after levels", format.Snappy, format.PageHeader{UncompressedPageSize: 5, CompressedPageSize: 6, DataPageHeaderV2: v2}, "\x01" + claim, "pages that unfold to 4294967295 bytes"},
 		{"snappy not used", format.Snappy, format.PageHeader{UncompressedPageSize: 6, CompressedPageSize: 6, DataPageHeaderV2: plain}, "\x01" + claim, ""},
+		{"more than it claims", format.Gzip, format.PageHeader{UncompressedPageSize: 1000, CompressedPageSize: int32(bomb.Len()), DataPageHeader: v1}, bomb.String(), "a page: it unfolds to more than the 1000 bytes that it claims"},
 		{"not a header", format.Snappy, format.PageHeader{CompressedPageSize: 0, DataPageHeader: v1}, "\x05", "page header: "},
 	}
 	for _, c := range cases {

@@ -90,12 +90,8 @@ func openAttempts(data []byte) (events iter.Seq2[rundir.RunEvent, error], run st
 	if n := file.NumRows(); n < 0 || n > maxAttempts {
 		return nil, "", fmt.Errorf("it has %d rows, which is more than %d", n, maxAttempts)
 	}
-	for _, group := range file.Metadata().RowGroups {
-		for _, column := range group.Columns {
-			if err := parquetfile.CheckPages(data, &column.MetaData); err != nil {
-				return nil, "", err
-			}
-		}
+	if _, err := parquetfile.CheckGroups(data, file); err != nil {
+		return nil, "", err
 	}
 	run, _ = file.Lookup(runKey)
 	return func(yield func(rundir.RunEvent, error) bool) { readAttempts(file, yield) }, run, nil

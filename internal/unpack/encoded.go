@@ -228,7 +228,7 @@ func known(b []byte) bool {
 // runsIn reports whether most of the bytes stand in runs of text.
 func runsIn(b []byte) bool {
 	head := b[:min(len(b), 4<<10)]
-	return 2*len(runs(head)) > len(head)
+	return 2*len(runs(nil, head)) > len(head)
 }
 
 // literals looks through byte strings of programs that begin as a packed file does, such as b'\x1f\x8b…'.

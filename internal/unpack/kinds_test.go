@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/andybalholm/brotli"
+	"github.com/gaia-harness/gaia/internal/parquetfile"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/pierrec/lz4/v4"
@@ -295,6 +296,9 @@ func TestLimits(t *testing.T) {
 	if _, told := texts(t, "many", zipped(t, many...), Limits{Entries: 100}); told.Stopped != "entries" {
 		t.Errorf("%+v", told)
 	}
+	if _, told := texts(t, "directory", slicesOf(strings.Repeat("PK\x01\x02"+strings.Repeat("\x00", 42), 200), "PK\x05\x06\x00\x00\x00\x00\xc8\x00\xc8\x00\xf0\x23\x00\x00\x00\x00\x00\x00\x00\x00"), Limits{Entries: 100}); told.Unread != 1 {
+		t.Errorf("%+v", told)
+	}
 	large := gzipped(t, jsonl(records(2000)))
 	if got, _ := texts(t, "parts", large, Limits{Whole: 64 << 10}); adjacent(got, records(2000), 600) != 2000 {
 		t.Error("a text in parts is not whole")
@@ -310,6 +314,42 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestParquet: values are looked through as texts are, and columns that share their pages are refused.
+func TestParquet(t *testing.T) {
+	type row = struct{ A, B string }
+	all := records(20)
+	table := func(rows ...row) []byte {
+		return packed(t, nil, func(b *bytes.Buffer) (writer, error) {
+			w := parquet.NewGenericWriter[row](b, parquet.Compression(&parquet.Gzip))
+			_, err := w.Write(rows)
+			return tableWriter{w}, err
+		})
+	}
+	got, told := texts(t, "a.parquet", table(row{base64.StdEncoding.EncodeToString(jsonl(all)), "x"}, row{"y", string(gzipped(t, []byte("a lamp of brass")))}), Limits{})
+	if adjacent(got, all, 600) != len(all) || !strings.Contains(got, "a lamp of brass") || told.Unread != 0 {
+		t.Errorf("%d, %+v", adjacent(got, all, 600), told)
+	}
+	data := table(row{strings.Repeat("p", 4<<10), "q"})
+	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := parquetfile.CheckGroups(data, f); err != nil || n < 4<<10 || n > 64<<10 {
+		t.Errorf("%d, %v", n, err)
+	}
+	columns := f.Metadata().RowGroups[0].Columns
+	columns[1].MetaData = columns[0].MetaData
+	if _, err := parquetfile.CheckGroups(data, f); err == nil || err.Error() != "columns that overlap" {
+		t.Error(err)
+	}
+}
+
+type tableWriter struct {
+	*parquet.GenericWriter[struct{ A, B string }]
+}
+
+func (tableWriter) Write([]byte) (int, error) { return 0, nil }
 
 // TestPrograms: files that other programs write.
 func TestPrograms(t *testing.T) {

@@ -90,7 +90,7 @@ func (w *walker) binary(name string, data []byte, depth int) {
 	case bytes.HasPrefix(data, []byte("SQLite format 3\x00")):
 		w.sqlite(name, data, depth)
 	case bytes.HasPrefix(data, []byte("PAR1")) && bytes.HasSuffix(data, []byte("PAR1")):
-		if w.parquet(name, data) {
+		if w.parquet(name, data, depth) {
 			return
 		}
 	case strings.EqualFold(path.Ext(name), ".br"):
@@ -109,15 +109,21 @@ func (w *walker) binary(name string, data []byte, depth int) {
 	z := w.zipDirectory(name, data, depth)
 	unread := z.unread
 	from := 0 // what lies before is looked through
+	var text []byte
 	gap := func(to int) {
 		if to <= from {
 			return
 		}
 		part := data[from:to]
-		for start := 0; start < len(part) && w.live(); start += heldBytes - overlapBytes {
-			if text := runs(part[start:min(len(part), start+heldBytes)]); len(text) > 0 {
+		for start := 0; start < len(part) && w.live(); {
+			end := runsUntil(part, start)
+			if text = runs(text[:0], part[start:end]); len(text) > 0 {
 				w.text(name, text, depth)
 			}
+			if end == len(part) {
+				break
+			}
+			start = end - windowShared
 		}
 		if to-from >= fewestPacked && !unread && !isPicture(data) {
 			unread = w.dense(name, part, depth)
@@ -449,16 +455,22 @@ func (w *walker) zipDirectory(name string, data []byte, depth int) (z zipFound) 
 	if bytes.LastIndex(data[max(0, len(data)-(1<<16)-22):], []byte("PK\x05\x06")) < 0 {
 		return z
 	}
+	if bytes.Count(data, []byte("PK\x01\x02")) > w.l.Entries { // the reader takes in all that are there at once
+		z.unread = true
+		return z
+	}
 	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return z
 	}
+	w.l.Entries -= len(r.File)
+	starts := zipStarts(data, r.File)
 	if r.Comment != "" {
 		w.emit(name, utf8Text([]byte(r.Comment)))
 	}
 	ends := 0
 	for _, f := range r.File {
-		if !w.entry() {
+		if !w.ok() {
 			return z
 		}
 		inner := inside(name, utf8Text([]byte(f.Name)))
@@ -469,19 +481,39 @@ func (w *walker) zipDirectory(name string, data []byte, depth int) (z zipFound) 
 			z.unread = true
 			continue
 		}
-		head := bytes.LastIndex(data[max(0, int(at)-30-len(f.Name)-(1<<16)):at], []byte("PK\x03\x04"))
 		if strings.HasSuffix(f.Name, "/") && size == 0 {
 			continue
 		}
 		if f.Flags&1 != 0 || !w.zipped(inner, f.Method, data[at:at+size], depth) {
 			w.told.Unread++
 		}
-		if start := max(0, int(at)-30-len(f.Name)-(1<<16)) + head; head >= 0 && start >= ends {
+		if start := starts[int(at)] - 1; start >= ends {
 			z.files[start] = int(at+size) - start
 			ends = int(at + size)
 		}
 	}
 	return z
+}
+
+// zipStarts returns where the headers begin, plus 1, of files that begin at the keys.
+func zipStarts(data []byte, files []*zip.File) map[int]int {
+	starts := make(map[int]int, len(files))
+	for _, f := range files {
+		if at, err := f.DataOffset(); err == nil {
+			starts[int(at)] = 0
+		}
+	}
+	for i := 0; i+30 <= len(data); i += 4 {
+		next := bytes.Index(data[i:], []byte("PK\x03\x04"))
+		if i += next; next < 0 || i+30 > len(data) {
+			break
+		}
+		at := i + 30 + int(binary.LittleEndian.Uint16(data[i+26:])) + int(binary.LittleEndian.Uint16(data[i+28:]))
+		if _, ok := starts[at]; ok {
+			starts[at] = i + 1
+		}
+	}
+	return starts
 }
 
 // zipEntry looks through the file in a zip archive whose header is at a place, and returns its length with the header.

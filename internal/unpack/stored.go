@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"io"
 	"strconv"
-	"strings"
 	"unicode/utf16"
 
 	"github.com/gaia-harness/gaia/internal/parquetfile"
@@ -14,12 +13,13 @@ import (
 )
 
 const (
-	gitDelta   = 6        // by offset; 7: by the digest of the base
-	mostObject = 16 << 20 // bytes of a git object that a delta is applied to
-	mostKept   = 64 << 20 // bytes of objects that are kept for deltas
-	mostDeltas = 64       // one on another
-	parquetRow = 256      // rows that are read at once
-	mostRecord = 4 << 20  // bytes of a record of SQLite
+	gitDelta      = 6        // by offset; 7: by the digest of the base
+	mostObject    = 16 << 20 // bytes of a git object that a delta is applied to
+	mostKept      = 64 << 20 // bytes of objects that are kept for deltas
+	mostDeltas    = 64       // one on another
+	parquetRows   = 256      // rows that are read at once, of so many values
+	parquetValues = 64 << 10
+	mostRecord    = 4 << 20 // bytes of a record of SQLite
 )
 
 // gitPack looks through the objects of a git pack, with deltas applied, and reports whether it is one.
@@ -321,8 +321,8 @@ func utf16Text(b []byte, little bool) string {
 	return string(utf16.Decode(units))
 }
 
-// parquet visits the rows of a Parquet file, each with its values on lines, and reports whether it could read all of them.
-func (w *walker) parquet(name string, data []byte) (read bool) {
+// parquet looks through the rows of a Parquet file, each with its values on lines, and reports whether it could read all of them.
+func (w *walker) parquet(name string, data []byte, depth int) (read bool) {
 	defer func() { // the library panics on some malformed files
 		if r := recover(); r != nil {
 			if err, ok := r.(error); ok && isFault(err) {
@@ -335,45 +335,55 @@ func (w *walker) parquet(name string, data []byte) (read bool) {
 	if err != nil {
 		return false
 	}
-	for _, group := range f.Metadata().RowGroups {
-		for _, column := range group.Columns {
-			if parquetfile.CheckPages(data, &column.MetaData) != nil {
-				return false
-			}
-		}
+	unfolded, err := parquetfile.CheckGroups(data, f)
+	if w.tries += unfolded; err != nil || !w.ok() {
+		return false
 	}
 	for _, group := range f.RowGroups() {
 		rows := group.Rows()
-		if !w.parquetRows(name, rows) {
-			rows.Close()
+		read := w.parquetRows(name, rows, len(group.ColumnChunks()), depth)
+		rows.Close()
+		if !read {
 			return false
 		}
-		rows.Close()
 	}
 	return true
 }
 
-func (w *walker) parquetRows(name string, rows parquet.Rows) bool {
-	buf := make([]parquet.Row, parquetRow)
-	var out strings.Builder
+func (w *walker) parquetRows(name string, rows parquet.Rows, columns, depth int) bool {
+	buf := make([]parquet.Row, max(1, min(parquetRows, parquetValues/max(columns, 1))))
+	var out []byte
+	flush := func() {
+		w.spend(len(out))
+		w.text(name, out, depth)
+		out = out[:0]
+	}
 	for w.ok() {
 		n, err := rows.ReadRows(buf)
 		for _, row := range buf[:n] {
 			for _, v := range row {
-				if !v.IsNull() {
-					out.WriteString(v.String())
+				switch {
+				case v.IsNull():
+				case v.Kind() != parquet.ByteArray && v.Kind() != parquet.FixedLenByteArray:
+					out = append(out, v.String()...)
+				case isText(v.ByteArray()):
+					out = append(out, v.ByteArray()...)
+				default:
+					w.content(name+"!blob", v.ByteArray(), depth+1)
 				}
-				out.WriteByte('\n')
+				if out = append(out, '\n'); len(out) > 8*pieceBytes {
+					flush()
+				}
+				if !w.live() {
+					return true
+				}
 			}
-			if out.Len() > pieceBytes {
-				w.spend(out.Len())
-				w.pieces(name, []byte(out.String()))
-				out.Reset()
+			if len(out) > pieceBytes/2 {
+				flush()
 			}
 		}
 		if err != nil || n == 0 {
-			w.spend(out.Len())
-			w.pieces(name, []byte(out.String()))
+			flush()
 			return err == nil || err == io.EOF
 		}
 	}

@@ -111,10 +111,9 @@ func utf8Text(data []byte) string {
 	return string(out)
 }
 
-// runs returns the runs of text in binary data, a line each: UTF-8 and the Latin letters of UTF-16 and UTF-32. A run is cut
+// runs appends the runs of text in binary data, a line each: UTF-8 and the Latin letters of UTF-16 and UTF-32. A run is cut
 // where a length before it says that a text ends, and around a UUID.
-func runs(data []byte) []byte {
-	var out []byte
+func runs(out, data []byte) []byte {
 	for i := 0; i < len(data); {
 		if step := wideAt(data, i); step > 0 {
 			for ; i+step <= len(data) && wideAt(data[:min(len(data), i+step)], i) == step; i += step {
@@ -141,6 +140,19 @@ func runs(data []byte) []byte {
 		}
 	}
 	return paired(out)
+}
+
+const (
+	windowBytes  = 1 << 20 // of binary data that runs are taken from at once
+	windowShared = 64 << 10
+)
+
+// runsUntil returns where binary data is cut behind start: behind a run of text, if that is not too long.
+func runsUntil(data []byte, start int) int {
+	end := min(len(data), start+windowBytes)
+	for most := min(len(data), start+heldBytes); end < most && (data[end] >= ' ' || printable(data[end]) || data[end] == 0 && printable(data[end-1])); end++ {
+	}
+	return end
 }
 
 const (
@@ -181,25 +193,30 @@ func isUUID(b []byte) bool {
 // paired appends to lines of text pairs of the ids that stand in a row and the values that stand before them, as the constants of
 // compiled Python do.
 func paired(text []byte) []byte {
-	var values, ids [][]byte
+	var values, ids [][]byte // values: at least the last mostPaired; ids: one more at most
 	pair := func() {
 		if n := len(ids); n > 1 && n <= len(values) && n <= mostPaired {
 			for i, id := range ids {
 				text = append(append(append(append(text, id...), ' '), values[len(values)-n+i]...), '\n')
 			}
 		}
-		ids = nil
+		ids = ids[:0]
 	}
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSpace(line)
 		switch {
 		case isUUID(line):
-			ids = append(ids, line)
+			if len(ids) <= mostPaired {
+				ids = append(ids, line)
+			}
 		case len(line) == 0, len(line) < shortestRun && line[len(line)-1] == '$': // the type and the length of the next id
 		default:
 			if len(ids) > 0 {
 				pair()
-				values = nil
+				values = values[:0]
+			}
+			if len(values) == 2*mostPaired {
+				values = values[:copy(values, values[mostPaired:])]
 			}
 			values = append(values, line)
 		}
