@@ -125,6 +125,11 @@ func (p *Prober) decoded(b []byte) []byte {
 
 // undoPercents undoes the percent escapes in b that give printable text; nil if there are none.
 func undoPercents(b []byte) []byte {
+	e := percentsUndone(b)
+	return e.done()
+}
+
+func percentsUndone(b []byte) edit {
 	e := edit{b: b}
 	var char [utf8.UTFMax]byte
 	for i := bytes.IndexByte(b, '%'); i >= 0 && i+3 <= len(b); {
@@ -151,7 +156,7 @@ func undoPercents(b []byte) []byte {
 		}
 		i += next
 	}
-	return e.done()
+	return e
 }
 
 // fewestPairs is how many pairs of hexadecimal digits are undone.
@@ -160,6 +165,11 @@ const fewestPairs = shortestEncoded / 2
 // undoPairs undoes the hexadecimal digits in b that stand in pairs, with the same byte between any two, and give
 // mostly printable UTF-8. It looks at few places of b, which at least one of every long enough run covers.
 func undoPairs(b []byte) []byte {
+	e := pairsUndone(b)
+	return e.done()
+}
+
+func pairsUndone(b []byte) edit {
 	e := edit{b: b}
 	for i := 0; i+3*fewestPairs < len(b); i += 3 * fewestPairs / 2 {
 		start, end := i, i
@@ -183,7 +193,7 @@ func undoPairs(b []byte) []byte {
 		}
 		i = max(i, end-3*fewestPairs/2)
 	}
-	return e.done()
+	return e
 }
 
 // pairsEnd returns where the pairs end that begin at i with the same byte, which is no letter or digit, between any

@@ -48,7 +48,8 @@ func (p *Prober) laidOut(t probeText, spaced bool) []byte {
 // edit is a copy of b in which places, in their order, are replaced.
 type edit struct {
 	b, out []byte
-	from   int // b is copied up to here
+	from   int        // b is copied up to here
+	places []interval // of out, which replace those of b
 }
 
 func (e *edit) replace(place interval, with ...[]byte) {
@@ -56,10 +57,11 @@ func (e *edit) replace(place interval, with ...[]byte) {
 		e.out = make([]byte, 0, len(e.b)+len(e.b)/8)
 	}
 	e.out = append(e.out, e.b[e.from:place.start]...)
+	start := len(e.out)
 	for _, b := range with {
 		e.out = append(e.out, b...)
 	}
-	e.from = place.end
+	e.from, e.places = place.end, addInterval(e.places, interval{start, len(e.out)})
 }
 
 // done returns the copy, nil if nothing is replaced.

@@ -6,41 +6,52 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
-	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/gaia-harness/gaia/internal/policy"
 	"golang.org/x/crypto/blake2b"
 )
 
 const (
 	aroundTrace    = 4 * (windowChars + 2*labelChars) // bytes around a place that is probed
-	clusterGap     = 2 << 10                          // bytes between places of a question that are probed apart
+	aroundEdit     = 2 * aroundTrace                  // bytes around what was undone that are looked at again
+	partsGap       = 4 << 10                          // bytes between parts of a text, over which nothing is near
 	startDigits    = 8                                // of an id, which an answer beside makes a trace
 	fewestInSeries = 6                                // golds of a list: a folder has many lists, such as names of colours
 	seriesGap      = 9                                // lines between two of them
 	prefixBytes    = 6                                // of a digest that name it
-	surveyBits     = 21                               // of the filter over runs of words
+	shortestDigest = 12                               // characters of one: of 6 bytes in hex
+	shortestPacked = 16                               // the same in base64
+	surveyBits     = 21                               // of the filters over runs of words and digests
 )
 
 // Survey looks for the traces of all tasks of a run in texts. A text is gone through once for all tasks: where an id, most of a
 // question, or a digest of one of them stands, the task's [Prober] looks at what is around it. It never changes, and several
 // goroutines may use it.
 type Survey struct {
-	tasks   []Target
-	ids     idSet
-	answers *Answers // nil: fewer than three tasks have a gold
-	runs    map[uint64][]surveyRun
-	filter  []uint64 // over the keys of runs
-	lengths []int    // of runs that are shorter than shingleWords
-	size    []int    // distinct runs of a question; 0 of one that is too short to be found
-	digests map[uint64][]surveyDigest
-	probers []func() *Prober
+	tasks    []Target
+	ids      idSet
+	answers  *Answers // nil: fewer than three tasks have a gold
+	runs     map[uint64][]surveyRun
+	filter   surveyFilter // over the keys of runs
+	lengths  []int        // of runs
+	size     []int        // distinct runs of a question; 0 of one that is too short to be found
+	digests  map[uint64][]surveyDigest
+	digested surveyFilter // over the keys of digests
+	probers  []func() *Prober
+	standIns []func() *Prober // that know the gold, and standIn as the id
+}
+
+// surveyFilter tells most keys that are not in a map.
+type surveyFilter []uint64
+
+func (f surveyFilter) add(key uint64) { f[key>>6&(1<<surveyBits/64-1)] |= 1 << (key & 63) }
+
+func (f surveyFilter) has(key uint64) bool {
+	return f[key>>6&(1<<surveyBits/64-1)]&(1<<(key&63)) != 0
 }
 
 // surveyRun is a run of words of a question.
@@ -78,8 +89,8 @@ func (s Sightings) Add(others Sightings) {
 
 // NewSurvey prepares the tasks of a run, of which the id, the question and the gold are read; "" for none.
 func NewSurvey(tasks []Target) *Survey {
-	s := &Survey{tasks: tasks, answers: NewAnswers(tasks), runs: map[uint64][]surveyRun{}, filter: make([]uint64, 1<<surveyBits/64),
-		size: make([]int, len(tasks)), digests: map[uint64][]surveyDigest{}}
+	s := &Survey{tasks: tasks, answers: NewAnswers(tasks), runs: map[uint64][]surveyRun{}, filter: make(surveyFilter, 1<<surveyBits/64),
+		size: make([]int, len(tasks)), digests: map[uint64][]surveyDigest{}, digested: make(surveyFilter, 1<<surveyBits/64)}
 	if s.answers != nil {
 		s.answers.most = int(^uint(0) >> 1)
 	}
@@ -98,6 +109,7 @@ func NewSurvey(tasks []Target) *Survey {
 		s.probers = append(s.probers, sync.OnceValue(func() *Prober {
 			return New(Target{TaskID: t.TaskID, Question: t.Question, Gold: t.Gold, SplitIDs: s.ids.others})
 		}))
+		s.standIns = append(s.standIns, sync.OnceValue(func() *Prober { return New(Target{TaskID: standIn, Gold: t.Gold}) }))
 	}
 	return s
 }
@@ -116,7 +128,7 @@ func (s *Survey) addQuestion(task int, question string) {
 		return
 	}
 	length := min(len(words), shingleWords)
-	if length < shingleWords && !slices.Contains(s.lengths, length) {
+	if !slices.Contains(s.lengths, length) {
 		s.lengths = append(s.lengths, length)
 	}
 	known := map[uint64]bool{}
@@ -131,8 +143,7 @@ func (s *Survey) addQuestion(task int, question string) {
 			rotated bool
 		}{{key, false}, {runKey(rotated[i : i+length]), true}} {
 			s.runs[r.key] = append(s.runs[r.key], surveyRun{task, s.size[task], r.rotated})
-			bit := r.key >> (64 - surveyBits)
-			s.filter[bit/64] |= 1 << (bit % 64)
+			s.filter.add(r.key >> (64 - surveyBits))
 		}
 		s.size[task]++
 	}
@@ -154,11 +165,11 @@ func runKey(words []uint32) (key uint64) {
 	return key
 }
 
-// lastFactor is the weight of the word that leaves a run.
-var lastFactor = func() uint64 {
-	f := uint64(1)
-	for range shingleWords {
-		f *= runFactor
+// runFactors are the powers of runFactor, the weights of what leaves a run of so many words.
+var runFactors = func() (f [shingleWords + 1]uint64) {
+	f[0] = 1
+	for i := range shingleWords {
+		f[i+1] = f[i] * runFactor
 	}
 	return f
 }()
@@ -172,6 +183,7 @@ func (s *Survey) addDigests(of surveyDigest, texts ...string) {
 			key := digestKey(sum)
 			if !slices.Contains(s.digests[key], of) {
 				s.digests[key] = append(s.digests[key], of)
+				s.digested.add(key)
 			}
 		}
 	}
@@ -181,43 +193,74 @@ func digestKey(sum []byte) uint64 {
 	return uint64(binary.BigEndian.Uint16(sum))<<32 | uint64(binary.BigEndian.Uint32(sum[2:prefixBytes]))
 }
 
-// Look adds what a text has. A task whose answer was found is not looked at again.
-func (s *Survey) Look(text string, found Sightings) {
-	s.lookForDigests(text, found)
+// Look adds what a text has. It asks check between its steps, each of which takes some milliseconds, and returns its error. What it
+// does not look at again are answers that were found.
+func (s *Survey) Look(text string, found Sightings, check func() error) error {
+	if err := s.lookForDigests(text, found, check); err != nil {
+		return err
+	}
 	b := unescaped(text)
-	var decoded []byte
-	for _, undo := range []func([]byte) []byte{undoPercents, undoPairs} {
-		if next := undo(b); next != nil {
-			decoded = bytes.Clone(next)
+	var parts [][]byte
+	for decoded, pass := b, 0; pass < decodePasses; pass++ {
+		changed := false
+		for _, undo := range []func([]byte) edit{percentsUndone, pairsUndone} {
+			e := undo(decoded)
+			if next := e.done(); next != nil {
+				parts = append(parts, bytes.Join(around(next, e.places, aroundEdit, nil), bytes.Repeat([]byte("\n"), partsGap)))
+				decoded, changed = next, true
+			}
+		}
+		if !changed {
+			break
 		}
 	}
-	s.look(b, found)
-	if decoded != nil {
-		s.look(decoded, found)
+	for _, b := range append(parts, b) {
+		if err := s.look(b, found, check); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// around returns the parts of b that are at most so many bytes away from places, which are in order. Instead stands in them for
+// the places; nil: they stay.
+func around(b []byte, places []interval, reach int, instead []byte) (parts [][]byte) {
+	for i := 0; i < len(places); {
+		from, end := max(0, places[i].start-reach), places[i].end
+		var part []byte
+		for ; i < len(places) && places[i].start-reach <= end+reach; i++ {
+			if p := places[i]; instead != nil && p.start >= from {
+				part = append(append(part, b[from:p.start]...), instead...)
+				from = p.end
+			}
+			end = max(end, places[i].end)
+		}
+		parts = append(parts, append(part, b[from:min(len(b), end+reach)]...))
+	}
+	return parts
 }
 
 // seenQuestion is what of a question a text has.
 type seenQuestion struct {
 	numbers map[int]bool
-	places  []interval // apart
+	places  []interval // of its runs, in order
 }
 
-func (s *Survey) look(b []byte, found Sightings) {
-	t := foldedText(b)
+func (s *Survey) look(b []byte, found Sightings, check func() error) error {
+	if err := check(); err != nil {
+		return err
+	}
+	t := probeText{b: folded(b)} // no distance in it is asked for
 	var read answerReading
 	questions := map[int]*seenQuestion{}
-	var recent [16]struct {
-		hash  uint32
+	var recent [2 * shingleWords]struct {
+		key   uint64 // of all words before it
 		start int
 	}
-	n, key := 0, uint64(0)
-	startOf := func(words int) int { return recent[(n-words)&15].start }
+	n, all := 0, uint64(0)
+	startOf := func(words int) int { return recent[(n-words)&(len(recent)-1)].start }
 	w := wordScanner{b: t.b}
 	meet := func(key uint64, words int) {
-		if bit := key >> (64 - surveyBits); s.filter[bit/64]&(1<<(bit%64)) == 0 {
-			return
-		}
 		for _, run := range s.runs[key] {
 			q := questions[run.task]
 			if q == nil {
@@ -225,44 +268,31 @@ func (s *Survey) look(b []byte, found Sightings) {
 				questions[run.task] = q
 			}
 			q.numbers[run.number] = true
-			place := interval{startOf(words), w.end}
-			if last := len(q.places) - 1; last >= 0 && place.start-q.places[last].end < clusterGap {
-				q.places[last].end = place.end
-			} else {
-				q.places = append(q.places, place)
-			}
+			q.places = addInterval(q.places, interval{startOf(words), w.end})
 		}
 	}
 	for w.next() {
-		key = key*runFactor + uint64(w.hash)*wordFactor
-		if n >= shingleWords {
-			key -= uint64(recent[(n-shingleWords)&15].hash) * wordFactor * lastFactor
-		}
-		recent[n&15].hash, recent[n&15].start = w.hash, w.start
+		last := &recent[n&(len(recent)-1)]
+		last.key, last.start = all, w.start
+		all = all*runFactor + uint64(w.hash)*wordFactor
 		n++
-		if n >= shingleWords {
-			meet(key, shingleWords)
-		}
 		for _, length := range s.lengths {
-			if n >= length {
-				short := uint64(0)
-				for i := n - length; i < n; i++ {
-					short = short*runFactor + uint64(recent[i&15].hash)*wordFactor
-				}
-				meet(short, length)
+			if n < length {
+				continue
+			}
+			if key := all - recent[(n-length)&(len(recent)-1)].key*runFactors[length]; s.filter.has(key >> (64 - surveyBits)) {
+				meet(key, length)
 			}
 		}
 		if a := s.answers; a != nil && a.filter[w.hash>>6&uint32(len(a.filter)-1)]&(1<<(w.hash&63)) != 0 {
 			a.match(&read, t, w.hash, n, startOf)
 		}
 	}
+	traces := map[int][]interval{} // by task
 	for task, q := range questions {
-		if len(q.numbers)*1000 < WholeQuestion*s.size[task] {
-			continue
-		}
-		found.Questions[task] = true
-		for _, place := range q.places {
-			s.probe(task, t.b, place, found)
+		if len(q.numbers)*1000 >= WholeQuestion*s.size[task] {
+			found.Questions[task] = true
+			traces[task] = q.places
 		}
 	}
 	ids := s.ids.find(t)
@@ -272,7 +302,25 @@ func (s *Survey) look(b []byte, found Sightings) {
 			continue
 		}
 		keys = append(keys, k)
-		s.probe(k.task, t.b, k.place, found)
+		traces[k.task] = append(traces[k.task], k.place)
+	}
+	for task, places := range traces {
+		slices.SortFunc(places, func(a, b interval) int { return a.start - b.start })
+		for _, part := range around(t.b, places, aroundTrace, nil) {
+			if found.Answers[task] && found.IDs[task] {
+				break
+			}
+			if err := check(); err != nil {
+				return err
+			}
+			id, byID, byQuestion := s.probers[task]().beside(string(part))
+			if id {
+				found.IDs[task] = true
+			}
+			if byID || found.Questions[task] && byQuestion {
+				found.Answers[task] = true
+			}
+		}
 	}
 	if s.answers != nil {
 		s.answers.underKeys(t, keys, func(task int) { found.Answers[task] = true })
@@ -285,21 +333,7 @@ func (s *Survey) look(b []byte, found Sightings) {
 		}
 		s.series(t, read.entries, found)
 	}
-}
-
-// probe looks at a place where a task may be named, and around it.
-func (s *Survey) probe(task int, b []byte, place interval, found Sightings) {
-	if found.Answers[task] && found.IDs[task] {
-		return
-	}
-	around := string(b[max(0, place.start-aroundTrace):min(len(b), place.end+aroundTrace)])
-	id, byID, byQuestion := s.probers[task]().beside(around)
-	if id {
-		found.IDs[task] = true
-	}
-	if byID || found.Questions[task] && byQuestion {
-		found.Answers[task] = true
-	}
+	return nil
 }
 
 // beside reports whether a text has the task's id, and the gold itself by it or by its first digits, or by the question. Names of
@@ -378,51 +412,111 @@ func (s *Survey) series(t probeText, entries []answerEntry, found Sightings) {
 // standIn is the id of a task where a digest stands.
 const standIn = "0d16e57a-57a2-4d15-9e57-0d16e57a0001"
 
-// lookForDigests looks for the beginnings of digests in hex or base64.
-func (s *Survey) lookForDigests(text string, found Sightings) {
-	var sum [prefixBytes]byte
-	at := func(start, end int) {
-		hits := []surveyDigest(nil)
-		if n, err := hex.Decode(sum[:], []byte(text[start:start+2*prefixBytes])); err == nil && n == prefixBytes {
-			hits = s.digests[digestKey(sum[:])]
-		}
-		if len(hits) == 0 && end-start >= 2*8 {
-			if n, err := policy.DecodeBase64(sum[:], []byte(text[start:start+base64.RawStdEncoding.EncodedLen(prefixBytes)])); err == nil && n == prefixBytes {
-				hits = s.digests[digestKey(sum[:])]
+// sixBits are the values of the characters of both alphabets of base64, -1 for others.
+var sixBits = func() (values [256]int8) {
+	for i := range values {
+		values[i] = -1
+	}
+	for _, alphabet := range []string{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", "-_"} {
+		for i := range len(alphabet) {
+			values[alphabet[i]] = int8(64 - len(alphabet) + i)
+			if len(alphabet) == 64 {
+				values[alphabet[i]] = int8(i)
 			}
 		}
-		for _, of := range hits {
+	}
+	return values
+}()
+
+// fourBits returns the value of a hexadecimal digit, -1 for none.
+func fourBits(c byte) int8 {
+	switch {
+	case digitByte(c):
+		return int8(c - '0')
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return int8(c|0x20-'a') + 10
+	}
+	return -1
+}
+
+// digestAt returns whose digests begin at a place of a run of hexadecimal digits or base64, and where they end.
+func (s *Survey) digestAt(text string, start, end int) ([]surveyDigest, int) {
+	key, n := uint64(0), 0
+	for n < shortestDigest {
+		v := fourBits(text[start+n])
+		if v < 0 {
+			break
+		}
+		key, n = key<<4|uint64(v), n+1
+	}
+	if n == shortestDigest && s.digested.has(key) && len(s.digests[key]) > 0 {
+		stop := start + n
+		for stop < end && fourBits(text[stop]) >= 0 {
+			stop++
+		}
+		return s.digests[key], stop
+	}
+	if end-start < shortestPacked {
+		return nil, 0
+	}
+	key = 0
+	for i := range prefixBytes * 8 / 6 {
+		key = key<<6 | uint64(sixBits[text[start+i]])
+	}
+	if !s.digested.has(key) {
+		return nil, 0
+	}
+	return s.digests[key], end
+}
+
+// lookForDigests looks for the beginnings of digests in hex or base64.
+func (s *Survey) lookForDigests(text string, found Sightings, check func() error) error {
+	traces := map[int][]interval{} // by task
+	at := func(start, end int) {
+		of, stop := s.digestAt(text, start, end)
+		for _, of := range of {
 			if of.id {
 				found.IDs[of.task] = true
 			} else {
 				found.Questions[of.task] = true
 			}
-			if found.Answers[of.task] || s.tasks[of.task].Gold == "" {
-				continue
-			}
-			around := text[max(0, start-aroundTrace):start] + " " + standIn + " " + text[end:min(len(text), end+aroundTrace)]
-			if _, near, _ := New(Target{TaskID: standIn, Gold: s.tasks[of.task].Gold}).beside(around); near {
-				found.Answers[of.task] = true
-			}
+			traces[of.task] = append(traces[of.task], interval{start, stop})
 		}
 	}
 	for i := 0; i < len(text); {
-		if !policy.InBase64(text[i]) {
+		if sixBits[text[i]] < 0 {
 			i++
 			continue
 		}
 		end := i
-		for end < len(text) && policy.InBase64(text[end]) {
+		for end < len(text) && sixBits[text[end]] >= 0 {
 			end++
 		}
-		for start := i; end-start >= 2*prefixBytes; {
+		for start := i; end-start >= shortestDigest; {
 			at(start, end)
-			next := strings.IndexAny(text[start:end], "-_/+")
-			if next < 0 {
-				break
+			if text[start] == '0' && text[start+1]|0x20 == 'x' && end-start-2 >= shortestDigest {
+				at(start+2, end)
 			}
-			start += next + 1
+			for start++; start < end && asciiAlnum(text[start-1]); start++ {
+			}
 		}
 		i = end
 	}
+	for task, places := range traces {
+		if s.tasks[task].Gold == "" {
+			continue
+		}
+		for _, part := range around([]byte(text), places, aroundTrace, []byte(" "+standIn+" ")) {
+			if found.Answers[task] {
+				break
+			}
+			if err := check(); err != nil {
+				return err
+			}
+			if _, near, _ := s.standIns[task]().beside(string(part)); near {
+				found.Answers[task] = true
+			}
+		}
+	}
+	return nil
 }

@@ -41,26 +41,30 @@ func canonicalText(s string) probeText { return foldedText(unescaped(s)) }
 
 // foldedText is the last step of canonicalText: NFKC, and then what appendFolded does. It may change b.
 func foldedText(b []byte) probeText {
-	t := probeText{b: b}
+	t := probeText{b: folded(b)}
+	t.index()
+	return t
+}
+
+func folded(b []byte) []byte {
 	if slices.IndexFunc(b, func(c byte) bool { return c >= utf8.RuneSelf }) < 0 {
 		for i, c := range b {
 			if 'A' <= c && c <= 'Z' {
 				b[i] = c + 'a' - 'A'
 			}
 		}
-	} else {
-		t.b = make([]byte, 0, len(b)+len(b)/16)
-		for found := true; found; {
-			var part []byte
-			part, b, found = bytes.Cut(b, []byte(longLigature))
-			t.b = appendFolded(t.b, norm.NFKC.Bytes(part))
-			if found {
-				t.b = append(t.b, longLigature...)
-			}
+		return b
+	}
+	out := make([]byte, 0, len(b)+len(b)/16)
+	for found := true; found; {
+		var part []byte
+		part, b, found = bytes.Cut(b, []byte(longLigature))
+		out = appendFolded(out, norm.NFKC.Bytes(part))
+		if found {
+			out = append(out, longLigature...)
 		}
 	}
-	t.index()
-	return t
+	return out
 }
 
 // unescaped is s after the passes of canonicalText.

@@ -128,7 +128,9 @@ func (p *prober) file(ctx context.Context, line int, f plan.AgentFile) (err erro
 		return check()
 	}
 	found, told := probe.NewSightings(), unpack.Told{}
-	p.survey.Look(f.Path+"\n"+f.Link+"\n", found)
+	if err := p.survey.Look(f.Path+"\n"+f.Link+"\n", found, check); err != nil {
+		return err
+	}
 	if f.Link == "" && f.Bytes > 0 {
 		place := filepath.Join(p.roots[f.Folder].Name(), f.Path)
 		data, release, err := open(p.roots[f.Folder], f)
@@ -149,8 +151,7 @@ func (p *prober) file(ctx context.Context, line int, f plan.AgentFile) (err erro
 			if err := check(); err != nil {
 				return err
 			}
-			p.survey.Look(named(f.Path, at)+"\n"+text, found)
-			return nil
+			return p.survey.Look(named(f.Path, at)+"\n"+text, found, check)
 		})
 		if err != nil && !errors.Is(err, errStopped) {
 			return err
