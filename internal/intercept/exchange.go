@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -29,7 +30,6 @@ type exchange struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController
 	request *http.Request
-	came    time.Time
 
 	shown  string // the address as a refusal has it
 	url    *url.URL
@@ -40,6 +40,8 @@ type exchange struct {
 	number int    // 0: it is not passed on
 	sent   time.Time
 	gone   bool // the agent hung up
+
+	unheard bool // the request says more than its reply is compared with: the reply is no origin
 }
 
 // refusal is why a request is not passed on.
@@ -141,8 +143,15 @@ func (x *exchange) handle(in *tunnel) *refusal {
 	if err := x.Guard.Check(to.dialled()); err != nil {
 		return notPublic
 	}
+	if x.waiting.Add(1) > mostWaiting {
+		x.waiting.Add(-1)
+		return &refusal{http.StatusServiceUnavailable, "too_many_requests", fmt.Sprintf("%d requests wait already", mostWaiting), nil}
+	}
+	waits := sync.OnceFunc(func() { x.waiting.Add(-1) })
+	defer waits()
 	select {
 	case x.slots <- struct{}{}:
+		waits()
 		defer func() { <-x.slots }()
 	case <-x.request.Context().Done():
 		return hungUp
@@ -213,7 +222,18 @@ func isTimeout(err error) bool {
 // begin makes the request durable, under the next number.
 func (x *exchange) begin() *refusal {
 	rec := x.attempt.Rec
-	started := trajectory.ExchangeStarted{Bytes: int64(len(x.body)), Method: rec.Redact.Label(x.request.Method), Own: x.ask(), SHA256: x.digest}
+	spent := &refusal{http.StatusForbidden, "exchanges_spent", fmt.Sprintf("an attempt has %d exchanges at most", x.bounds.exchanges), nil}
+	x.mu.Lock()
+	none := x.Proxy.number >= x.bounds.exchanges
+	x.mu.Unlock()
+	if none {
+		return spent
+	}
+	own, whole := x.ask()
+	if !whole {
+		return &refusal{http.StatusRequestEntityTooLarge, "request_unread", "the request cannot be looked through in the time that there is", nil}
+	}
+	started := trajectory.ExchangeStarted{Bytes: int64(len(x.body)), Method: rec.Redact.Label(x.request.Method), Own: own, SHA256: x.digest}
 	started.URL, started.Redactions = rec.Redact.Redact(x.shown)
 	if rec.Hashes {
 		started.URL, started.Redactions = x.url.Scheme+"://"+x.url.Host, 0
@@ -236,7 +256,7 @@ func (x *exchange) begin() *refusal {
 		return nil
 	}()
 	if err == nil && x.number == 0 {
-		return &refusal{http.StatusForbidden, "exchanges_spent", fmt.Sprintf("an attempt has %d exchanges at most", x.bounds.exchanges), nil}
+		return spent
 	}
 	if err == nil {
 		err = rec.Append(0) // what was enqueued

@@ -527,4 +527,7 @@ func TestLargeBodies(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("files are left: %v, %v", left, err)
 	}
+	if n := spooled.Load(); n != 0 {
+		t.Errorf("%d bytes of replies are still in files", n)
+	}
 }

@@ -50,7 +50,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, coding string, body []byte) {
 		const limit = 1 << 16
-		if data, _ := decode(bytes.NewReader(body), codings(http.Header{"Content-Encoding": {coding}}), limit); len(data) > limit {
+		p := &Proxy{late: t.Context(), bounds: bounds{look: lookTime}}
+		if data, _ := p.looking().decode(bytes.NewReader(body), codings(http.Header{"Content-Encoding": {coding}}), limit); len(data) > limit {
 			t.Fatalf("%d bytes", len(data))
 		}
 		if kept := acceptable([]string{coding}); strings.ContainsAny(kept, "\r\n") && !strings.ContainsAny(coding, "\r\n") {

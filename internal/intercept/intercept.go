@@ -20,12 +20,15 @@
 //   - The reply is decoded, unpacked and probed as a whole, with its header, and added to the origins of the attempt. What of it
 //     is not, is counted as unprobed: bytes beyond the bounds, what is encrypted, and what is packed in an unknown way. Full
 //     evidence keeps the text of a reply decoded, where it has at most 8 MiB.
+//   - Bodies take a bounded memory and time: the few that are large, decoded or unpacked, are looked through one or two at once in
+//     the process, each for 20 seconds, and for 5 seconds after the end of the attempt. A request that takes longer is refused.
 //   - What the agent asks with is its own, unless something explains it that the agent was given: address, header and body of a
-//     request are probed for themselves, and their echo witnesses nothing.
+//     request are probed for themselves, and their echo witnesses nothing. The reply
+//     to a request that says more than 1 MiB is no origin.
 //   - Nothing is sent twice, but for what net/http repeats: a request without a body on a connection that the server had closed.
 //   - No text of an error comes from a server: what the agent is told depends on codes that are recorded.
 //
-// TestFaults, TestRecordingFails, TestRefusals, TestHangUp and TestLargeBodies try that over sockets.
+// TestFaults, TestRecordingFails, TestRefusals, TestHangUp, TestHeavy, TestLookEnds and TestLargeBodies try that over sockets.
 package intercept
 
 import (
@@ -40,6 +43,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/guard"
@@ -58,8 +62,9 @@ const (
 	MaxRequest    = 32 << 20 // bytes of its body
 	MaxReply      = 1 << 30  // bytes of its body, as they come
 
-	mostAtOnce = 64       // exchanges; others wait
-	maxBodies  = 64 << 20 // bytes of requests whose exchanges are under way; others wait
+	mostAtOnce  = 64       // exchanges; others wait
+	mostWaiting = 256      // others are refused
+	maxBodies   = 64 << 20 // bytes of requests whose exchanges are under way; others wait
 )
 
 // How long things may take.
@@ -71,6 +76,8 @@ const (
 	replyTime     = 5 * time.Minute  // until a reply begins
 	writeTime     = 2 * time.Minute  // until the agent takes some of a reply
 	holdTime      = 10 * time.Millisecond
+	lookTime      = 20 * time.Second // the look through one body
+	lateTime      = 5 * time.Second  // the looks that are under way at the end of the attempt
 )
 
 // Config says how the network is reached. The attempts of a run share one.
@@ -107,7 +114,8 @@ type Proxy struct {
 	running   sync.WaitGroup // requests and handshakes
 	slots     chan struct{}
 	bodies    *semaphore.Weighted
-	large     sync.Mutex // held while a large reply is looked through
+	late      context.Context // ends some time after ctx: what is not looked through then is not at all
+	waiting   atomic.Int32    // requests that wait for a slot
 	transport http.RoundTripper
 	idle      *http.Transport // below transport
 	tunnels   *listener
@@ -117,7 +125,6 @@ type Proxy struct {
 	closed bool
 	err    error // why recording failed
 	number int   // of the last exchange
-	kept   int64 // bytes of replies in files
 }
 
 // bounds are those that tests make smaller.
@@ -125,13 +132,17 @@ type bounds struct {
 	exchanges                      int
 	request, reply, probed, spools int64
 	hold, handshake, body, write   time.Duration
+	look, late                     time.Duration
 }
 
 // New returns the proxy of one attempt. When ctx ends, what is under way is cut.
 func New(ctx context.Context, c Config, a Attempt) *Proxy {
 	p := &Proxy{Config: c, attempt: a, slots: make(chan struct{}, mostAtOnce), bodies: semaphore.NewWeighted(maxBodies),
-		bounds: bounds{MostExchanges, MaxRequest, MaxReply, maxProbed, maxSpools, holdTime, handshakeTime, bodyTime, writeTime}}
+		bounds: bounds{MostExchanges, MaxRequest, MaxReply, maxProbed, maxSpools, holdTime, handshakeTime, bodyTime, writeTime, lookTime, lateTime}}
 	p.ctx, p.cut = context.WithCancel(ctx)
+	late, end := context.WithCancel(context.WithoutCancel(ctx))
+	p.late = late
+	context.AfterFunc(p.ctx, func() { time.AfterFunc(p.bounds.late, end) })
 	p.idle = c.Guard.Transport()
 	p.idle.MaxIdleConns, p.idle.MaxIdleConnsPerHost = mostAtOnce, mostAtOnce
 	p.idle.MaxResponseHeaderBytes, p.idle.ResponseHeaderTimeout = MaxHeader, replyTime
@@ -216,7 +227,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, in *tunnel) {
 		panic(http.ErrAbortHandler)
 	}
 	defer p.running.Done()
-	x := &exchange{Proxy: p, w: w, rc: http.NewResponseController(w), request: r, came: p.Now()}
+	x := &exchange{Proxy: p, w: w, rc: http.NewResponseController(w), request: r}
 	defer context.AfterFunc(p.ctx, func() { // what waits for the agent
 		_ = x.rc.SetReadDeadline(time.Unix(1, 0))
 		_ = x.rc.SetWriteDeadline(time.Unix(1, 0))

@@ -112,7 +112,7 @@ func (x *exchange) copy(ctx context.Context, cut func(), r reply, res *http.Resp
 			case r.bytes > x.bounds.reply:
 				r.failed, ended = x.tooLarge(), true
 			case errors.Is(p.err, io.EOF):
-				ended = true
+				r.trailer, ended = res.Trailer, true // nothing else may be read: its reader writes it
 			case p.err != nil:
 				r.failed, ended = x.failure(p.err, true), true
 			}
@@ -129,7 +129,6 @@ func (x *exchange) copy(ctx context.Context, cut func(), r reply, res *http.Resp
 	if r.bytes > 0 {
 		r.sha256 = canonical.DigestOf(hash)
 	}
-	r.trailer = res.Trailer
 	x.complete(r)
 	if r.failed != nil {
 		panic(http.ErrAbortHandler)

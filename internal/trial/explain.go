@@ -32,7 +32,9 @@ var hints = map[string]string{
 	"tls_refused":         "let the client trust the certificates in SSL_CERT_FILE, which are also at /etc/ssl/certs/ca-certificates.crt, and pin none",
 	"request_too_large":   "send less in one request: 32 MiB and 20000 messages at most",
 	"request_unreadable":  "send a JSON request of chat completions, responses or messages",
+	"request_unread":      "send less in one request, and fewer archives",
 	"state_not_recorded":  "send the whole input in each request, without previous_response_id, conversation and background",
+	"too_many_requests":   "send fewer requests at once",
 	"unknown_route":       "the routes are /v1/chat/completions, /v1/responses, /v1/messages, /v1/messages/count_tokens and /v1/models",
 	"upgrade_refused":     "use plain HTTP and server-sent events",
 }
