@@ -40,6 +40,9 @@ func TestBuiltins(t *testing.T) {
 		if description, schema := digestsOf(plan); !isBuiltinVersion(plan) {
 			t.Errorf("%s says %s and takes %s", s.Name, description, schema)
 		}
+		if builtinSchema(plan.SchemaSHA256) != string(s.Parameters) {
+			t.Errorf("builtins.txt lacks the line %s", s.Parameters)
+		}
 		names = append(names, s.Name)
 		for what, other := range map[string]func(*planpkg.ToolPlan){
 			"description": func(p *planpkg.ToolPlan) { p.Description += " Brellin." },

@@ -111,6 +111,7 @@ type attemptEvidence struct {
 	Misplaced   bool  // the answer is said to have stood where the attempt had nothing
 	Misstated   int64 // the first request with more bytes of the agent's than are recorded; 0: none
 	Unstated    int   // requests that do not say where their messages come from
+	Heard       bool  // a model said something, also in a reply that is not whole
 	Made        bool  // when the answer was committed, it may have been made from what the agent was given
 	Brought     []broughtFact
 

@@ -66,18 +66,19 @@ type taskReader struct {
 
 // planned is what the plan says of messages.
 type planned struct {
-	unknown    map[string]bool // sources whose template it has in another form
-	schemas    map[string]bool // digests of the schemas that a refusal may quote
-	refusals   map[string]bool // what is told when a budget is used up, which holds its number
-	budgets    plan.Budgets
-	tools      map[string]bool         // by name
-	calculates bool                    // calculate is this version's
-	asks       func(model string) bool // whether the agent may ask it
-	words      string                  // that any refusal may hold
-	policy     policy.Policy           // without its budgets
-	anything   policy.Policy           // which has its rules, and allows what they do not forbid
-	hashes     bool                    // it records no heads
-	approved   *preapproved
+	unknown     map[string]bool // sources whose template it has in another form
+	definitions []string        // of the tools that an own agent may call
+	schemas     map[string]bool // digests of the schemas that a refusal may quote
+	refusals    map[string]bool // what is told when a budget is used up, which holds its number
+	budgets     plan.Budgets
+	tools       map[string]bool         // by name
+	calculates  bool                    // calculate is this version's
+	asks        func(model string) bool // whether the agent may ask it
+	words       string                  // that any refusal may hold
+	policy      policy.Policy           // without its budgets
+	anything    policy.Policy           // which has its rules, and allows what they do not forbid
+	hashes      bool                    // it records no heads
+	approved    *preapproved
 }
 
 // turn is what a turn has seen.
@@ -118,6 +119,7 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 			unknown[prompt.QuestionSource] = unknown[prompt.QuestionSource] || t.ID == prompt.QuestionID
 		}
 	}
+	gate := m.Agent != nil && m.Agent.Tools == plan.AgentToolsGate
 	plan := planned{unknown: unknown, schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), budgets: m.Budgets, hashes: m.Evidence == plan.EvidenceHashes,
 		asks: m.Asks, tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
 	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
@@ -126,6 +128,9 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 	for _, t := range m.Tools {
 		plan.schemas[t.SchemaSHA256], plan.tools[t.Name] = t.Server != "" || isBuiltinVersion(t), true
 		plan.words += t.Name + "\n"
+		if gate {
+			plan.definitions = append(plan.definitions, t.Description, cmp.Or(t.Schema, builtinSchema(t.SchemaSHA256)))
+		}
 		plan.calculates = plan.calculates || t.Name == "calculate" && isBuiltinVersion(t)
 	}
 	g.plan = plan
@@ -261,6 +266,11 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 			t.turn.of(a).Asked = true
 		} else if (p.Reply == nil || p.Error != nil) && unheard(p.Error) { // an own agent can ask for counts, whose replies are no messages
 			a.Unheard++
+		}
+		if r := p.Reply; r != nil && r.Probes != nil && t.mine != nil {
+			if a.Heard = true; p.OutputSHA256 == "" { // it broke
+				t.mine.given.add(p)
+			}
 		}
 		t.turn.tried(p)
 		if t.mine != nil {

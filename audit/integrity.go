@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	_ "embed" // schemas
 	"fmt"
 	"math/big"
 	"slices"
@@ -411,6 +412,21 @@ func digestsOf(t plan.ToolPlan) (description, schema string) {
 		}
 	}
 	return canonical.Digest([]byte(text)), t.SchemaSHA256
+}
+
+// builtinSchemas are the schemas of the tools of this version, which plans have the digests of, a line each.
+//
+//go:embed builtins.txt
+var builtinSchemas string
+
+// builtinSchema returns the schema with a digest; "" if it is not one of this version's.
+func builtinSchema(sha256 string) string {
+	for line := range strings.Lines(builtinSchemas) {
+		if line = strings.TrimSuffix(line, "\n"); canonical.Digest([]byte(line)) == sha256 {
+			return line
+		}
+	}
+	return ""
 }
 
 // isBuiltinVersion reports whether a tool of a plan is one of this version's, which says of itself what it does in

@@ -45,6 +45,9 @@ func newOwnReader(t *taskReader, begins trajectory.TaskStarted) *ownReader {
 	m := &ownReader{turns: map[int]*turn{}, tries: map[string]turn{}, known: map[string]bool{}, divided: map[string]bool{}, index: origin.New(), some: len(begins.Workspace) > 0, given: newInputs(t.prober, t.gold, begins)}
 	m.knows("user", t.question)
 	m.index.Add(origin.Question, t.question)
+	for _, definition := range t.plan.definitions {
+		m.index.Add(origin.Definition, definition)
+	}
 	m.named = t.prober.Probe(t.question, "", nil).OwnUUID
 	for _, f := range begins.Workspace {
 		m.named = m.named || f.Probes == nil || f.Probes.OwnUUID

@@ -222,7 +222,7 @@ func (g *inputs) add(p trajectory.Payload) {
 			g.Made = g.Made || !g.named || !slices.Contains(plainText, strings.ToLower(path.Ext(f.Path)))
 		}
 	case trajectory.ModelCallCompleted:
-		if r := p.Reply; r != nil && p.OutputSHA256 != "" {
+		if r := p.Reply; r != nil { // also of a reply that is not whole
 			if r.Probes != nil {
 				g.see(r.Probes, false)
 			}
@@ -358,7 +358,7 @@ func (a *attemptEvidence) misplaced(question string) bool {
 		case origin.Workspace:
 			return len(a.Workspace) == 0
 		case origin.Reply:
-			return a.lastReply(a.Committed) == nil
+			return a.lastReply(a.Committed) == nil && !a.Heard
 		case origin.Result:
 			return !slices.ContainsFunc(a.Calls, func(c *callFact) bool { return c.Result != nil })
 		case origin.Exchange:

@@ -62,8 +62,8 @@ type toolServer struct {
 
 func newToolServer(ctx context.Context, a Agent, session *tools.Session, rec *trajectory.Attempt, turns *proxy.Turns) *toolServer {
 	for _, spec := range session.Specs() {
-		a.Origins.Add(origin.Result, spec.Description)
-		a.Origins.Add(origin.Result, string(spec.Parameters))
+		a.Origins.Add(origin.Definition, spec.Description)
+		a.Origins.Add(origin.Definition, string(spec.Parameters))
 	}
 	s := &toolServer{session: session, rec: rec, turns: turns, now: a.Now, most: max(a.Plan.Calls, toolCalls), places: make(chan struct{}, toolParallel), slots: make(chan struct{}, toolParallel)}
 	s.ctx, s.end = context.WithCancel(ctx)

@@ -18,7 +18,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/guard"
-	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -99,9 +98,6 @@ func (x *exchange) answer(why *refusal) {
 		panic(http.ErrAbortHandler)
 	}
 	text, _ := x.attempt.Rec.Redact.Redact(fmt.Sprintf("%s: %s\n", why.code, why.text))
-	if x.attempt.Origins != nil {
-		x.attempt.Origins.Add(origin.Exchange, text)
-	}
 	h := x.w.Header()
 	clear(h)
 	h.Set("Content-Type", "text/plain; charset=utf-8")

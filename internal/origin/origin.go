@@ -17,7 +17,8 @@
 //   - A text that is a witnessed one byte for byte is explained, also where it has no words.
 //   - A word takes the bytes up to the next word with it; the first one also those before it. The sums are bytes of the
 //     text that was divided.
-//   - Where several sources hold a piece, the first of question, reply, result, exchange and workspace has it.
+//   - Where several sources hold a piece, the first of question, reply, result, exchange, workspace and
+//     definition of a tool has it.
 //
 // So of "Observation: 42" with a result "42", two bytes are the result's and the rest is the agent's. Of a text whose words
 // were changed, the words that were not changed are explained where they make 24 bytes. Words that are put between witnessed
@@ -36,7 +37,7 @@
 //
 // # Bounds
 //
-// An index holds up to 4 MiB of the question and the workspace for good, and of the rest the newest 4 to 8 MiB; of one text
+// An index holds up to 4 MiB of the question, the workspace and definitions for good, and of the rest the newest 4 to 8 MiB; of one text
 // the first 4 MiB. It takes at most 36 MiB, which is 2.3 GiB for 64 attempts that are all full. What it does not hold (any
 // longer) explains nothing, and counts as the agent's: [Index.Forgotten] counts its bytes, and the record has them, so that
 // a reader can tell an agent that brings text along from one that was given too much. Whether an attempt was given gold
@@ -56,15 +57,16 @@ type Source string
 
 // The sources.
 const (
-	Exchange  Source = "exchange"
-	Question  Source = "question"
-	Reply     Source = "reply"
-	Result    Source = "result"
-	Workspace Source = "workspace"
+	Definition Source = "definition" // of a tool: it explains, and no answer stands in it
+	Exchange   Source = "exchange"
+	Question   Source = "question"
+	Reply      Source = "reply"
+	Result     Source = "result"
+	Workspace  Source = "workspace"
 )
 
 // ranked are the sources: where several hold a piece, the first has it. The rank of a source is its place from 1.
-var ranked = [...]Source{Question, Reply, Result, Exchange, Workspace}
+var ranked = [...]Source{Question, Reply, Result, Exchange, Workspace, Definition}
 
 const rankMask = 7 // the bits of a rank
 
@@ -80,7 +82,7 @@ type Index struct {
 	seed maphash.Seed // so that an agent cannot look for texts with the same digest; it decides nothing else
 
 	mu        sync.RWMutex
-	start     *shelf // question and workspace
+	start     *shelf // question, workspace and definitions
 	recent    *shelf
 	before    *shelf // is forgotten when recent is full
 	forgotten int64
@@ -146,7 +148,7 @@ func (x *Index) Add(s Source, text string, own ...string) {
 	defer x.mu.Unlock()
 	x.forgotten += int64(len(text) - len(kept))
 	to := x.recent
-	if s == Question || s == Workspace {
+	if s == Question || s == Workspace || s == Definition {
 		to = x.start
 	}
 	if to.bytes+len(kept) > maxText || to.used+windows > maxWindows {

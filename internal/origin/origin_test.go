@@ -85,6 +85,7 @@ func TestSeen(t *testing.T) {
 	x.Add(Result, `{"city":"New\nYork","price":"$1,250.50","list":[3,14,15],"code":"a\n7"}`)
 	x.Add(Workspace, "<p><b>Odile</b> Marchetti</p> and .5 of 2024-05-01 in section 4.25")
 	x.Add(Reply, "It is Paris, or Lyon; 42nd street. Is it C++?")
+	x.Add(Definition, "The Wren reads 99 pages")
 	x.Add(Exchange, "Nice, Metz and -12 degrees. 東京都に行く")
 	for _, c := range []struct {
 		answer string
@@ -97,7 +98,7 @@ func TestSeen(t *testing.T) {
 		{"new york", "result", false}, {"odile marchetti", "workspace", false}, {"Marchetti Odile", "workspace", false}, {"0.5", "workspace", false}, {"4.25", "workspace", false}, {"25", "", false},
 		{"Paris, Nice, Metz", "exchange reply", false}, {"Paris, Nancy", "", true}, {"Lyon Metz", "exchange reply", false},
 		{"42", "reply", false}, {"12", "exchange", false}, {"c++", "reply", false}, {"++", "reply", false}, {"++?", "reply", false}, {"", "", false}, {"--", "", false},
-		{"東京", "exchange", false}, {"京東", "exchange", false}, {"大阪", "", false}, {"The Wren", "", false}, {"inf", "", false},
+		{"東京", "exchange", false}, {"京東", "exchange", false}, {"大阪", "", false}, {"The Wren", "", false}, {"99", "", false}, {"wren", "", false}, {"inf", "", false},
 	} {
 		in, shares := x.Seen(c.answer)
 		names := []string{}

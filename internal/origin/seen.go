@@ -44,7 +44,9 @@ func (x *Index) Seen(answer string) (in []Source, sharesWord bool) {
 		}
 	}
 	for _, g := range x.texts() {
-		g.lookFor(phrases, single)
+		if ranked[g.rank-1] != Definition {
+			g.lookFor(phrases, single)
+		}
 	}
 	words := make([]*phrase, 0, len(single))
 	for word, p := range single {

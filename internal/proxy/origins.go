@@ -50,7 +50,7 @@ func (c *call) origins(messages []llm.Message, tools []byte) *trajectory.Origins
 		o.Exchange += by[origin.Exchange]
 		o.Question += by[origin.Question]
 		o.Reply += by[origin.Reply]
-		o.Result += by[origin.Result]
+		o.Result += by[origin.Result] + by[origin.Definition]
 		o.Workspace += by[origin.Workspace]
 		for _, piece := range rest {
 			o.Agent += int64(len(piece))

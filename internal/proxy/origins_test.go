@@ -94,3 +94,19 @@ func TestOrigins(t *testing.T) {
 	}
 	r.finish()
 }
+
+// TestOrder: what is new of a request may be the order of what was sent before alone.
+func TestOrder(t *testing.T) {
+	r := newRig(t, replies(chatReply), func(s *settings) {
+		s.attempt.Probe = probe.New(probe.Target{TaskID: "fab1e001-0000-4000-8000-000000000001", Question: "Which?", Gold: "Paris"})
+	})
+	for _, said := range []string{`"Continue.","Again.","Stop."`, `"Continue.","Again."`} {
+		messages := strings.ReplaceAll(strings.ReplaceAll(said, `","`, `"},{"role":"user","content":"`), `"Continue`, `{"role":"user","content":"Continue`) + "}"
+		r.post("/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[%s]}`, testModel, messages))
+	}
+	all := of[trajectory.ContextCompiled](r)
+	if len(all) != 2 || all[1].Origins.Agent != 0 || all[1].Origins.Probes == nil || len(all[1].Origins.Passages) > 0 {
+		t.Errorf("%d requests, the last %+v", len(all), all[len(all)-1].Origins)
+	}
+	r.finish()
+}

@@ -81,7 +81,7 @@ func badOrigins(o *trajectory.Origins, tasks int) string {
 	switch {
 	case min(o.Agent, o.Exchange, o.Forgotten, o.Question, o.Reply, o.Result, o.Workspace) < 0:
 		return "counts less than nothing of where its messages come from"
-	case o.Agent == 0 && (o.Probes != nil || len(o.Passages) > 0):
+	case o.Agent == 0 && len(o.Passages) > 0: // probes can be of what was sent before, in another order
 		return "shows something of the agent's in messages that have nothing of it"
 	case len(o.Passages) > trajectory.MostPassages:
 		return fmt.Sprintf("lists %d passages of the agent's", len(o.Passages))

@@ -56,6 +56,9 @@ func TestExchanges(t *testing.T) {
 	if f.Inputs != (Inputs{PromptBytes: 59, WitnessedBytes: 39}) {
 		t.Errorf("%+v", f.Inputs)
 	}
+	if reason := badOrigins(&trajectory.Origins{Reply: 9, Probes: &trajectory.Probes{}}, 2); reason != "" { // of the order of what was sent before
+		t.Error(reason)
+	}
 	if a := f.Task("a").Attempts[0]; a.Refused != 1 || a.network.open != nil || f.open != 0 {
 		t.Errorf("%+v", a)
 	}
@@ -145,7 +148,6 @@ func TestFoldRefusesOfNetwork(t *testing.T) {
 		{"probes of nothing", asked + `a.1 fetched n=1 {"bytes":0,"sha256":"","head":"","status":0,"error":"reset"}`, shows},
 		{"negative origin", turned + `a.1.1 asks {"origins":{"agent":0,"reply":-1}}`, nowhere},
 		{"negative agent", turned + `a.1.1 asks {"origins":{"agent":-1}}`, nowhere},
-		{"probes of nothing of the agent's", turned + `a.1.1 asks {"origins":{"agent":0,"probes":{}}}`, "shows something of the agent's in messages that have nothing of it"},
 		{"passages of nothing", turned + `a.1.1 asks {"origins":{"agent":0,"passages":[{"key":"k"}]}}`, "shows something of the agent's in messages that have nothing of it"},
 		{"many passages", turned + `a.1.1 asks {"origins":{"agent":40,"passages":[` + strings.Repeat(`{"key":"k"},`, trajectory.MostPassages) + `{"key":"k"}]}}`, "lists 17 passages of the agent's"},
 		{"passage without a key", turned + `a.1.1 asks {"origins":{"agent":40,"passages":[{"key":""}]}}`, "lists a passage of the agent's that none can be"},

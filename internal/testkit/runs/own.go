@@ -120,7 +120,7 @@ func (w *writer) originsOf(fresh []trajectory.SentMessage) *trajectory.Origins {
 	for _, m := range fresh {
 		for _, text := range textsOf(m) {
 			by, pieces := w.attempt.origins.Divide(text)
-			o.Exchange, o.Question, o.Reply, o.Result, o.Workspace = o.Exchange+by[origin.Exchange], o.Question+by[origin.Question], o.Reply+by[origin.Reply], o.Result+by[origin.Result], o.Workspace+by[origin.Workspace]
+			o.Exchange, o.Question, o.Reply, o.Result, o.Workspace = o.Exchange+by[origin.Exchange], o.Question+by[origin.Question], o.Reply+by[origin.Reply], o.Result+by[origin.Result]+by[origin.Definition], o.Workspace+by[origin.Workspace]
 			rest = append(rest, pieces...)
 		}
 	}
