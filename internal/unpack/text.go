@@ -115,6 +115,10 @@ func utf8Text(data []byte) string {
 // where a length before it says that a text ends, and around a UUID.
 func runs(out, data []byte) []byte {
 	for i := 0; i < len(data); {
+		if begins[data[i]] == 0 {
+			i++
+			continue
+		}
 		if step := wideAt(data, i); step > 0 {
 			for ; i+step <= len(data) && wideAt(data[:min(len(data), i+step)], i) == step; i += step {
 				out = append(out, data[i])
@@ -128,6 +132,10 @@ func runs(out, data []byte) []byte {
 		end := runEnd(data, i)
 		if end == i {
 			i++
+			continue
+		}
+		if end-i < shortestRun && !shortAnnounced(data, i) { // most of what is in a program for a machine
+			i = end
 			continue
 		}
 		for i < end {
@@ -241,23 +249,49 @@ func wideAt(data []byte, i int) int {
 	return 0
 }
 
+// begins says what a byte begins: 1 is a printable character, 2 may be one of several bytes.
+var begins = func() (all [256]byte) {
+	for c := range all {
+		if printable(byte(c)) {
+			all[c] = 1
+		} else if c >= 0xc2 && c <= 0xf4 {
+			all[c] = 2
+		}
+	}
+	return all
+}()
+
 // runEnd returns where the printable UTF-8 ends that begins at i.
 func runEnd(data []byte, i int) int {
 	for i < len(data) {
-		if c := data[i]; c < utf8.RuneSelf {
-			if !printable(c) {
-				break
-			}
+		switch begins[data[i]] {
+		case 1:
 			i++
 			continue
+		case 2:
+			if r, size := utf8.DecodeRune(data[i:]); size > 1 && unicode.IsPrint(r) {
+				i += size
+				continue
+			}
 		}
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			break
-		}
-		i += size
+		return i
 	}
 	return i
+}
+
+// shortAnnounced reports whether the bytes before i may give a length of less than shortestRun, as lengths has them.
+func shortAnnounced(data []byte, i int) bool {
+	if i == 0 {
+		return false
+	}
+	switch c := data[i-1]; {
+	case c > 0 && c < shortestRun, c > 0xa0 && c < 0xa0+shortestRun:
+		return true
+	case c == 0 && i >= 2:
+		c = data[i-2]
+		return c > 0x80 && c < 0x80+shortestRun || c == 0 && i >= 4 && data[i-3] == 0 && data[i-4] > 0 && data[i-4] < shortestRun
+	}
+	return false
 }
 
 const (

@@ -4,7 +4,9 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -72,5 +74,21 @@ func TestZip(t *testing.T) {
 	}
 	if told.Unread != 0 {
 		t.Errorf("%+v", told)
+	}
+}
+
+// TestShortAnnounced: a run is passed over only where nothing gives its length.
+func TestShortAnnounced(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	some := []byte("\x00\x00\x00\x01\x02\x03\x80\x81\x83\xa1\xa3\xc0\xff\x04\x10ab")
+	for range 100_000 {
+		data := make([]byte, r.IntN(9)+1)
+		for i := range data {
+			data[i] = some[r.IntN(len(some))]
+		}
+		all := lengths(data, len(data))
+		if want := slices.ContainsFunc(all[:], func(n int) bool { return n > 0 && n < shortestRun }); want && !shortAnnounced(data, len(data)) {
+			t.Fatalf("%x: %v", data, all)
+		}
 	}
 }
