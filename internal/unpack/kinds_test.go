@@ -303,6 +303,9 @@ func TestLimits(t *testing.T) {
 	if got, _ := texts(t, "parts", large, Limits{Whole: 64 << 10}); adjacent(got, records(2000), 600) != 2000 {
 		t.Error("a text in parts is not whole")
 	}
+	if _, told := texts(t, "cut", gzipped(t, append([]byte("SQLite format 3\x00"), make([]byte, 100<<10)...)), Limits{Whole: 64 << 10}); told.Unread != 1 {
+		t.Errorf("a database in parts: %+v", told)
+	}
 	gone := errors.New("gone")
 	n := 0
 	if _, err := Walk("bomb", bomb, Limits{Check: func() error {
@@ -472,6 +475,19 @@ func TestGit(t *testing.T) {
 	do("gc", "-q", "--aggressive", "--prune=now")
 	if got, told := look(); adjacent(got, all, 600) != len(all) || told.Unread != 0 {
 		t.Errorf("packed: %d, %+v", adjacent(got, all, 600), told)
+	}
+}
+
+// TestLargeObject: what comes behind a large object of a git pack is visited.
+func TestLargeObject(t *testing.T) {
+	pack := []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x02")
+	zlibbed := func(data []byte) string {
+		return string(packed(t, data, func(b *bytes.Buffer) (writer, error) { return zlib.NewWriter(b), nil }))
+	}
+	large := append(bytes.Repeat([]byte("a line\n"), mostObject/7), "the end of the large one\n"...)
+	data := slicesOf(string(pack), "\xb9\x92\xf4\x07", zlibbed(large), "\x3f", zlibbed([]byte("a lamp of brass")), strings.Repeat("\x00", 20))
+	if got, told := texts(t, "a.pack", data, Limits{}); !strings.Contains(got, "the end of the large one") || !strings.Contains(got, "a lamp of brass") || told.Unread != 0 {
+		t.Errorf("%+v", told)
 	}
 }
 

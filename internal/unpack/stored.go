@@ -63,33 +63,34 @@ func (w *walker) gitPack(name string, data []byte, depth int) bool {
 			at += sha1.Size
 		case kind < 1 || kind > 4:
 			w.told.Unread++
+			w.content(name, data[begin+1:], depth+1)
 			return true
 		}
 		if at+2 > len(data) {
 			break
 		}
-		in := bytes.NewReader(data[at+2:])
-		object, whole := w.inflated(in, mostObject)
-		if !whole {
-			w.told.Unread++
-			if len(object) < mostObject {
-				return begin > 12 // where the next begins is not known
+		in, inner := bytes.NewReader(data[at+2:]), name+"!"+strconv.Itoa(begin)
+		object, looked, err := w.inflated(inner, in, depth)
+		if err != nil || in.Len() > len(data)-at-2-len(object)/plainRatio || at >= len(data) {
+			if w.told.Unread++; begin > 12 && w.ok() {
+				w.content(name, data[begin:], depth+1) // where the next begins is not known
 			}
-		}
-		w.spend(len(object))
-		if in.Len() > len(data)-at-2-len(object)/plainRatio || at >= len(data) {
 			return begin > 12
 		}
 		at = len(data) - in.Len() + 4
+		if looked {
+			continue
+		}
+		w.spend(len(object))
 		if kind >= gitDelta {
 			whole, ok := applyDelta(objects[base], object)
 			if chain[begin] = chain[base] + 1; !ok || objects[base] == nil || chain[begin] > mostDeltas {
-				w.content(name+"!"+strconv.Itoa(begin), object, depth+1) // what the delta adds
+				w.content(inner, object, depth+1) // what the delta adds
 				continue
 			}
 			object, kind = whole, kinds[base]
 		}
-		w.content(name+"!"+strconv.Itoa(begin), object, depth+1)
+		w.content(inner, object, depth+1)
 		if kept += len(object); kept <= mostKept {
 			objects[begin], kinds[begin] = object, kind
 			sum := sha1.New()
@@ -101,13 +102,18 @@ func (w *walker) gitPack(name string, data []byte, depth int) bool {
 	return true
 }
 
-// inflated returns what deflate holds, and whether that is all of it.
-func (w *walker) inflated(in io.Reader, most int64) ([]byte, bool) {
-	r := w.inflater(in)
+// inflated returns the object of git that deflate holds. One that is too large for a base of deltas is looked through.
+func (w *walker) inflated(name string, in *bytes.Reader, depth int) (object []byte, looked bool, err error) {
+	r, packed := w.inflater(in), in.Len()
 	defer func() { w.free = append(w.free, r) }()
 	var b bytes.Buffer
-	n, err := io.CopyN(&b, &checked{r, w}, min(most, w.left()))
-	return b.Bytes(), err == io.EOF && n < most
+	if _, err := io.CopyN(&b, &checked{r, w}, mostObject+1); err == io.EOF {
+		return b.Bytes(), false, nil
+	} else if err != nil {
+		return nil, false, err
+	}
+	_, err = w.stream(name, io.MultiReader(&b, r), packed, depth+1)
+	return nil, true, err
 }
 
 // applyDelta applies a delta of git, which copies from a base and inserts.

@@ -168,9 +168,13 @@ func isFault(err error) bool {
 func (w *walker) stream(path string, r io.Reader, packed, depth int) (n int64, err error) {
 	most := min(w.left(), freeRatio+plainRatio*int64(packed))
 	var buf bytes.Buffer
+	whole := false // the first part is of a file that has to be read as a whole
 	for w.ok() {
 		size, err := io.CopyN(&buf, &checked{r, w}, min(int64(w.l.Whole-buf.Len()), most-n))
-		n += size
+		if n += size; whole && size > 0 {
+			w.told.Unread++
+			whole = false
+		}
 		if err != nil {
 			if err == io.EOF {
 				err = nil
@@ -180,6 +184,7 @@ func (w *walker) stream(path string, r io.Reader, packed, depth int) (n int64, e
 			}
 			return n, err
 		}
+		whole = n == size && n < most && asWhole(buf.Bytes())
 		w.content(path, buf.Bytes(), depth)
 		if n >= most {
 			if n >= w.left() {
@@ -192,6 +197,11 @@ func (w *walker) stream(path string, r io.Reader, packed, depth int) (n int64, e
 		buf.Write(shared)
 	}
 	return n, w.err
+}
+
+// asWhole reports whether what is in a file is found only if all of it is read at once.
+func asWhole(data []byte) bool {
+	return bytes.HasPrefix(data, []byte("SQLite format 3\x00")) || bytes.HasPrefix(data, []byte("PAR1")) || bytes.HasPrefix(data, []byte("PACK\x00\x00\x00")) || isTar(data)
 }
 
 // checked asks whether the walk goes on with each read.
