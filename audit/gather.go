@@ -68,6 +68,7 @@ type taskReader struct {
 type planned struct {
 	unknown     map[string]bool // sources whose template it has in another form
 	definitions []string        // of the tools that an own agent may call
+	gate        []string        // names of those, whose results are recorded
 	schemas     map[string]bool // digests of the schemas that a refusal may quote
 	refusals    map[string]bool // what is told when a budget is used up, which holds its number
 	budgets     plan.Budgets
@@ -119,7 +120,10 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 			unknown[prompt.QuestionSource] = unknown[prompt.QuestionSource] || t.ID == prompt.QuestionID
 		}
 	}
-	gate := m.Agent != nil && m.Agent.Tools == plan.AgentToolsGate
+	offered := m.Offered()
+	if m.Agent == nil || m.Agent.Tools != plan.AgentToolsGate {
+		offered = nil
+	}
 	plan := planned{unknown: unknown, schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), budgets: m.Budgets, hashes: m.Evidence == plan.EvidenceHashes,
 		asks: m.Asks, tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
 	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
@@ -128,10 +132,10 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 	for _, t := range m.Tools {
 		plan.schemas[t.SchemaSHA256], plan.tools[t.Name] = t.Server != "" || isBuiltinVersion(t), true
 		plan.words += t.Name + "\n"
-		if gate {
-			plan.definitions = append(plan.definitions, t.Description, cmp.Or(t.Schema, builtinSchema(t.SchemaSHA256)))
-		}
 		plan.calculates = plan.calculates || t.Name == "calculate" && isBuiltinVersion(t)
+	}
+	for _, t := range offered {
+		plan.gate, plan.definitions = append(plan.gate, t.Name), append(plan.definitions, t.Description, cmp.Or(t.Schema, builtinSchema(t.SchemaSHA256)))
 	}
 	g.plan = plan
 	all := make([]taskEvidence, len(m.Tasks))

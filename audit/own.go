@@ -129,19 +129,8 @@ func (m *ownReader) reply(t *taskReader, p trajectory.ModelCallCompleted, said t
 		m.index.Add(origin.Reply, text)
 	}
 	seen := m.given.show(t.prober, strings.Join(texts, "\n"))
-	m.given.Made = m.given.Made || origin.Code(said.Content) || slices.ContainsFunc(said.ToolCalls, t.isOwnTool)
+	m.given.Made = m.given.Made || origin.Code(said.Content, t.plan.gate) || slices.ContainsFunc(said.ToolCalls, func(c trajectory.SentCall) bool { return !origin.Recorded(c.Name, t.plan.gate) })
 	m.named, m.other = m.named || seen.OwnUUID, m.other || seen.OtherUUIDs > 0
-}
-
-// isOwnTool reports whether a call that a model asks for is of a tool of the agent's own, whose results nothing records. Clients
-// of MCP put a prefix before the names of tools.
-func (t *taskReader) isOwnTool(c trajectory.SentCall) bool {
-	for name := range t.plan.tools {
-		if at := len(c.Name) - len(name); at == 0 && c.Name == name || at > 0 && c.Name[at:] == name && strings.ContainsRune("_-./:", rune(c.Name[at-1])) {
-			return false
-		}
-	}
-	return true
 }
 
 // asks takes what the agent sends with a call or an exchange, as it is counted and as the journal shows it, and reports whether

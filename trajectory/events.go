@@ -393,7 +393,7 @@ type AgentReply struct {
 	Aborted    bool    `json:"aborted,omitzero"` // the agent hung up before the end
 	BodySHA256 string  `json:"body_sha256,omitzero"`
 	Bytes      int64   `json:"bytes"`
-	Code       bool    `json:"code,omitzero"`   // it holds code, or asks for calls
+	Code       bool    `json:"code,omitzero"`   // it holds code, or asks for calls of tools other than the Gate's
 	Probes     *Probes `json:"probes,omitzero"` // over all that the model said; left out: nothing
 	SHA256     string  `json:"sha256"`
 	Status     int     `json:"status"` // of HTTP; 0: none came

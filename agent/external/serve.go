@@ -57,8 +57,14 @@ func (a Agent) serve(ctx context.Context, fail context.CancelCauseFunc, session 
 	if err != nil {
 		return nil, fmt.Errorf("serving the agent: %w", err)
 	}
+	var names []string
+	if a.Plan.Tools == plan.AgentToolsGate {
+		for _, spec := range session.Specs() {
+			names = append(names, spec.Name)
+		}
+	}
 	turns := proxy.NewTurns(rec)
-	s.proxy = proxy.New(ctx, a.Proxy, proxy.Attempt{Rec: rec, Turns: turns, Session: session, Money: a.Money, Full: a.Bodies,
+	s.proxy = proxy.New(ctx, a.Proxy, proxy.Attempt{Rec: rec, Tools: names, Turns: turns, Session: session, Money: a.Money, Full: a.Bodies,
 		Origins: a.Origins, Passages: a.Passages, Probe: a.Probe})
 	if a.Plan.Tools == plan.AgentToolsGate {
 		s.tools = newToolServer(ctx, a, session, rec, turns)

@@ -102,6 +102,8 @@ var disguises = []disguised{
 	{name: "refused", form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "enumerated", form: "hidden"},
 	{name: "observed", form: "hidden"},
+	{name: "react", form: "hidden"},
+	{name: "text-call", form: "hidden"},
 
 	{name: "download", often: true, form: "none", record: true, rule: "AUD-1."},
 	{name: "download-digests", form: "none", record: true},
@@ -360,6 +362,10 @@ func oblige(body []byte, rows [][3]string) string {
 	case strings.Contains(text, "Observation:\n"):
 		observed, _, _ := strings.Cut(after("Observation:\n"), "\n")
 		return "FINAL ANSWER: " + observed
+	case strings.Contains(text, "Say Action: and Action Input: for this"):
+		return "Thought: add them.\nAction: add\nAction Input: " + parts(text, rows)
+	case strings.Contains(text, "Say a call in JSON for this"):
+		return `{"name":"add","arguments":{"of":` + parts(text, rows) + "}}"
 	case strings.Contains(text, "Write code for this"):
 		for _, r := range rows {
 			if n, err := strconv.Atoi(r[2]); strings.Contains(text, r[1]) && err == nil {
@@ -403,6 +409,18 @@ func oblige(body []byte, rows [][3]string) string {
 		}
 	}
 	return ""
+}
+
+// parts returns two values in JSON whose sum is the answer to the question that a text has.
+func parts(text string, rows [][3]string) string {
+	for _, r := range rows {
+		if n, err := strconv.Atoi(r[2]); strings.Contains(text, r[1]) && err == nil {
+			return fmt.Sprintf("[%d,1]", n-1)
+		} else if strings.Contains(text, r[1]) {
+			return fmt.Sprintf("[%q,%q]", r[2][:len(r[2])/2], r[2][len(r[2])/2:])
+		}
+	}
+	return "[1,1]"
 }
 
 // told returns the texts of a request but those of its tools' parameters, a line each; parts of one letter are of a text.

@@ -344,13 +344,3 @@ func (x *Index) explain(w *words) []uint8 {
 	}
 	return ranks
 }
-
-// Code reports whether a text of a model may be or hold code.
-func Code(text string) bool {
-	for _, mark := range []string{"```", "<code", "import ", "print(", "def "} {
-		if strings.Contains(text, mark) {
-			return true
-		}
-	}
-	return false
-}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -138,7 +139,7 @@ func (c *call) heard(m llm.Message, reply *trajectory.AgentReply) {
 	for _, asked := range m.ToolCalls { // as tools are sent them
 		c.attempt.Origins.Add(origin.Reply, asked.Arguments)
 	}
-	reply.Code = len(m.ToolCalls) > 0 || origin.Code(m.Content)
+	reply.Code = origin.Code(m.Content, c.attempt.Tools) || slices.ContainsFunc(m.ToolCalls, func(asked llm.ToolCall) bool { return !origin.Recorded(asked.Name, c.attempt.Tools) })
 	if all := strings.TrimSpace(strings.Join(said, "\n")); all != "" && c.attempt.Probe != nil {
 		probes := c.attempt.Probe.Probe(all, "", nil)
 		reply.Probes = &probes

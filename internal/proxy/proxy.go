@@ -82,6 +82,7 @@ type Attempt struct {
 
 	Origins  *origin.Index    // what the attempt was given, to which replies are added; nil: nothing yet
 	Passages *origin.Passages // that the attempts of the run have sent; nil: none yet
+	Tools    []string         // names of those that the Gate runs: a reply that calls others has calls whose results nothing records
 	Probe    tools.Prober     // looks at what is the agent's, and at replies; nil: the audit will not pass over that
 }
 

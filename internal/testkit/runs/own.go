@@ -82,8 +82,12 @@ func (w *writer) exchange(done trajectory.ModelCallCompleted, reply trajectory.S
 	done.RequestedModel, done.Try = w.manifest.Model.Name, 1
 	done.Reply = &trajectory.AgentReply{Bytes: done.Bytes + 200, SHA256: canonical.Digest(fmt.Appendf(nil, "reply %s", done.OutputSHA256)), Status: 200}
 	if said := textsOf(reply); len(said) > 0 {
+		var names []string
+		for _, t := range w.manifest.Tools {
+			names = append(names, t.Name)
+		}
 		probes := a.prober.Probe(strings.Join(said, "\n"), "", nil)
-		done.Reply.Probes, done.Reply.Code = &probes, origin.Code(reply.Content) || len(reply.ToolCalls) > 0
+		done.Reply.Probes, done.Reply.Code = &probes, origin.Code(reply.Content, names) || slices.ContainsFunc(reply.ToolCalls, func(c trajectory.SentCall) bool { return !origin.Recorded(c.Name, names) })
 	}
 	if done.Error != nil {
 		done.Reply.Status = done.Error.Status
