@@ -328,6 +328,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.AttemptEnded:
 		if w.plan.Agent != nil && p.Agent != nil {
 			look(agentConfinement, func(n *notes) { checkConfined(*w.plan.Agent, n, at, p) })
+			look(inputProvenance, func(n *notes) { checkGiven(n, at, p, *w.plan.Agent) })
 		}
 		delete(w.asked, ev.TaskID)
 		delete(w.tasks, ev.TaskID)

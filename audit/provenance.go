@@ -22,11 +22,11 @@ var inputProvenance = Check{
 		"a signature over the run does not show that, where each input came from does. All messages of the built-in agent are templates, the question, replies and results, which AUD-3 and AUD-12 compare; " +
 		"of an own agent it is recorded which bytes of its requests stood in the question, the start workspace, a reply, a result or a recorded exchange, and the rest is the agent's",
 	Fix:   "run an agent that holds nothing of the tasks, without a network or with a recorded one; void the task in the meantime",
-	Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, or, of an own agent, it had the network or ran outside of the sandbox, its folders were not looked through or not to their end, or a request does not say where its messages come from, or what the agent's part holds",
+	Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, or, of an own agent, it had the network or ran outside of the sandbox, its folders were not looked through or not to their end, its variables were not looked at, or a request does not say where its messages come from, or what the agent's part holds",
 	Rules: []Rule{
 		{"gold-from-agent", Critical, 1, "the gold answer in what an own agent sends, or the start of the task's id with it, which nothing that was recorded had held before, and which no code, call or file can have given: a text of fewer than four characters counts as the answer if it is called so", "text that the question, the workspace, a reply, a result or an exchange held before"},
-		{"oracle-in-folder", Critical, 1, "gold answers beside the ids or questions of their tasks, one task's is enough, in the folders of an own agent", "a folder that holds nothing of the tasks"},
-		{"answers-listed", High, 1, "a list with the gold answers of three or more tasks in one file of an own agent, or in a text that it sends", "a folder that holds nothing of the tasks"},
+		{"oracle-in-folder", Critical, 1, "gold answers beside the ids or questions of their tasks, one task's is enough, in the folders, the variables or the command of an own agent", "a folder that holds nothing of the tasks"},
+		{"answers-listed", High, 1, "a list with the gold answers of three or more tasks in one file of an own agent, in its variables or its command, or in a text that it sends", "a folder that holds nothing of the tasks"},
 		{"answer-unseen", High, 1, "an answer of an own agent that counts as correct, or of a run without gold answers, which nothing that was recorded had held before, where no model was asked before it, or where it is no number, shares no word with any of that, and no code, call or file can have given it", "an answer that a reply, a result, an exchange, the question or the workspace holds"},
 		{"unseen-answers-right", High, 1, "eight or more answers that nothing recorded had held before, and that are right more often than the others, or than one in two where there are fewer than eight others (one-sided exact test, p < 0.001)", "answers that are right as often as the others"},
 		{"gold-computed", ToReview, 1, "the gold answer in what an own agent sends, which nothing that was recorded had held before, where the agent may have made it: a reply before had code or asked for calls of tools of the agent's own, the workspace has files that may give it, what it was given could not all be looked through, or the answer has fewer than four characters and is not called so", "for a person to see that the agent made it from what it was given"},
@@ -54,6 +54,9 @@ var inputProvenance = Check{
 		e.eachTask(func(t *taskEvidence) {
 			for _, a := range t.Attempts {
 				n.gapIf(a.Unstated > 0, unstated)
+				if a.Ended != nil {
+					checkGiven(n, t.at(a, a.EndedAt), *a.Ended, *own)
+				}
 				for _, b := range a.Brought {
 					at := place{task: t, attempt: a.Number, seq: b.Seq, unasked: true}
 					if rule := b.rule(e.Passages.shared(b)); rule != "" {
@@ -142,6 +145,20 @@ func checkFolders(e *evidence, n *notes) {
 	n.gapIf(p.Stopped != "", "the folders of the agent were looked through up to a bound of %s, after %d files", p.Stopped, p.Files)
 	n.findIf(p.Unread > 0, "folder-unread", at, fmt.Sprintf("files, or files in archives, that could not be looked through: %d", p.Unread))
 	n.findIf(p.Native > 0, "folder-native", at, fmt.Sprintf("programs for the machine: %d", p.Native))
+}
+
+// checkGiven looks at what the user gave the agent besides its folders.
+func checkGiven(n *notes, at place, ended trajectory.AttemptEnded, own plan.AgentPlan) {
+	if ended.Outcome != trajectory.Answered || ended.Agent == nil {
+		return
+	}
+	p := ended.Agent.Given
+	if p == nil {
+		n.gapIf(len(own.Env) > 0, "the variables of the agent were not looked at")
+		return
+	}
+	n.findIf(p.UUIDGoldNear || p.OwnIDStart || p.GoldNear || p.KeyedAnswers >= probe.ManyAnswers, "oracle-in-folder", at, "the gold answer beside the task's id or question, in the variables or the command of the agent")
+	n.findIf(p.ListedAnswers >= probe.ManyAnswers, "answers-listed", at, "the gold answers of several tasks, in the variables or the command of the agent")
 }
 
 // mostLines bounds the lines of the agent's files that a finding names.

@@ -39,7 +39,7 @@ func TestSkipsSaysAll(t *testing.T) {
 		"AUD-19": {{noGold, goldSkips}},
 		"AUD-20": {{"null battery", "no null battery"}, {noGold, goldSkips}},
 		"AUD-22": {{noGold, goldSkips}, {hashes, hashesSkips}, {"the plan's probes", "probes of another version"}, {"had the network", "had the network"}, {"were not looked through", "not looked through"}, {"up to a bound", "not to their end"},
-			{"does not say where", "does not say where"}},
+			{"does not say where", "does not say where"}, {"variables of the agent", "variables were not looked at"}},
 		"AUD-23": {{"nothing shows how", "no record of how"}, {"network of its host", "the network of its host"}, {outside, outside}},
 		"AUD-21": {{"a start workspace is not recorded", "the start workspace"}},
 	}

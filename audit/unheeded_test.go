@@ -178,7 +178,7 @@ func unheededOfOwnAgent() map[string]string {
 		"no run comes near these limits": `
 			changed: manifest.agent.calls manifest.agent.command[] manifest.agent.disk_bytes manifest.agent.folders[].path manifest.agent.memory_bytes manifest.agent.name
 			changed: manifest.agent.processes manifest.agent.timeout_ms
-			added: manifest.agent.env manifest.agent.messages_origin manifest.agent.strip
+			added: manifest.agent.messages_origin manifest.agent.strip
 			`,
 		"of bodies that only digests are recorded of, the journal has the messages besides": `
 			added: model_call_completed.reply.aborted model_call_completed.reply.body_sha256

@@ -689,6 +689,7 @@ type AgentEnd struct {
 	Confined    *Confinement `json:"confined,omitzero"` // left out: it ran outside of the sandbox
 	Ended       string       `json:"ended"`             // AgentExited, AgentDeadline, …
 	Exit        int          `json:"exit"`
+	Given       *Probes      `json:"given,omitzero"` // over the values of the planned variables, and the command, unpacked; left out: nothing was looked for
 	Redactions  int          `json:"redactions,omitzero"`
 	Refused     int          `json:"refused,omitzero"`
 	Stderr      string       `json:"stderr,omitzero"`

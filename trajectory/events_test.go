@@ -60,7 +60,7 @@ func filled() []Payload {
 		SecurityEvent{Bad: 1, Checked: 12, Entries: []BadEntry{{Name: "00ff.json", Reason: "the signature is not good"}}, Kind: JudgeCacheSweep},
 		Error{Code: "quota", Message: "no money left", Stage: "model"},
 		AnswerCommitted{Answer: "42", InReply: true, ReasoningTrace: "six by nine", Redactions: 1, Rule: "final-answer.v1", SeenIn: []string{"exchange", "reply"}, SharesWord: true},
-		AttemptEnded{Agent: &AgentEnd{Confined: &Confinement{Ended: true, Filtered: true, Isolated: true, NoPrivileges: true, NoRoute: 4, ReadOnly: true, Unheard: 5}, Ended: AgentExited, Exit: 3, Redactions: 1, Refused: 2, Stderr: "Traceback", StderrBytes: 9, StdoutBytes: 20}, Outcome: Answered, Reason: "found", Workspace: &WorkspaceChange{Added: 2, Diff: "--- a/tides.csv\n+++ b/tides.csv\n", Files: []string{"tides.csv"}, Redactions: 1,
+		AttemptEnded{Agent: &AgentEnd{Confined: &Confinement{Ended: true, Filtered: true, Isolated: true, NoPrivileges: true, NoRoute: 4, ReadOnly: true, Unheard: 5}, Ended: AgentExited, Exit: 3, Given: probes, Redactions: 1, Refused: 2, Stderr: "Traceback", StderrBytes: 9, StdoutBytes: 20}, Outcome: Answered, Reason: "found", Workspace: &WorkspaceChange{Added: 2, Diff: "--- a/tides.csv\n+++ b/tides.csv\n", Files: []string{"tides.csv"}, Redactions: 1,
 			Removed: 3, Reworked: 1, TreeSHA256: digest, Truncated: true}},
 		Judgment{Cached: true, CostMicroUSD: &cost, ErrorStatus: 503, Judged: &yes, LatencyMs: 5, Model: "scripted-judge", Official: true, Path: "judge", Prompt: "judge.v1", RequestID: "req-2",
 			ResponseModel: "scripted-judge", TokensIn: 100, TokensOut: 8, Tries: 1},

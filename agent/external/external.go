@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/proxy"
+	"github.com/gaia-harness/gaia/internal/unpack"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -187,7 +189,7 @@ func networkVariables() (env []string) {
 // end is the record of how the agent's process ended. Of the text of standard error that is kept, the beginning may be
 // half of a secret.
 func (a Agent) end(r sandbox.AgentResult, stdout, stderr *tail, rec *trajectory.Attempt) *trajectory.AgentEnd {
-	end := &trajectory.AgentEnd{Confined: r.Confined, Ended: cmp.Or(r.Ended, trajectory.AgentNotStarted), Exit: r.Exit, Refused: rec.Refused(), StderrBytes: stderr.written, StdoutBytes: stdout.written}
+	end := &trajectory.AgentEnd{Given: a.given(), Confined: r.Confined, Ended: cmp.Or(r.Ended, trajectory.AgentNotStarted), Exit: r.Exit, Refused: rec.Refused(), StderrBytes: stderr.written, StdoutBytes: stdout.written}
 	if rec.Hashes {
 		return end
 	}
@@ -197,6 +199,23 @@ func (a Agent) end(r sandbox.AgentResult, stdout, stderr *tail, rec *trajectory.
 		end.Stderr = strings.ToValidUTF8(end.Stderr[over:], "")
 	}
 	return end
+}
+
+// given looks for signs of a leak in what the user gives the agent besides its folders, of which the plan has names alone.
+func (a Agent) given() *trajectory.Probes {
+	if a.Probe == nil {
+		return nil
+	}
+	all := strings.Join(slices.Concat(a.Env, a.Plan.Command), "\n")
+	found := a.Probe.Probe(all, "", nil)
+	for _, value := range a.Env {
+		_, value, _ = strings.Cut(value, "=")
+		_, _ = unpack.Walk("", []byte(value), unpack.Default, func(_, text string) error { // it has no error but that of visit
+			found = found.Merge(a.Probe.Probe(text, "", nil))
+			return nil
+		})
+	}
+	return &found
 }
 
 // reason says why there is no answer: why is what is wrong with the one that was given.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -61,6 +62,7 @@ var disguises = []disguised{
 	{name: "picture-packed", rule: "AUD-22.oracle-in-folder"},
 	{name: "picture-end", rule: "AUD-22.oracle-in-folder"},
 	{name: "nested", rule: "AUD-22.oracle-in-folder"},
+	{name: "variable", form: "base64", rule: "AUD-22.oracle-in-folder"},
 
 	{name: "printed", all: true, form: "hidden", rule: "AUD-22.answer-unseen"},
 	{name: "early", form: "hidden", rule: "AUD-22.answer-unseen"},
@@ -188,6 +190,15 @@ func TestDisguises(t *testing.T) {
 				if d.record {
 					settings += "  network: record\n"
 					p.env = append(p.env, exceptionsOf+"="+address, exceptionHosts+"="+strings.Join(hosts, " "))
+				}
+				if d.name == "variable" {
+					notes := filepath.Join(folder, "notes.txt")
+					text, err := os.ReadFile(notes)
+					if err := errors.Join(err, os.Remove(notes)); err != nil {
+						t.Fatal(err)
+					}
+					settings += "  env: [NOTES]\n"
+					p.env = append(p.env, "NOTES="+strings.ReplaceAll(string(text), "\n", ""))
 				}
 				p.env = append(p.env, "ANTHROPIC_BASE_URL="+model+"/"+kind)
 				chosen := few

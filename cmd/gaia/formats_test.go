@@ -28,7 +28,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 		trajectory.ApprovalRequested{}, trajectory.ApprovalResolved{}, trajectory.CheckpointSaved{}, trajectory.Rollback{}, trajectory.LimitChanged{},
 		trajectory.RequestRefused{}, trajectory.ExchangeStarted{}, trajectory.ExchangeCompleted{},
 	} {
-		documented(t, string(p.Type()), row(t, doc, "| `"+string(p.Type())+"` | "), reflect.TypeOf(p), "harness", "probes", "own")
+		documented(t, string(p.Type()), row(t, doc, "| `"+string(p.Type())+"` | "), reflect.TypeOf(p), "harness", "probes", "own", "given")
 	}
 	for name, step := range map[string]any{"prompt": rundir.PromptStep{}, "llm_call": rundir.LLMCallStep{}, "tool_call": rundir.ToolCallStep{}, "tool_result": rundir.ToolResultStep{}, "exchange": rundir.ExchangeStep{}} {
 		documented(t, name, row(t, doc, "| `"+name+"` | `type`"), reflect.TypeOf(step), "messages", "error", "model", "urls", "probes")
