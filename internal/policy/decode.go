@@ -86,15 +86,28 @@ func DecodeBase64(dst, src []byte) (int, error) {
 		src = src[:len(src)-1]
 	}
 	if bytes.ContainsAny(src, "-_") {
-		src = bytes.ReplaceAll(bytes.ReplaceAll(src, []byte("-"), []byte("+")), []byte("_"), []byte("/"))
+		src = bytes.Clone(src)
+		for i, c := range src {
+			switch c {
+			case '-':
+				src[i] = '+'
+			case '_':
+				src[i] = '/'
+			}
+		}
 	}
 	return base64.RawStdEncoding.Decode(dst, src)
 }
 
 // InBase64 reports whether a byte belongs to either alphabet of base64.
-func InBase64(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_'
-}
+func InBase64(c byte) bool { return inBase64[c] }
+
+var inBase64 = func() (all [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_") {
+		all[c] = true
+	}
+	return all
+}()
 
 // percentDecode undoes one layer of percent encoding; what is not an encoding stays as it is.
 func percentDecode(s string) string {

@@ -228,7 +228,20 @@ func known(b []byte) bool {
 // runsIn reports whether most of the bytes stand in runs of text.
 func runsIn(b []byte) bool {
 	head := b[:min(len(b), 4<<10)]
-	return 2*len(runs(nil, head)) > len(head)
+	most := 0 // bytes of runs; no more than mostLines times as many come of them
+	for i := 0; i < len(head); {
+		if begins[head[i]] == 0 {
+			i++
+			continue
+		}
+		end := max(runEnd(head, i), i+1)
+		if end-i >= shortestRun || shortAnnounced(head, i) || end < len(head) && head[end] == 0 {
+			most += end - i
+		}
+		i = end
+	}
+	const mostLines = 6
+	return 2*mostLines*most > len(head) && 2*len(runs(make([]byte, 0, len(head)), head)) > len(head)
 }
 
 // literals looks through byte strings of programs that begin as a packed file does, such as b'\x1f\x8b…'.
