@@ -34,7 +34,18 @@ const (
 	mappedBytes = 4 << 20  // a larger file is not read into memory
 	heldBytes   = 16 << 20 // of what is unpacked, in each file in a file
 	noticeBytes = 64 << 20 // folders of more are announced
+
+	unpackedBytes = 64 << 20 // that may be unpacked from a file in the first round, whatever its size
+	unpackedTimes = 32       // or so many times its size, where that is more
 )
+
+// bounds are those of a look through all folders.
+type bounds struct {
+	time    time.Duration
+	bytes   int64 // files as they are and what is unpacked from them
+	each    int64 // that may be unpacked from a file in the first round, whatever its size
+	workers int
+}
 
 // errStopped ends the look at a file when the time is over.
 var errStopped = errors.New("the time is over")
@@ -44,23 +55,30 @@ var errStopped = errors.New("the time is over")
 // and what [unpack.Walk] knows else are looked through, and so are the names of files and the targets of links. All packages are
 // looked through alike, also those that a lock file pins.
 //
-// It stops when it has looked through plan.MaxAgentBytes, unpacked, or after five minutes. It returns the plan with counts alone. Several
-// files are read at once; within the bounds the result does not depend on their order. A file that is not as it is listed is an
-// *Error. Large folders are announced to notice.
+// It stops after five minutes, or when it has looked through plan.MaxAgentBytes, unpacked. Of these every file has its own size.
+// A file that unpacks to more than 32 times its size, and more than 64 MiB, is looked through again when all others are done,
+// with all that is left: what it unpacks to takes nothing from them. It returns the plan with counts alone. Several files, and several
+// parts of a file, are looked through at once; within the bounds the result does not depend on their order. A file that has not
+// the size and digest that are listed when its look begins is an *Error. Large folders are announced to notice.
 func Probe(ctx context.Context, own plan.AgentPlan, listed []byte, tasks []Target, notice io.Writer) (*plan.AgentPlan, error) {
-	var files []plan.AgentFile
+	return probeWithin(ctx, own, listed, tasks, notice, bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, runtime.GOMAXPROCS(0)})
+}
+
+func probeWithin(ctx context.Context, own plan.AgentPlan, listed []byte, tasks []Target, notice io.Writer, within bounds) (*plan.AgentPlan, error) {
+	var files []*look
 	size := int64(0)
 	for line := range bytes.Lines(listed) {
 		var f plan.AgentFile
 		if err := canonical.Decode(bytes.TrimSuffix(line, []byte("\n")), &f); err != nil {
 			return nil, fmt.Errorf("%s: %w", plan.AgentFilesFile, err)
 		}
-		files, size = append(files, f), size+f.Bytes
+		files, size = append(files, &look{AgentFile: f, line: len(files) + 1}), size+f.Bytes
 	}
 	if size > noticeBytes {
 		fmt.Fprintf(notice, "gaia: looking for the tasks in the agent's folders: %s, %d MiB\n", view.Count(len(files), "file"), size>>20)
 	}
-	p := &prober{survey: probe.NewSurvey(tasks), all: probe.NewSightings(), left: plan.MaxAgentBytes}
+	slices.SortStableFunc(files, func(a, b *look) int { return cmp.Compare(b.Bytes, a.Bytes) }) // the longest work first
+	p := &prober{survey: probe.NewSurvey(tasks), all: probe.NewSightings(), left: within.bytes - size, each: within.each, workers: make(chan struct{}, within.workers)}
 	for _, f := range own.Folders {
 		root, err := os.OpenRoot(f.Path)
 		if err != nil {
@@ -69,23 +87,26 @@ func Probe(ctx context.Context, own plan.AgentPlan, listed []byte, tasks []Targe
 		defer root.Close()
 		p.roots = append(p.roots, root)
 	}
-	timed, stop := context.WithTimeoutCause(ctx, probeTime, errStopped)
+	timed, stop := context.WithTimeoutCause(ctx, within.time, errStopped)
 	defer stop()
-	group, timed := errgroup.WithContext(timed)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, f := range files {
-		if timed.Err() != nil {
-			break
-		}
-		group.Go(func() error {
-			err := p.file(timed, i+1, f)
-			if err == nil || errors.Is(err, errStopped) {
+	round := func(files []*look, workers int) error {
+		group, ctx := errgroup.WithContext(timed)
+		group.SetLimit(workers)
+		for _, l := range files {
+			group.Go(func() error {
+				if err := p.file(ctx, l); !errors.Is(err, errStopped) {
+					return err
+				}
 				return nil
-			}
-			return err
-		})
+			})
+		}
+		return group.Wait()
 	}
-	err := group.Wait()
+	err := round(files, within.workers)
+	if again := p.again; err == nil {
+		p.last = true
+		err = round(again, 1)
+	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -101,64 +122,143 @@ func Probe(ctx context.Context, own plan.AgentPlan, listed []byte, tasks []Targe
 
 // prober gathers what is found in all files.
 type prober struct {
-	survey *probe.Survey
-	roots  []*os.Root
+	survey  *probe.Survey
+	roots   []*os.Root
+	each    int64         // see bounds
+	workers chan struct{} // that are at work, at most its capacity
+	last    bool          // the second round
 
-	mu   sync.Mutex
-	all  probe.Sightings
-	left int64
-	out  plan.AgentProbe
+	mu    sync.Mutex
+	all   probe.Sightings
+	left  int64   // bytes that may be unpacked
+	again []*look // of the second round
+	out   plan.AgentProbe
 }
 
-// file looks through one file, whose line of the list has a number.
-func (p *prober) file(ctx context.Context, line int, f plan.AgentFile) (err error) {
-	check := func() error {
+// look is that at one file, whose line of the list has a number.
+type look struct {
+	plan.AgentFile
+	line   int
+	check  func() error
+	told   unpack.Told
+	others errgroup.Group // parts that other workers look at
+
+	mu     sync.Mutex
+	found  probe.Sightings
+	unread int
+}
+
+// file looks through one file.
+func (p *prober) file(ctx context.Context, l *look) error {
+	p.workers <- struct{}{}
+	defer func() { <-p.workers }()
+	l.check = func() error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		return nil
 	}
-	p.mu.Lock()
-	left := p.left
-	if left <= 0 {
-		p.out.Stopped = "bytes"
-	}
-	p.mu.Unlock()
-	if left <= 0 || check() != nil {
-		return check()
-	}
-	found, told := probe.NewSightings(), unpack.Told{}
-	if err := p.survey.Look(f.Path+"\n"+f.Link+"\n", found, check); err != nil {
+	err := l.check()
+	if err != nil && !p.last {
 		return err
 	}
-	if f.Link == "" && f.Bytes > 0 {
-		place := filepath.Join(p.roots[f.Folder].Name(), f.Path)
-		data, release, err := open(p.roots[f.Folder], f)
-		if err != nil {
-			return &Error{place, fmt.Sprintf("cannot be read: %v", regular.Cause(err)), "let yourself read it, or take it out of the folder"}
+	if !p.last {
+		l.found = probe.NewSightings()
+	}
+	again := false
+	if err == nil {
+		err = p.text(l, l.Path+"\n"+l.Link+"\n")
+	}
+	if err == nil && l.Link == "" && l.Bytes > 0 {
+		again, err = p.content(l)
+	}
+	if later := l.others.Wait(); err == nil {
+		err = later
+	}
+	if err != nil && !errors.Is(err, errStopped) {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if again {
+		p.again, l.unread = append(p.again, l), 0
+	} else {
+		p.left -= max(0, l.told.Bytes-l.Bytes)
+		p.add(l, err == nil)
+		l.found = probe.Sightings{}
+	}
+	return err
+}
+
+// content looks through the bytes of a file. Again says that it unpacks to too much for the first round.
+func (p *prober) content(l *look) (again bool, err error) {
+	place := filepath.Join(p.roots[l.Folder].Name(), l.Path)
+	p.mu.Lock()
+	left := max(0, p.left)
+	p.mu.Unlock()
+	data, release, err := open(p.roots[l.Folder], l.AgentFile)
+	if err != nil {
+		return false, &Error{place, fmt.Sprintf("cannot be read: %v", regular.Cause(err)), "let yourself read it, or take it out of the folder"}
+	}
+	defer release()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			if _, fault := r.(interface{ Addr() uintptr }); !fault {
+				panic(r)
+			}
+			err = &Error{place, "cannot be read: it changes while it is read", "let nothing write to it"}
 		}
-		defer release()
-		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-		defer func() {
-			if r := recover(); r != nil {
-				if _, fault := r.(interface{ Addr() uintptr }); !fault {
-					panic(r)
-				}
-				err = &Error{place, "cannot be read: it changes while it is read", "let nothing write to it"}
-			}
-		}()
-		told, err = unpack.Walk(f.Path, data, unpack.Limits{Bytes: left, Entries: plan.MaxAgentFiles, Whole: heldBytes, Check: check}, func(at, text string) error {
-			if err := check(); err != nil {
-				return err
-			}
-			return p.survey.Look(named(f.Path, at)+"\n"+text, found, check)
-		})
-		if err != nil && !errors.Is(err, errStopped) {
+	}()
+	if canonical.Digest(data) != l.SHA256 {
+		return false, &Error{place, "is not as it was listed", "let nothing write to it"}
+	}
+	most := left
+	if !p.last {
+		most = min(left, max(p.each, unpackedTimes*l.Bytes))
+	}
+	l.told, err = unpack.Walk(l.Path, data, unpack.Limits{Bytes: l.Bytes + most, Entries: plan.MaxAgentFiles, Whole: heldBytes, Check: l.check}, func(at, text string) error {
+		if err := l.check(); err != nil {
 			return err
 		}
+		text = named(l.Path, at) + "\n" + text
+		select {
+		case p.workers <- struct{}{}:
+			l.others.Go(func() error {
+				defer func() { <-p.workers }()
+				return p.text(l, text)
+			})
+			return nil
+		default:
+			return p.text(l, text)
+		}
+	})
+	switch {
+	case l.told.Stopped == "bytes" && most < left:
+		return true, err
+	case l.told.Stopped == "bytes":
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.out.Stopped = "bytes"
+	case l.told.Stopped != "":
+		l.told.Unread++
 	}
-	p.add(line, found, told)
-	return check()
+	return false, err
+}
+
+// text looks at a text. It looks as if there were no other, so that it is the same whatever was found before. A panic costs the text.
+func (p *prober) text(l *look, text string) error {
+	found := probe.NewSightings()
+	defer func() {
+		r := recover()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.found.Add(found)
+		if r != nil {
+			l.unread++
+		}
+	}()
+	return p.survey.Look(text, found, l.check)
 }
 
 // named returns the name of a file, or of the file in an archive, in which a text stands: a name may be the id of a task, and
@@ -193,23 +293,19 @@ func open(root *os.Root, f plan.AgentFile) (data []byte, release func(), err err
 	return data, func() {}, err
 }
 
-// add takes in what a file has.
-func (p *prober) add(line int, found probe.Sightings, told unpack.Told) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.left -= told.Bytes
-	p.out.Files++
-	p.out.Bytes = min(p.out.Bytes+told.Bytes, plan.MaxAgentBytes)
-	p.out.Unread += told.Unread
-	if told.Native {
-		p.out.Native++
+// add takes in what a file has, also one that was not looked through to its end.
+func (p *prober) add(l *look, whole bool) {
+	p.out.Bytes = min(p.out.Bytes+l.told.Bytes, plan.MaxAgentBytes)
+	p.out.Unread += l.told.Unread + l.unread
+	if whole {
+		p.out.Files++
+		if l.told.Native {
+			p.out.Native++
+		}
 	}
-	if told.Stopped != "" && p.out.Stopped == "" {
-		p.out.Stopped = "bytes"
-	}
-	p.all.Add(found)
-	f := plan.AgentFound{Answers: len(found.Answers), IDs: len(found.IDs), Line: line, Listed: len(found.Listed), Questions: len(found.Questions)}
-	if f != (plan.AgentFound{Line: line}) {
+	p.all.Add(l.found)
+	f := plan.AgentFound{Answers: len(l.found.Answers), IDs: len(l.found.IDs), Line: l.line, Listed: len(l.found.Listed), Questions: len(l.found.Questions)}
+	if f != (plan.AgentFound{Line: l.line}) {
 		p.out.Found = append(p.out.Found, f)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -42,6 +43,11 @@ func tasksOf(n int) []Target {
 // probed probes a folder with files.
 func probed(t *testing.T, tasks []Target, files map[string]string) plan.AgentProbe {
 	t.Helper()
+	return probedWithin(t, tasks, files, bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, 2})
+}
+
+func probedWithin(t *testing.T, tasks []Target, files map[string]string, within bounds) plan.AgentProbe {
+	t.Helper()
 	dir := write(t, place0(t), files)
 	folders, listed, err := Read(t.Context(), dir, nil)
 	if err != nil {
@@ -49,7 +55,10 @@ func probed(t *testing.T, tasks []Target, files map[string]string) plan.AgentPro
 	}
 	own := plan.DefaultAgent()
 	own.Name, own.Folders, own.FilesSHA256 = "own", folders, "sha256:"+strings.Repeat("0", 64)
-	found, err := Probe(t.Context(), own, listed, tasks, io.Discard)
+	if within.bytes < 0 {
+		within.bytes = folders[0].Bytes - within.bytes
+	}
+	found, err := probeWithin(t.Context(), own, listed, tasks, io.Discard, within)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +175,42 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestProbeBounds: a file that unpacks to much takes nothing from the others, what is behind a bound is told, and the number of
+// workers changes nothing.
+func TestProbeBounds(t *testing.T) {
+	tasks := tasksOf(40)
+	line := func(t Target) string { return t.TaskID + ": " + t.Gold }
+	plain := answersOf(tasks[:30], line)
+	long := strings.Repeat("some words of a long text\n", 60_000)
+	files := map[string]string{"bomb.zip": zipOf(t, "long", long+answersOf(tasks[30:], line)), "large.txt": long, "plain.txt": plain, "z.zip": zipOf(t, "x", plain)}
+	var before plan.AgentProbe
+	for _, tt := range []struct {
+		name           string
+		within         bounds
+		answers, files int
+		stopped        string
+	}{
+		{"one worker", bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, 1}, 40, 4, ""},
+		{"two workers", bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, 2}, 40, 4, ""},
+		{"three workers", bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, 3}, 40, 4, ""},
+		{"two rounds", bounds{probeTime, plan.MaxAgentBytes, 1 << 20, 2}, 40, 4, ""},
+		{"a bound for all", bounds{probeTime, -100, unpackedBytes, 1}, 30, 4, "bytes"},
+		{"a bound for all in the second round", bounds{probeTime, -1 << 20, 64 << 10, 2}, 30, 4, "bytes"},
+		{"no time", bounds{0, plan.MaxAgentBytes, unpackedBytes, 2}, 0, 0, "time"},
+	} {
+		got := probedWithin(t, tasks, files, tt.within)
+		if got.Answers != tt.answers || got.Unread > 0 || got.Files != tt.files || got.Stopped != tt.stopped {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+		if got.Stopped == "" {
+			if before.Files > 0 && !reflect.DeepEqual(got, before) {
+				t.Errorf("%s: %+v, before %+v", tt.name, got, before)
+			}
+			before = got
+		}
+	}
+}
+
 // TestProbeStops: a look that is cancelled returns an error.
 func TestProbeStops(t *testing.T) {
 	dir := write(t, place0(t), map[string]string{"a": "text"})
@@ -178,10 +223,12 @@ func TestProbeStops(t *testing.T) {
 	if _, err := Probe(stopped, plan.AgentPlan{Folders: folders}, listed, tasksOf(3), io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	write(t, dir, map[string]string{"a": "other text"})
-	var wrong *Error
-	if _, err := Probe(t.Context(), plan.AgentPlan{Folders: folders}, listed, tasksOf(3), io.Discard); !errors.As(err, &wrong) {
-		t.Errorf("a file that changed: %v", err)
+	for _, other := range []string{"other text", "tex."} {
+		write(t, dir, map[string]string{"a": other})
+		var wrong *Error
+		if _, err := Probe(t.Context(), plan.AgentPlan{Folders: folders}, listed, tasksOf(3), io.Discard); !errors.As(err, &wrong) {
+			t.Errorf("a file that changed: %v", err)
+		}
 	}
 }
 
