@@ -145,12 +145,15 @@ func decode(run []byte, padded bool) (decoded []byte, skipped int) {
 		return b, 0
 	}
 	for range 4 {
-		if len(run)-skipped < 256 && !hopeful(run[skipped:]) {
+		hope := hopeful(run[skipped:])
+		if len(run)-skipped < 256 && !hope {
 			break
 		}
-		b := make([]byte, base64.RawStdEncoding.DecodedLen(len(run)-skipped))
-		if n, err := policy.DecodeBase64(b, run[skipped:]); err == nil && (worth(b[:n], len(run)) || n > shortDecoded && mixed(run)) {
-			return b[:n], skipped
+		if hope || skipped == 0 { // the middle of an encoding, or one behind a name
+			b := make([]byte, base64.RawStdEncoding.DecodedLen(len(run)-skipped))
+			if n, err := policy.DecodeBase64(b, run[skipped:]); err == nil && (worth(b[:n], len(run)) || n > shortDecoded && mixed(run)) {
+				return b[:n], skipped
+			}
 		}
 		next := bytes.IndexAny(run[skipped:min(len(run), skipped+64)], "/-_+") // of a name before it
 		if next < 0 || len(run)-skipped-next < 3*fewestEncoded {
@@ -171,7 +174,7 @@ func hopeful(run []byte) bool {
 		return true
 	}
 	r, size := utf8.DecodeRune(head[:])
-	return head[0] == 0xfd || head[0] == 0x80 || head[0] == 0x89 || head[0] == 0xff || size > 1 && r != utf8.RuneError || !utf8.FullRune(head[:])
+	return bytes.IndexByte([]byte("\xfd\x80\x89\xff\xfe\xca\xce\xcf"), head[0]) >= 0 || size > 1 && r != utf8.RuneError || !utf8.FullRune(head[:])
 }
 
 func hexOf(run []byte) []byte {
@@ -194,7 +197,7 @@ func hexDigit(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
 }
 
-// worth reports whether decoded bytes are text, the beginning of a stream, or many.
+// worth reports whether decoded bytes are text of more than punctuation, the beginning of a stream, or many.
 func worth(b []byte, characters int) bool {
 	if len(b) == 0 {
 		return false
@@ -202,14 +205,15 @@ func worth(b []byte, characters int) bool {
 	if known(b) || characters >= 256 && (utf8.Valid(b) || runsIn(b)) {
 		return true
 	}
+	said := false
 	for i := 0; i < len(b); {
 		r, size := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) && r != '\n' && r != '\t' && r != '\r' {
+		if said = said || r >= utf8.RuneSelf || unicode.IsLetter(r) || unicode.IsDigit(r); r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) && r != '\n' && r != '\t' && r != '\r' {
 			return false
 		}
 		i += size
 	}
-	return true
+	return said
 }
 
 // known reports whether bytes begin as a packed file does.
