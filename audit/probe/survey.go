@@ -193,9 +193,10 @@ func digestKey(sum []byte) uint64 {
 	return uint64(binary.BigEndian.Uint16(sum))<<32 | uint64(binary.BigEndian.Uint32(sum[2:prefixBytes]))
 }
 
-// Look adds what a text has. It asks check between its steps, each of which takes some milliseconds, and returns its error. What it
-// does not look at again are answers that were found.
-func (s *Survey) Look(text string, found Sightings, check func() error) error {
+// Look adds what a text has. It asks check between its steps, each of which takes some milliseconds, and returns its error. Check is
+// told how many bytes the prober of a task looks at next: of a text that names many tasks over and over they are many times its size.
+// What Look does not look at again are answers that were found.
+func (s *Survey) Look(text string, found Sightings, check func(probed int) error) error {
 	if err := s.lookForDigests(text, found, check); err != nil {
 		return err
 	}
@@ -246,8 +247,8 @@ type seenQuestion struct {
 	places  []interval // of its runs, in order
 }
 
-func (s *Survey) look(b []byte, found Sightings, check func() error) error {
-	if err := check(); err != nil {
+func (s *Survey) look(b []byte, found Sightings, check func(int) error) error {
+	if err := check(0); err != nil {
 		return err
 	}
 	t := probeText{b: folded(b)} // no distance in it is asked for
@@ -304,24 +305,6 @@ func (s *Survey) look(b []byte, found Sightings, check func() error) error {
 		keys = append(keys, k)
 		traces[k.task] = append(traces[k.task], k.place)
 	}
-	for task, places := range traces {
-		slices.SortFunc(places, func(a, b interval) int { return a.start - b.start })
-		for _, part := range around(t.b, places, aroundTrace, nil) {
-			if found.Answers[task] && found.IDs[task] {
-				break
-			}
-			if err := check(); err != nil {
-				return err
-			}
-			id, byID, byQuestion := s.probers[task]().beside(string(part))
-			if id {
-				found.IDs[task] = true
-			}
-			if byID || found.Questions[task] && byQuestion {
-				found.Answers[task] = true
-			}
-		}
-	}
 	if s.answers != nil {
 		s.answers.underKeys(t, keys, func(task int) { found.Answers[task] = true })
 		var begun []int // six words of a question and its gold can be a chance, several are none
@@ -332,6 +315,24 @@ func (s *Survey) look(b []byte, found Sightings, check func() error) error {
 			}
 		}
 		s.series(t, read.entries, found)
+	}
+	for task, places := range traces {
+		slices.SortFunc(places, func(a, b interval) int { return a.start - b.start })
+		for _, part := range around(t.b, places, aroundTrace, nil) {
+			if found.Answers[task] && found.IDs[task] {
+				break
+			}
+			if err := check(len(part)); err != nil {
+				return err
+			}
+			id, byID, byQuestion := s.probers[task]().beside(string(part))
+			if id {
+				found.IDs[task] = true
+			}
+			if byID || found.Questions[task] && byQuestion {
+				found.Answers[task] = true
+			}
+		}
 	}
 	return nil
 }
@@ -470,7 +471,7 @@ func (s *Survey) digestAt(text string, start, end int) ([]surveyDigest, int) {
 }
 
 // lookForDigests looks for the beginnings of digests in hex or base64.
-func (s *Survey) lookForDigests(text string, found Sightings, check func() error) error {
+func (s *Survey) lookForDigests(text string, found Sightings, check func(int) error) error {
 	traces := map[int][]interval{} // by task
 	at := func(start, end int) {
 		of, stop := s.digestAt(text, start, end)
@@ -510,7 +511,7 @@ func (s *Survey) lookForDigests(text string, found Sightings, check func() error
 			if found.Answers[task] {
 				break
 			}
-			if err := check(); err != nil {
+			if err := check(len(part)); err != nil {
 				return err
 			}
 			if _, near, _ := s.standIns[task]().beside(string(part)); near {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func always() error { return nil }
+func always(int) error { return nil }
 
 // TestSurveyUndone: each of two encodings in one text is undone, and one in the other, and what is far from them counts as before.
 func TestSurveyUndone(t *testing.T) {
@@ -49,14 +49,14 @@ func TestSurveyDecoys(t *testing.T) {
 	sum := sha256.Sum256([]byte(run[2].TaskID))
 	digest := hex.EncodeToString(sum[:])
 	for name, decoy := range map[string]string{"first digits": run[0].TaskID[:8] + " ", "id": run[1].TaskID + " ", "digest": digest + " ", "question": run[3].Question + "\n"} {
-		found, calls := NewSightings(), 0
-		check := func() error { calls++; return nil }
-		if err := s.Look(strings.Repeat(decoy, 100_000/len(decoy)), found, check); err != nil || calls > 4 || len(found.Answers) > 0 {
+		found, calls, bytes := NewSightings(), 0, 0
+		check := func(probed int) error { calls, bytes = calls+1, bytes+probed; return nil }
+		if err := s.Look(strings.Repeat(decoy, 100_000/len(decoy)), found, check); err != nil || calls > 4 || bytes > 200_000 || len(found.Answers) > 0 {
 			t.Errorf("%s: %v, %d steps, %+v", name, err, calls, found)
 		}
 	}
 	over := errors.New("over")
-	if err := s.Look("0x"+digest+" "+run[2].Gold, NewSightings(), func() error { return over }); err != over {
+	if err := s.Look("0x"+digest+" "+run[2].Gold, NewSightings(), func(int) error { return over }); err != over {
 		t.Errorf("%v", err)
 	}
 	found := NewSightings()

@@ -37,6 +37,7 @@ const (
 
 	unpackedBytes = 64 << 20 // that may be unpacked from a file in the first round, whatever its size
 	unpackedTimes = 32       // or so many times its size, where that is more
+	probedBytes   = 8 << 20  // that are probed for single tasks because of one text, in the first round
 )
 
 // bounds are those of a look through all folders.
@@ -44,11 +45,15 @@ type bounds struct {
 	time    time.Duration
 	bytes   int64 // files as they are and what is unpacked from them
 	each    int64 // that may be unpacked from a file in the first round, whatever its size
+	probed  int   // that are probed for single tasks because of one text in the first round
 	workers int
 }
 
 // errStopped ends the look at a file when the time is over.
 var errStopped = errors.New("the time is over")
+
+// errCostly ends the look at a text in the first round.
+var errCostly = errors.New("it names too many tasks too often")
 
 // Probe looks through the files of an own agent's folders, which listed names, for traces of the tasks of a run: ids, questions,
 // digests of both, and gold answers by them or in lists ([probe.Survey] has the rules). Archives, compressed files, databases
@@ -57,11 +62,11 @@ var errStopped = errors.New("the time is over")
 //
 // It stops after five minutes, or when it has looked through plan.MaxAgentBytes, unpacked. Of these every file has its own size.
 // A file that unpacks to more than 32 times its size, and more than 64 MiB, is looked through again when all others are done,
-// with all that is left: what it unpacks to takes nothing from them. It returns the plan with counts alone. Several files, and several
+// with all that is left: what it unpacks to takes nothing from them. So is one that names many tasks over and over. It returns the plan with counts alone. Several files, and several
 // parts of a file, are looked through at once; within the bounds the result does not depend on their order. A file that has not
 // the size and digest that are listed when its look begins is an *Error. Large folders are announced to notice.
 func Probe(ctx context.Context, own plan.AgentPlan, listed []byte, tasks []Target, notice io.Writer) (*plan.AgentPlan, error) {
-	return probeWithin(ctx, own, listed, tasks, notice, bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, runtime.GOMAXPROCS(0)})
+	return probeWithin(ctx, own, listed, tasks, notice, bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, probedBytes, runtime.GOMAXPROCS(0)})
 }
 
 func probeWithin(ctx context.Context, own plan.AgentPlan, listed []byte, tasks []Target, notice io.Writer, within bounds) (*plan.AgentPlan, error) {
@@ -78,7 +83,7 @@ func probeWithin(ctx context.Context, own plan.AgentPlan, listed []byte, tasks [
 		fmt.Fprintf(notice, "gaia: looking for the tasks in the agent's folders: %s, %d MiB\n", view.Count(len(files), "file"), size>>20)
 	}
 	slices.SortStableFunc(files, func(a, b *look) int { return cmp.Compare(b.Bytes, a.Bytes) }) // the longest work first
-	p := &prober{survey: probe.NewSurvey(tasks), all: probe.NewSightings(), left: within.bytes - size, each: within.each, workers: make(chan struct{}, within.workers)}
+	p := &prober{survey: probe.NewSurvey(tasks), all: probe.NewSightings(), left: within.bytes - size, bounds: within, workers: make(chan struct{}, within.workers)}
 	for _, f := range own.Folders {
 		root, err := os.OpenRoot(f.Path)
 		if err != nil {
@@ -124,7 +129,7 @@ func probeWithin(ctx context.Context, own plan.AgentPlan, listed []byte, tasks [
 type prober struct {
 	survey  *probe.Survey
 	roots   []*os.Root
-	each    int64         // see bounds
+	bounds  bounds
 	workers chan struct{} // that are at work, at most its capacity
 	last    bool          // the second round
 
@@ -146,6 +151,7 @@ type look struct {
 	mu     sync.Mutex
 	found  probe.Sightings
 	unread int
+	costly bool
 }
 
 // file looks through one file.
@@ -180,8 +186,8 @@ func (p *prober) file(ctx context.Context, l *look) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if again {
-		p.again, l.unread = append(p.again, l), 0
+	if again || l.costly {
+		p.again, l.unread, l.costly = append(p.again, l), 0, false
 	} else {
 		p.left -= max(0, l.told.Bytes-l.Bytes)
 		p.add(l, err == nil)
@@ -215,7 +221,7 @@ func (p *prober) content(l *look) (again bool, err error) {
 	}
 	most := left
 	if !p.last {
-		most = min(left, max(p.each, unpackedTimes*l.Bytes))
+		most = min(left, max(p.bounds.each, unpackedTimes*l.Bytes))
 	}
 	l.told, err = unpack.Walk(l.Path, data, unpack.Limits{Bytes: l.Bytes + most, Entries: plan.MaxAgentFiles, Whole: heldBytes, Check: l.check}, func(at, text string) error {
 		if err := l.check(); err != nil {
@@ -258,7 +264,20 @@ func (p *prober) text(l *look, text string) error {
 			l.unread++
 		}
 	}()
-	return p.survey.Look(text, found, l.check)
+	probed := 0
+	err := p.survey.Look(text, found, func(n int) error {
+		if probed += n; probed > p.bounds.probed && !p.last {
+			return errCostly
+		}
+		return l.check()
+	})
+	if errors.Is(err, errCostly) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.costly = true
+		return nil
+	}
+	return err
 }
 
 // named returns the name of a file, or of the file in an archive, in which a text stands: a name may be the id of a task, and

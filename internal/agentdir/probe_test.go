@@ -43,7 +43,7 @@ func tasksOf(n int) []Target {
 // probed probes a folder with files.
 func probed(t *testing.T, tasks []Target, files map[string]string) plan.AgentProbe {
 	t.Helper()
-	return probedWithin(t, tasks, files, bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, 2})
+	return probedWithin(t, tasks, files, bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, probedBytes, 2})
 }
 
 func probedWithin(t *testing.T, tasks []Target, files map[string]string, within bounds) plan.AgentProbe {
@@ -190,13 +190,14 @@ func TestProbeBounds(t *testing.T) {
 		answers, files int
 		stopped        string
 	}{
-		{"one worker", bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, 1}, 40, 4, ""},
-		{"two workers", bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, 2}, 40, 4, ""},
-		{"three workers", bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, 3}, 40, 4, ""},
-		{"two rounds", bounds{probeTime, plan.MaxAgentBytes, 1 << 20, 2}, 40, 4, ""},
-		{"a bound for all", bounds{probeTime, -100, unpackedBytes, 1}, 30, 4, "bytes"},
-		{"a bound for all in the second round", bounds{probeTime, -1 << 20, 64 << 10, 2}, 30, 4, "bytes"},
-		{"no time", bounds{0, plan.MaxAgentBytes, unpackedBytes, 2}, 0, 0, "time"},
+		{"one worker", bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, probedBytes, 1}, 40, 4, ""},
+		{"two workers", bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, probedBytes, 2}, 40, 4, ""},
+		{"three workers", bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, probedBytes, 3}, 40, 4, ""},
+		{"two rounds", bounds{probeTime, plan.MaxAgentBytes, 1 << 20, probedBytes, 2}, 40, 4, ""},
+		{"two rounds for what names many tasks", bounds{probeTime, plan.MaxAgentBytes, unpackedBytes, 1000, 2}, 40, 4, ""},
+		{"a bound for all", bounds{probeTime, -100, unpackedBytes, probedBytes, 1}, 30, 4, "bytes"},
+		{"a bound for all in the second round", bounds{probeTime, -1 << 20, 64 << 10, probedBytes, 2}, 30, 4, "bytes"},
+		{"no time", bounds{0, plan.MaxAgentBytes, unpackedBytes, probedBytes, 2}, 0, 0, "time"},
 	} {
 		got := probedWithin(t, tasks, files, tt.within)
 		if got.Answers != tt.answers || got.Unread > 0 || got.Files != tt.files || got.Stopped != tt.stopped {
