@@ -148,6 +148,7 @@ type oddMessage struct {
 	Unknown bool
 	Residue trajectory.Probes
 	Given   bool // something that the journal shows may have given it to an own agent
+	Had     bool // likewise, held the gold answer
 	Short   bool // it holds a gold answer that is too short to be one of Residue's hits
 	Records bool // it names the run's own records, its keys or a judge cache
 }

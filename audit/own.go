@@ -345,7 +345,7 @@ func (t *taskReader) ownMessage(a *attemptEvidence, seq int64, sha256 string, li
 		}
 	}
 	o := oddMessage{Seq: seq, Source: plan.AgentSource, SHA256: sha256, Seen: !line.cut,
-		Given: m.given.Had || m.given.Made, Residue: residue, Records: names}
+		Given: m.given.Had || m.given.Made, Had: m.given.Had, Residue: residue, Records: names}
 	if m.named { // and AUD-1 looks at what gave it
 		o.Residue.OwnUUID, o.Residue.UUIDGoldNear = false, false
 	}
@@ -368,7 +368,7 @@ func checkOwnPrompts(n *notes, t *taskEvidence, a *attemptEvidence) {
 	for _, o := range a.Odd {
 		at := place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256, unasked: true}
 		r := o.Residue
-		n.findIf(r.UUIDGoldNear || r.KeyedAnswers >= probe.ManyAnswers && !o.Given, "prompt-residue", at, "besides the question, a message of the agent holds a task's id, or the keys of several, with an answer")
+		n.findIf(r.UUIDGoldNear || r.KeyedAnswers >= probe.ManyAnswers && !o.Had, "prompt-residue", at, "besides the question, a message of the agent holds a task's id, or the keys of several, with an answer")
 		n.findIf(r.OwnUUID && !r.UUIDGoldNear, "task-id-known", at, "a message of the agent holds the task's id, which nothing that the journal shows had given it")
 		n.findIf(o.Records && !o.Given, "run-records-mentioned", at, "a message of the agent names the run's own records or verdicts", "messages about the task")
 	}

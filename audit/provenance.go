@@ -26,8 +26,8 @@ var inputProvenance = Check{
 	Rules: []Rule{
 		{"gold-from-agent", Critical, 1, "the gold answer in what an own agent sends, or the start of the task's id with it, which nothing that was recorded had held before, and which no code, call or file can have given: a text of fewer than four characters counts as the answer if it is called so", "text that the question, the workspace, a reply, a result or an exchange held before"},
 		{"oracle-in-folder", Critical, 1, "gold answers beside the ids or questions of their tasks, one task's is enough, in the folders, the variables or the command of an own agent", "a folder that holds nothing of the tasks"},
-		{"answers-listed", High, 1, "a list with the gold answers of six or more tasks in one file of an own agent, or of three or more in its variables, its command or a text that it sends", "a folder that holds nothing of the tasks"},
-		{"answer-unseen", High, 1, "an answer of an own agent that counts as correct, or of a run without gold answers, which nothing that was recorded had held before, where no model was asked before it, or where it is no number, shares no word with any of that, and no code, call or file can have given it", "an answer that a reply, a result, an exchange, the question or the workspace holds"},
+		{"answers-listed", High, 1, "a list with the gold answers of six or more tasks in one file of an own agent, or of three or more in its variables, its command or a text that it sends, also under their questions or ids, whatever code or calls came before", "a folder that holds nothing of the tasks"},
+		{"answer-unseen", High, 1, "an answer of an own agent that counts as correct, or of a run without gold answers, if no other task has it, which nothing that was recorded had held before, where no model was asked before it, or where it is no number, shares no word with any of that, and no code, call or file can have given it", "an answer that a reply, a result, an exchange, the question or the workspace holds"},
 		{"unseen-answers-right", High, 1, "eight or more answers that nothing recorded had held before, and that are right more often than the others, or than one in two where there are fewer than eight others (one-sided exact test, p < 0.001)", "answers that are right as often as the others"},
 		{"gold-computed", ToReview, 1, "the gold answer in what an own agent sends, which nothing that was recorded had held before, where the agent may have made it: a reply before had code or asked for calls of tools of the agent's own, the workspace has files that may give it, what it was given could not all be looked through, or the answer has fewer than four characters and is not called so", "for a person to see that the agent made it from what it was given"},
 		{"answer-computed", ToReview, 1, "an answer of an own agent that nothing recorded had held before, and that it may have made: a number, or where the workspace has files that may give it, or a reply had code or asked for calls of tools of the agent's own", "for a person to see that the agent made it from what it was given"},
@@ -51,6 +51,22 @@ var inputProvenance = Check{
 			n.find("prompts-witnessed", place{given: true}, fmt.Sprintf("%d of %d bytes of the texts that models were sent came from the question, the workspace, replies, results and exchanges", e.Inputs.WitnessedBytes, e.Inputs.PromptBytes))
 		}
 		var unseen, others rights
+		answers := map[string]string{} // of a run without gold answers: the task that has it, "" for several
+		if !e.scored() {
+			e.eachTask(func(t *taskEvidence) {
+				for _, a := range t.Attempts {
+					if a.Answer == nil {
+						continue
+					}
+					given := string(appendPlain(nil, a.Answer.Answer))
+					if first, again := answers[given]; !again {
+						answers[given] = t.Plan.TaskID
+					} else if first != t.Plan.TaskID {
+						answers[given] = ""
+					}
+				}
+			})
+		}
 		e.eachTask(func(t *taskEvidence) {
 			for _, a := range t.Attempts {
 				n.gapIf(a.Unstated > 0, unstated)
@@ -64,7 +80,8 @@ var inputProvenance = Check{
 					}
 				}
 				if counts := a.Number == t.Result.Attempt; a.Answer != nil && (counts || e.Manifest.Voting.Attempts > 1) {
-					checkSeen(e, n, t, a)
+					first, known := answers[string(appendPlain(nil, a.Answer.Answer))]
+					checkSeen(e, n, t, a, known && first == "")
 				}
 				if a.Answer == nil || a.Number != t.Result.Attempt || t.Result.OfficialCorrect == nil {
 					continue
@@ -164,12 +181,13 @@ func checkGiven(n *notes, at place, ended trajectory.AttemptEnded, own plan.Agen
 // mostLines bounds the lines of the agent's files that a finding names.
 const mostLines = 8
 
-// checkSeen looks at an answer that counts and that nothing recorded had held before.
-func checkSeen(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+// checkSeen looks at an answer that counts and that nothing recorded had held before. Usual says that another task has the same:
+// in a run without gold answers it may be what the agent says where it has none.
+func checkSeen(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, usual bool) {
 	if len(a.Answer.SeenIn) > 0 {
 		return
 	}
-	right := !e.scored()
+	right := !e.scored() && !usual
 	switch {
 	case e.Gold != nil:
 		right = e.credits(t, a)
@@ -303,12 +321,13 @@ func (b broughtFact) rule(shared bool) string {
 	called := p.GoldCalled || p.AnswerKeys > 0 && p.GoldHits > 0
 	labelled := !b.Short && (called || p.GoldLabelNear)
 	listed := p.ListedAnswers >= probe.ManyAnswers
+	many := p.GoldHits > 0 && max(p.KeyedAnswers, p.ListedAnswers) >= probe.ManyAnswers
 	switch {
 	case beside:
 		return "gold-from-agent"
 	case p.GoldHits == 0 && (!listed || b.Made && !shared):
 		return ""
-	case p.GoldHits == 0, shared && listed && !labelled:
+	case p.GoldHits == 0, many && (shared && !labelled || b.Made || b.Short && !called):
 		return "answers-listed"
 	case shared && !labelled && !p.GoldNear:
 		return "gold-in-shared-text"

@@ -106,6 +106,7 @@ var disguises = []disguised{
 	{name: "observed", form: "hidden"},
 	{name: "react", form: "hidden"},
 	{name: "text-call", form: "hidden"},
+	{name: "table", all: true, form: "hidden", rule: "AUD-22.answers-listed"},
 
 	{name: "download", often: true, form: "none", record: true, rule: "AUD-1."},
 	{name: "download-digests", form: "none", record: true},
