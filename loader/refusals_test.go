@@ -157,9 +157,10 @@ func TestPageBounds(t *testing.T) {
 		{"unfolds", format.Gzip, format.PageHeader{UncompressedPageSize: 2_000_000_000, CompressedPageSize: 5, DataPageHeader: v1}, claim, "pages that unfold to 2000000000 bytes"},
 		{"many values", format.Gzip, format.PageHeader{CompressedPageSize: 0, DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: 2_000_000_000})}, "", "a page of 2000000000 values"},
 		{"snappy", format.Snappy, format.PageHeader{UncompressedPageSize: 5, CompressedPageSize: 5, DataPageHeader: v1}, claim, "pages that unfold to 4294967295 bytes"},
-		{"snappy after levels", format.Snappy, format.PageHeader{UncompressedPageSize: 5, CompressedPageSize: 6, DataPageHeaderV2: v2}, "\x01" + claim, "pages that unfold to 4294967295 bytes"},
-		{"snappy not used", format.Snappy, format.PageHeader{UncompressedPageSize: 6, CompressedPageSize: 6, DataPageHeaderV2: plain}, "\x01" + claim, ""},
+		{"snappy after levels", format.Snappy, format.PageHeader{UncompressedPageSize: 5, CompressedPageSize: 6, DataPageHeaderV2: v2, Type: format.DataPageV2}, "\x01" + claim, "pages that unfold to 4294967295 bytes"},
+		{"snappy not used", format.Snappy, format.PageHeader{UncompressedPageSize: 6, CompressedPageSize: 6, DataPageHeaderV2: plain, Type: format.DataPageV2}, "\x01" + claim, ""},
 		{"more than it claims", format.Gzip, format.PageHeader{UncompressedPageSize: 1000, CompressedPageSize: int32(bomb.Len()), DataPageHeader: v1}, bomb.String(), "a page: it unfolds to more than the 1000 bytes that it claims"},
+		{"of two kinds", format.Gzip, format.PageHeader{UncompressedPageSize: 1000, CompressedPageSize: int32(bomb.Len()), DataPageHeader: v1, DataPageHeaderV2: plain}, bomb.String(), "a page: it unfolds to more"},
 		{"not a header", format.Snappy, format.PageHeader{CompressedPageSize: 0, DataPageHeader: v1}, "\x05", "page header: "},
 	}
 	for _, c := range cases {

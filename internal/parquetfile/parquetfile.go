@@ -29,6 +29,7 @@ const (
 	maxValues   = 100_000   // of a page
 	maxUnfolded = 256 << 20 // bytes of a column's pages in a row group
 	maxFooter   = 1 << 20   // bytes
+	valueBytes  = 24        // of a value in a row
 	maxWindow   = 64 << 20  // bytes that zstd remembers
 )
 
@@ -115,6 +116,9 @@ func pages(data []byte, chunk *format.ColumnMetaData) (start, unfolded int64, er
 		if values > maxValues {
 			return 0, 0, fmt.Errorf("a page of %d values: want at most %d", values, maxValues)
 		}
+		if levels := h.DataPageHeaderV2.V; h.UncompressedPageSize < 0 || levels.RepetitionLevelsByteLength < 0 || levels.DefinitionLevelsByteLength < 0 {
+			return 0, 0, errors.New("a page with negative sizes")
+		}
 		size, page := int64(h.UncompressedPageSize), packed(chunk.Codec, &h, rest[:h.CompressedPageSize])
 		if chunk.Codec == format.Snappy {
 			size = max(size, snappySize(page))
@@ -122,7 +126,7 @@ func pages(data []byte, chunk *format.ColumnMetaData) (start, unfolded int64, er
 		if h.DataPageHeader.V.Encoding == format.DeltaByteArray || h.DataPageHeaderV2.V.Encoding == format.DeltaByteArray {
 			size *= max(int64(values), 1) // each may repeat all before it
 		}
-		if unfolded += max(size, 4*int64(values)); unfolded > maxUnfolded {
+		if unfolded += max(size, valueBytes*int64(values)); unfolded > maxUnfolded {
 			return 0, 0, fmt.Errorf("pages that unfold to %d bytes: want at most %d", unfolded, maxUnfolded)
 		}
 		if err := unfolds(chunk.Codec, page, int64(h.UncompressedPageSize)); err != nil {
@@ -135,18 +139,17 @@ func pages(data []byte, chunk *format.ColumnMetaData) (start, unfolded int64, er
 
 // packed is what of a page its codec unpacks.
 func packed(codec format.CompressionCodec, h *format.PageHeader, page []byte) []byte {
-	v2 := h.DataPageHeaderV2
-	if codec == format.Uncompressed || v2.Valid && v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
+	if codec == format.Uncompressed {
 		return nil
 	}
-	if v2.Valid { // the levels stand before it
-		levels := int64(v2.V.RepetitionLevelsByteLength) + int64(v2.V.DefinitionLevelsByteLength)
-		if levels < 0 || levels > int64(len(page)) {
-			return nil
-		}
-		page = page[levels:]
+	if h.Type != format.DataPageV2 { // whatever other headers it has
+		return page
 	}
-	return page
+	v2 := h.DataPageHeaderV2.V
+	if v2.IsCompressed.Valid && !v2.IsCompressed.V {
+		return nil
+	}
+	return page[min(int64(len(page)), int64(v2.RepetitionLevelsByteLength)+int64(v2.DefinitionLevelsByteLength)):] // the levels stand before it
 }
 
 // snappySize is the length that a snappy block claims for itself, which its decoder believes.
