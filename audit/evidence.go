@@ -110,6 +110,7 @@ type attemptEvidence struct {
 	Unheld      bool  // the answer is said to be in a reply, and all of them are shown and none holds it
 	Misplaced   bool  // the answer is said to have stood where the attempt had nothing
 	Misstated   int64 // the first request with more bytes of the agent's than are recorded; 0: none
+	Opaque      int   // exchanges with bytes of an unknown kind
 	Unstated    int   // requests that do not say where their messages come from
 	Heard       bool  // a model said something, also in a reply that is not whole
 	Made        bool  // when the answer was committed, it may have been made from what the agent was given

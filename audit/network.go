@@ -71,6 +71,9 @@ func (t *taskReader) network(a *attemptEvidence, ev trajectory.Event) {
 		c, shown := x.call, exchangeAsResult(p, x.address)
 		c.Result = t.result(ev.Seq, shown, c)
 		c.Result.ofExchange(p)
+		if p.Opaque > 0 {
+			a.Opaque++
+		}
 		t.oracle(a, c, shown)
 		c.args, c.text, c.echo = "", "", ""
 	case trajectory.RequestRefused:

@@ -36,6 +36,7 @@ var inputProvenance = Check{
 		{"gold-in-shared-text", Info, 1, "the gold answer in a text that an own agent sends for most tasks, where it is not called the answer, or is of fewer than four characters", "for the record: it can stand there by chance"},
 		{"folder-unread", Info, 1, "files in the folders of an own agent that could not be looked through", "for the record: what is in them is not known"},
 		{"folder-native", Info, 1, "programs in the folders of an own agent, of which only the texts were looked at", "for the record: what they compute is not known"},
+		{"exchanges-opaque", Info, 1, "exchanges with bytes that are packed or encrypted in no way that is known", "for the record: what is in them is not known, and excuses no gold"},
 		{"prompts-witnessed", Info, 1, "how much of what an own agent sent to models came from sources that were recorded", "for the record: the rest is the agent's"},
 	},
 	run: func(e *evidence, n *notes) {
@@ -50,6 +51,7 @@ var inputProvenance = Check{
 		if e.Inputs.PromptBytes > 0 {
 			n.find("prompts-witnessed", place{given: true}, fmt.Sprintf("%d of %d bytes of the texts that models were sent came from the question, the workspace, replies, results and exchanges", e.Inputs.WitnessedBytes, e.Inputs.PromptBytes))
 		}
+		opaque := 0
 		var unseen, others rights
 		answers := map[string]string{} // of a run without gold answers: the task that has it, "" for several
 		if !e.scored() {
@@ -73,6 +75,7 @@ var inputProvenance = Check{
 				if a.Ended != nil {
 					checkGiven(n, t.at(a, a.EndedAt), *a.Ended, *own)
 				}
+				opaque += a.Opaque
 				for _, b := range a.Brought {
 					at := place{task: t, attempt: a.Number, seq: b.Seq, unasked: true}
 					if rule := b.rule(e.Passages.shared(b)); rule != "" {
@@ -93,6 +96,7 @@ var inputProvenance = Check{
 				}
 			}
 		})
+		n.findIf(opaque > 0, "exchanges-opaque", place{given: true}, fmt.Sprintf("exchanges with bytes of an unknown kind: %d", opaque))
 		p := stats.GreaterThanHalf(unseen.right, unseen.of)
 		against := "one in two"
 		if others.of >= fewestUnseen {
@@ -272,7 +276,7 @@ func (g *inputs) add(p trajectory.Payload) {
 	case trajectory.ExchangeCompleted:
 		if p.SHA256 != "" && !g.echoes[p.Number] {
 			g.see(p.Probes, false)
-			g.Made = g.Made || p.Unprobed > 0
+			g.Made = g.Made || p.Unprobed > 0 || p.Media // what is opaque may be the answer, encrypted
 		}
 	}
 }

@@ -424,7 +424,9 @@ type ExchangeStarted struct {
 }
 
 // ExchangeCompleted is the reply to a request of the recorded network, as it was passed on. Head is the beginning of its text (2
-// KiB), "" where it is none. Probes are over its header and all of its body, unpacked, but for Unprobed bytes.
+// KiB), "" where it is none. Probes are over its header and all of its body, unpacked, but for Unprobed bytes: those beyond a bound,
+// and all where something in it is locked or damaged. Media says that there are pictures, sound or video in it, which have no
+// text that can be probed; Opaque counts what in it is packed or encrypted in no way that is known.
 type ExchangeCompleted struct {
 	BodySHA256  string  `json:"body_sha256,omitzero"`
 	Bytes       int64   `json:"bytes,omitzero"`
@@ -432,7 +434,9 @@ type ExchangeCompleted struct {
 	Error       string  `json:"error,omitzero"` // why the reply is not whole, or none came
 	Head        string  `json:"head,omitzero"`
 	LatencyMs   int64   `json:"latency_ms"`
+	Media       bool    `json:"media,omitzero"`
 	Number      int     `json:"number"`
+	Opaque      int     `json:"opaque,omitzero"`
 	Probes      *Probes `json:"probes,omitzero"` // left out: no reply came
 	Redactions  int     `json:"redactions,omitzero"`
 	SHA256      string  `json:"sha256,omitzero"` // left out: there is no body

@@ -77,7 +77,7 @@ func filled() []Payload {
 			Prompt: "judge.v1", Asked: 3, Refused: []string{"null"}, Cached: true, SHA256: digest, TokensIn: 900, TokensOut: 30, Tries: 4, Unreadable: []string{"comma"}, Passed: true},
 		RequestRefused{Bytes: 40, Code: "model_not_planned", Model: "other-model", Path: "POST /v1/chat/completions", RuleIDs: []string{"R001"}, SHA256: digest, Status: 400},
 		ExchangeStarted{BodySHA256: digest, Bytes: 40, Method: "POST", Number: 3, Own: probes, Redactions: 1, SHA256: digest, URL: "https://almanac.example/tides?year=2019"},
-		ExchangeCompleted{BodySHA256: digest, Bytes: 9000, ContentType: "text/html", Error: "unexpected EOF", Head: "<!doctype html>", LatencyMs: 12, Number: 3, Probes: probes, Redactions: 1,
+		ExchangeCompleted{BodySHA256: digest, Bytes: 9000, ContentType: "text/html", Error: "unexpected EOF", Head: "<!doctype html>", LatencyMs: 12, Media: true, Number: 3, Opaque: 2, Probes: probes, Redactions: 1,
 			SHA256: digest, Status: 200, Truncated: true, Unprobed: 100},
 	}
 }

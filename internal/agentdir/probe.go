@@ -315,7 +315,7 @@ func open(root *os.Root, f plan.AgentFile) (data []byte, release func(), err err
 // add takes in what a file has, also one that was not looked through to its end.
 func (p *prober) add(l *look, whole bool) {
 	p.out.Bytes = min(p.out.Bytes+l.told.Bytes, plan.MaxAgentBytes)
-	p.out.Unread += l.told.Unread + l.unread
+	p.out.Unread += l.told.Unread + l.told.Opaque + l.unread
 	if whole {
 		p.out.Files++
 		if l.told.Native {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -155,4 +156,39 @@ func TestSpoolFails(t *testing.T) {
 			t.Errorf("%d bytes are still counted", spooled.Load()-before)
 		}
 	}
+}
+
+// TestHonestGaps: what the agent can read no more of than was probed is no gap: a compressed reply that it cut, a picture, and
+// bytes of an unknown kind, which are told. A locked archive is one.
+func TestHonestGaps(t *testing.T) {
+	dense := make([]byte, 32<<10)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(dense)
+	whole := encoded(t, "gzip", page+fmt.Sprintf("%x", dense))
+	r := newRig(t, map[string]string{"almanac.example:80": raw(t, "", func(c net.Conn, q *http.Request) {
+		var body string
+		switch q.URL.Path {
+		case "/cut":
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(whole), whole[:len(whole)/2])
+			return
+		case "/picture":
+			body = "\x89PNG\r\n\x1a\n" + string(dense)
+		case "/unknown":
+			body = "\x01" + string(dense)
+		case "/locked":
+			body = "7z\xbc\xaf\x27\x1c" + string(dense)
+		}
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	})}, nil)
+	for _, tt := range []struct {
+		path   string
+		gap    bool
+		media  bool
+		opaque int
+	}{{"/cut", false, false, 0}, {"/picture", false, true, 0}, {"/unknown", false, false, 1}, {"/locked", true, false, 0}} {
+		r.get(r.client(false), "http://almanac.example"+tt.path)
+		if done := r.completed(); (done.Unprobed > 0) != tt.gap || done.Media != tt.media || done.Opaque != tt.opaque || tt.path == "/cut" && (done.Error != "cut_short" || done.Probes.GoldHits == 0) {
+			t.Errorf("%s: %+v", tt.path, done)
+		}
+	}
+	r.finish()
 }

@@ -418,6 +418,7 @@ func (x *exchange) examine(r reply, done *trajectory.ExchangeCompleted) {
 	if r.failed != nil && decoded == errCut { // the agent could decode no more
 		decoded = nil
 	}
+	done.Media, done.Opaque = told.Media, told.Opaque
 	if done.Unprobed = r.body.dropped; decoded != nil || err != nil || told.Unread > 0 || told.Stopped != "" {
 		done.Unprobed = r.bytes // how many of them is not known
 	}

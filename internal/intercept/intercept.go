@@ -18,8 +18,8 @@
 //   - Bodies pass byte for byte. Of a request's header, what is for proxies goes, and of Accept-Encoding what could not be
 //     decoded here. No cookie, credential or other value of a header is recorded; addresses and heads are, but for secrets.
 //   - The reply is decoded, unpacked and probed as a whole, with its header, and added to the origins of the attempt. What of it
-//     is not, is counted as unprobed: bytes beyond the bounds, what is encrypted, and what is packed in an unknown way. Full
-//     evidence keeps the text of a reply decoded, where it has at most 8 MiB.
+//     is not, is counted as unprobed: bytes beyond the bounds, and all where something in it is locked or damaged. Pictures,
+//     sound and video are told, and what is packed or encrypted in an unknown way is counted. Full evidence keeps the text of a reply decoded, where it has at most 8 MiB.
 //   - Bodies take a bounded memory and time: the few that are large, decoded or unpacked, are looked through one or two at once in
 //     the process, each for 20 seconds, and for 5 seconds after the end of the attempt. A request that takes longer is refused.
 //   - What the agent asks with is its own, unless something explains it that the agent was given: address, header and body of a

@@ -260,8 +260,8 @@ func (a *Attempt) StepOf(e trajectory.Event) any {
 			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)}
 	case trajectory.ExchangeCompleted:
 		s := a.network.last
-		return ExchangeStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentType: p.ContentType, Error: p.Error, Head: p.Head, LatencyMs: p.LatencyMs, Method: s.Method,
-			Number: p.Number, Probes: p.Probes, Redactions: p.Redactions, RequestBodySHA256: s.BodySHA256, RequestBytes: s.Bytes, RequestSHA256: s.SHA256,
+		return ExchangeStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentType: p.ContentType, Error: p.Error, Head: p.Head, LatencyMs: p.LatencyMs, Media: p.Media, Method: s.Method,
+			Number: p.Number, Opaque: p.Opaque, Probes: p.Probes, Redactions: p.Redactions, RequestBodySHA256: s.BodySHA256, RequestBytes: s.Bytes, RequestSHA256: s.SHA256,
 			SHA256: p.SHA256, Status: p.Status, Truncated: p.Truncated, Type: "exchange", Unprobed: p.Unprobed, URL: s.URL}
 	}
 	return nil

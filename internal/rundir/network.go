@@ -54,9 +54,9 @@ func (n *network) complete(p trajectory.ExchangeCompleted) (reason string) {
 		return fmt.Sprintf("exchange %d is not open", p.Number)
 	case p.Status != 0 && (p.Status < 100 || p.Status > 999), p.Status == 0 && (p.Error == "" || p.SHA256 != ""):
 		return fmt.Sprintf("exchange %d has the status %d, which no such reply has", p.Number, p.Status)
-	case min(p.LatencyMs, p.Unprobed) < 0, p.Redactions < 0, badBody(p.Bytes, p.SHA256, p.BodySHA256):
+	case min(p.LatencyMs, p.Unprobed) < 0, min(p.Redactions, p.Opaque) < 0, badBody(p.Bytes, p.SHA256, p.BodySHA256):
 		return fmt.Sprintf("the body of the reply of exchange %d has a size or digest that none has", p.Number)
-	case len(p.Head) > trajectory.ExchangeHead, p.SHA256 == "" && (p.Head != "" || p.Truncated || p.Unprobed > 0), p.Status == 0 && p.Probes != nil:
+	case len(p.Head) > trajectory.ExchangeHead, p.SHA256 == "" && (p.Head != "" || p.Truncated || p.Unprobed > 0 || p.Media || p.Opaque > 0), p.Status == 0 && p.Probes != nil:
 		return fmt.Sprintf("exchange %d shows more of its reply than there is", p.Number)
 	}
 	delete(n.open, p.Number)

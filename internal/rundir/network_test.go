@@ -139,6 +139,7 @@ func TestFoldRefusesOfNetwork(t *testing.T) {
 		{"reply without a digest", asked + `a.1 fetched n=1 {"sha256":""}`, reply},
 		{"digest without a reply", asked + `a.1 fetched n=1 {"bytes":0}`, reply},
 		{"negative latency", asked + `a.1 fetched n=1 {"latency_ms":-1}`, reply},
+		{"negative opaque parts", asked + `a.1 fetched n=1 {"opaque":-1}`, reply},
 		{"negative rest", asked + `a.1 fetched n=1 {"unprobed":-1}`, reply},
 		{"no status", asked + `a.1 fetched n=1 {"status":0}`, "exchange 1 has the status 0, which no such reply has"},
 		{"no status, with a body", asked + `a.1 fetched n=1 {"status":0,"error":"reset"}`, "exchange 1 has the status 0, which no such reply has"},

@@ -102,8 +102,10 @@ type ExchangeStep struct {
 	Error             string             `json:"error,omitzero"`
 	Head              string             `json:"head"`
 	LatencyMs         int64              `json:"latency_ms"`
+	Media             bool               `json:"media,omitzero"`
 	Method            string             `json:"method"`
 	Number            int                `json:"number"`
+	Opaque            int                `json:"opaque,omitzero"`
 	Probes            *trajectory.Probes `json:"probes"` // null: there is no body
 	Redactions        int                `json:"redactions,omitzero"`
 	RequestBodySHA256 string             `json:"request_body_sha256,omitzero"`

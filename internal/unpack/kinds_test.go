@@ -224,7 +224,7 @@ func TestKinds(t *testing.T) {
 
 func slicesOf(parts ...string) []byte { return []byte(strings.Join(parts, "")) }
 
-// TestUnread: what is encrypted or packed in an unknown way is counted, and pictures and programs are not.
+// TestUnread: what is locked or damaged is counted, and what is dense in an unknown way; pictures and sound are told.
 func TestUnread(t *testing.T) {
 	r := rand.NewChaCha8([32]byte{1})
 	random := make([]byte, 64<<10)
@@ -249,20 +249,28 @@ func TestUnread(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		name   string
-		data   []byte
-		unread bool
+		name string
+		data []byte
+		want string
 	}{
-		{"random", random, true},
-		{"in.tar.gz", gzipped(t, zipped(t, "secret.bin", string(random))), true},
-		{"locked.zip", locked, true},
-		{"random.py", []byte("D = '" + base64.StdEncoding.EncodeToString(random) + "'\n"), true},
-		{"key.pem", []byte("D = '" + base64.StdEncoding.EncodeToString(random[:2000]) + "'\n"), false},
-		{"picture.png", append([]byte("\x89PNG\r\n\x1a\n"), random...), false},
-		{"text", bytes.Repeat([]byte("some text\n"), 1000), false},
-		{"zeros", make([]byte, 1<<20), false},
+		{"random", random, "opaque"},
+		{"in.tar.gz", gzipped(t, zipped(t, "secret.bin", string(random))), "opaque"},
+		{"locked.zip", locked, "unread"},
+		{"damaged.zip", append([]byte("PK\x03\x04\x14\x00\x00\x00\x63\x00"), random...), "unread"},
+		{"a.7z", append([]byte("7z\xbc\xaf\x27\x1c"), random...), "unread"},
+		{"locked.pdf", slicesOf("%PDF-1.7\n<</Encrypt 4 0 R>>\nstream\n", string(random)), "unread"},
+		{"pictures.pdf", slicesOf("%PDF-1.7\n<</Filter /DCTDecode>>\nstream\n\xff\xd8\xff", string(random)), "media"},
+		{"dense.pdf", slicesOf("%PDF-1.7\n<</Filter /Odd>>\nstream\n", string(random)), "opaque"},
+		{"sound.mp3", slicesOf("\xff\xfb\x90\x00", string(random[:400]), "\xff\xfb\x90\x00", string(random)), "media"},
+		{"picture.tiff", append([]byte("II*\x00"), random...), "media"},
+		{"small.png", append([]byte("\x89PNG\r\n\x1a\n\x00"), random[:100]...), "media"},
+		{"random.py", []byte("D = '" + base64.StdEncoding.EncodeToString(random) + "'\n"), "opaque"},
+		{"key.pem", []byte("D = '" + base64.StdEncoding.EncodeToString(random[:2000]) + "'\n"), ""},
+		{"picture.png", append([]byte("\x89PNG\r\n\x1a\n"), random...), "media"},
+		{"text", bytes.Repeat([]byte("some text\n"), 1000), ""},
+		{"zeros", make([]byte, 1<<20), ""},
 	} {
-		if _, told := texts(t, tt.name, tt.data, Limits{}); (told.Unread > 0) != tt.unread {
+		if _, told := texts(t, tt.name, tt.data, Limits{}); (told.Unread > 0) != (tt.want == "unread") || (told.Opaque > 0) != (tt.want == "opaque") || told.Media != (tt.want == "media") {
 			t.Errorf("%s: %+v", tt.name, told)
 		}
 	}

@@ -107,7 +107,7 @@ func (w *walker) binary(name string, data []byte, depth int) {
 	}
 	w.told.Native = w.told.Native || isNative(data)
 	z := w.zipDirectory(name, data, depth)
-	unread := z.unread
+	unread, opaque := z.unread, false
 	from := 0 // what lies before is looked through
 	var text []byte
 	gap := func(to int) {
@@ -125,8 +125,17 @@ func (w *walker) binary(name string, data []byte, depth int) {
 			}
 			start = end - windowShared
 		}
-		if to-from >= fewestPacked && !unread && !isPicture(data) {
-			unread = w.dense(name, part, depth)
+		switch {
+		case isMedia(data), isMedia(part):
+			w.told.Media = true
+		case to-from < fewestPacked || unread || opaque:
+		case !w.dense(name, part, depth):
+		case isLocked(data):
+			unread = true
+		case isPDF(data) && imageFilter.Match(part):
+			w.told.Media = true
+		default:
+			opaque = true
 		}
 	}
 	for i := 0; i < len(data) && w.ok(); {
@@ -149,8 +158,11 @@ func (w *walker) binary(name string, data []byte, depth int) {
 		i = next + max(n, 1)
 	}
 	gap(len(data))
-	if unread {
+	switch {
+	case unread:
 		w.told.Unread++
+	case opaque:
+		w.told.Opaque++
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"io"
 	"math"
 	"path"
+	"regexp"
 	"strings"
 )
 
@@ -34,7 +35,9 @@ var Default = Limits{Bytes: 256 << 20, Depth: 8, Entries: 200_000, Whole: 32 << 
 // Told says what a walk saw.
 type Told struct {
 	Bytes   int64  // that it looked through, unpacked ones included
-	Unread  int    // files, and files in archives, that are encrypted, damaged, too deep, or packed in a way not known here
+	Unread  int    // files, and files in archives, that are locked, damaged, too deep, or packed in a known way that is not read here
+	Opaque  int    // files whose bytes are packed or encrypted, and nothing says how
+	Media   bool   // there are pictures, sound, video or letters, which have no text
 	Native  bool   // there is a program for a machine, of which only the texts were looked at
 	Stopped string // "bytes" or "entries": which bound was reached; "" for none
 }
@@ -241,6 +244,45 @@ func isPicture(data []byte) bool {
 		}
 	}
 	return len(data) > 12 && string(data[4:8]) == "ftyp"
+}
+
+// isMedia reports whether bytes begin as pictures, sound, video or letters do.
+func isMedia(data []byte) bool {
+	if isPicture(data) {
+		return true
+	}
+	for _, magic := range []string{"II*\x00", "MM\x00*", "\x00\x00\x00\x0cjP  ", "\xff\x4f\xff\x51", "\x00\x00\x00\x0cJXL ", "FLV\x01", "0&\xb2\x75\x8e\x66\xcf\x11", "\x00\x00\x01\xba", "\x00\x00\x01\xb3",
+		"#!AMR", "OTTO\x00", "ttcf\x00", "\x00\x01\x00\x00\x00", "true\x00"} {
+		if bytes.HasPrefix(data, []byte(magic)) {
+			return true
+		}
+	}
+	switch {
+	case len(data) < fewestPacked:
+	case data[0] == 0xff && data[1]&0xe6 == 0xe2, data[0] == 0xff && data[1]&0xf6 == 0xf0: // frames of MP3 and AAC
+		return bytes.Contains(data[4:fewestPacked], data[:2])
+	case data[0] == 'G': // packets of MPEG
+		return data[188] == 'G' && data[376] == 'G' && data[564] == 'G'
+	}
+	return len(data) > 12 && (string(data[4:8]) == "moof" || string(data[4:8]) == "styp" || string(data[4:8]) == "sidx")
+}
+
+// isPDF reports whether a file is a PDF.
+func isPDF(data []byte) bool { return bytes.Contains(data[:min(len(data), 1<<10)], []byte("%PDF-")) }
+
+// imageFilter is what a PDF names pictures with that are not in deflate.
+var imageFilter = regexp.MustCompile(`/(DCT|JPX|CCITTFax|JBIG2)Decode|/(DCT|CCF)\b`)
+
+// isLocked reports whether a file whose bytes are dense says that it is packed or encrypted in a way that is not read here, or
+// begins as one that is read and is damaged.
+func isLocked(data []byte) bool {
+	for _, magic := range []string{"7z\xbc\xaf\x27\x1c", "Rar!\x1a\x07", "MSCF", "Salted__", "age-encryption.org/"} {
+		if bytes.HasPrefix(data, []byte(magic)) {
+			return true
+		}
+	}
+	return isPDF(data) && bytes.Contains(data, []byte("/Encrypt")) || nextMagic(data[:min(len(data), 64)], 0) == 0 ||
+		bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0")) && bytes.Contains(data, []byte("E\x00n\x00c\x00r\x00y\x00p\x00t\x00e\x00d\x00P\x00a\x00c\x00k\x00a\x00g\x00e\x00"))
 }
 
 // isNative reports whether a file is a program for a machine.
