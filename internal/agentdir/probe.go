@@ -37,7 +37,7 @@ const (
 
 	unpackedBytes = 64 << 20 // that may be unpacked from a file in the first round, whatever its size
 	unpackedTimes = 32       // or so many times its size, where that is more
-	probedBytes   = 8 << 20  // that are probed for single tasks because of one text, in the first round
+	probedBytes   = 4 << 20  // that are probed for single tasks because of one text, in the first round
 )
 
 // bounds are those of a look through all folders.
