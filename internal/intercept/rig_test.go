@@ -92,7 +92,6 @@ type rig struct {
 	plan    plan.Plan
 	socket  string
 	origins *origin.Index
-	decided []string
 }
 
 type settings struct {

@@ -187,7 +187,7 @@ func TestKinds(t *testing.T) {
 		{"two.gz", append(gzipped(t, []byte("first")), gz...)},
 		{"a.tar", tarred.Bytes()},
 		{"a.tar.gz", gzipped(t, tarred.Bytes())},
-		{"deep", gzipped(t, zipped(t, "in.tar", string(tarred.Bytes())))},
+		{"deep", gzipped(t, zipped(t, "in.tar", tarred.String()))},
 		{"a.zlib", zl},
 		{"a.deflate", packed(t, text, func(b *bytes.Buffer) (writer, error) { return flate.NewWriter(b, 9) })},
 		{"a.zst", packed(t, text, func(b *bytes.Buffer) (writer, error) { return zstd.NewWriter(b) })},
