@@ -189,6 +189,10 @@ func (x *exchange) read() (free func(), refused *refusal) {
 	free = func() { x.bodies.Release(size) }
 	var read bytes.Buffer
 	_ = x.rc.SetReadDeadline(time.Now().Add(x.bounds.body))
+	if x.ctx.Err() != nil { // else its deadline would be lost
+		_ = x.rc.SetReadDeadline(time.Unix(1, 0))
+		return free, hungUp
+	}
 	_, err := read.ReadFrom(http.MaxBytesReader(x.w, r.Body, x.bounds.request))
 	x.body = read.Bytes()
 	switch {

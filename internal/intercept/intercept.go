@@ -16,7 +16,7 @@
 //   - A request that is not passed on is a request_refused event. So are tunnels of clients that do not accept the authority, and
 //     tunnels with something that is not HTTP. WebSocket and other upgrades are refused, and what invites to QUIC is taken away.
 //   - Bodies pass byte for byte. Of a request's header, what is for proxies goes, and of Accept-Encoding what could not be
-//     decoded here. No cookie, credential or other value of a header is recorded; addresses and heads are, but for secrets.
+//     decoded here. Of the values of headers only Content-Type is recorded; addresses and heads are, but for secrets.
 //   - The reply is decoded, unpacked and probed as a whole, with its header, and added to the origins of the attempt. What of it
 //     is not, is counted as unprobed: bytes beyond the bounds, and all where something in it is locked or damaged. Pictures,
 //     sound and video are told, and what is packed or encrypted in an unknown way is counted. Full evidence keeps the text of a reply decoded, where it has at most 8 MiB.
@@ -223,11 +223,12 @@ func (p *Proxy) serveTunnel(w http.ResponseWriter, r *http.Request) {
 
 // serve takes a request; in is the tunnel that it comes through, nil for none.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, in *tunnel) {
+	x := &exchange{Proxy: p, w: w, rc: http.NewResponseController(w), request: r}
 	if !p.enter() {
+		_ = x.rc.SetReadDeadline(time.Unix(1, 0)) // or the server would wait for the rest of its body
 		panic(http.ErrAbortHandler)
 	}
 	defer p.running.Done()
-	x := &exchange{Proxy: p, w: w, rc: http.NewResponseController(w), request: r}
 	defer context.AfterFunc(p.ctx, func() { // what waits for the agent
 		_ = x.rc.SetReadDeadline(time.Unix(1, 0))
 		_ = x.rc.SetWriteDeadline(time.Unix(1, 0))
