@@ -377,7 +377,12 @@ func (w *Watch) prompt(n *notes, at place, p trajectory.ContextCompiled, given i
 
 // sends takes what of an event comes from none of what the agent was given.
 func (w *Watch) sends(n *notes, at place, own trajectory.Probes, passages []trajectory.Passage, given inputs) {
-	if b, keep := newBrought(at.seq, own, passages, given); keep && len(w.brought) < mostBrought {
+	b, keep := newBrought(at.seq, own, passages, given)
+	switch rule := b.rule(true); {
+	case !keep:
+	case rule == b.rule(false): // whoever shares it
+		n.findIf(rule != "", rule, at, broughtWords[rule])
+	case len(w.brought) < mostBrought:
 		w.brought = append(w.brought, broughtTo{b, at})
 	}
 	for _, b := range w.brought {

@@ -369,6 +369,9 @@ func (s *sentPassages) add(task string, passages []trajectory.Passage) {
 			known = &sentPassage{max(0, min(p.Tasks, len(s.tasks)-1)), map[string]bool{}}
 			s.of[p.Key] = known
 		}
+		if known != nil { // a run that is resumed counts anew
+			known.Before = max(known.Before, min(p.Tasks, len(s.tasks)-1)-len(known.Tasks))
+		}
 		if known != nil && !known.Tasks[task] && s.kept < mostSent {
 			known.Tasks[task] = true
 			s.kept++

@@ -89,3 +89,16 @@ func BenchmarkProvenance(b *testing.B) {
 		})
 	}
 }
+
+// TestSentAfterAResume: the largest count of the tasks that sent a passage before counts, not the first.
+func TestSentAfterAResume(t *testing.T) {
+	var s sentPassages
+	for i, before := range []int{0, 0, 3} {
+		s.add(string(rune('a'+i)), nil)
+		s.add(string(rune('m'+i)), []trajectory.Passage{{Key: "k", Tasks: before}})
+	}
+	b := broughtFact{Passages: []trajectory.Passage{{Key: "k"}}}
+	if known := s.of["k"]; known.Before+len(known.Tasks) != 4 || !s.shared(b) {
+		t.Errorf("%+v, shared %t", known, s.shared(b))
+	}
+}
