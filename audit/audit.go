@@ -333,6 +333,8 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		delete(w.asked, ev.TaskID)
 		delete(w.tasks, ev.TaskID)
 		delete(w.given, ev.TaskID)
+	case trajectory.RunResumed:
+		w.passages.resume()
 	case trajectory.AnswerCommitted:
 		gold, scored := w.gold[ev.TaskID]
 		if u := w.asked[ev.TaskID]; u != nil && scored && judge.QuestionScorer(&p.Answer, gold) { // others rest on nothing

@@ -163,6 +163,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		g.e.Resumed = append(g.e.Resumed, fact[trajectory.RunResumed]{ev.Seq, p})
 		g.approved.tools = p.Approved
 		g.swept = false
+		g.e.Passages.resume()
 	case trajectory.TaskStarted:
 		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, passages: g.e.Passages, bodies: g.bodies, question: p.Question, gold: g.e.Gold[ev.TaskID], fileName: p.FileName,
 			images: g.e.Manifest.Model.Images, turn: newTurn(-1), begunUs: ev.MonoUs}

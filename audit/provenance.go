@@ -348,10 +348,26 @@ type sentPassages struct {
 	kept  int
 }
 
-// sentPassage is one passage. Before counts the tasks for which it was sent when no request listed it.
+// sentPassage is one passage. Before counts the tasks for which it was sent when no request listed it. Shared says that it was
+// sent for most tasks before the run was resumed.
 type sentPassage struct {
 	Before int
 	Tasks  map[string]bool
+	Shared bool
+}
+
+// most reports whether it was sent for most of so many tasks.
+func (p *sentPassage) most(tasks int) bool {
+	n := p.Before + len(p.Tasks)
+	return p.Shared || n >= 2 && 2*n > tasks
+}
+
+// resume begins to count again: the process that goes on does not know what was sent.
+func (s *sentPassages) resume() {
+	for _, p := range s.of {
+		*p = sentPassage{0, map[string]bool{}, p.most(len(s.tasks))}
+	}
+	clear(s.tasks)
 }
 
 // mostSent bounds how many passages, by task, are kept.
@@ -366,10 +382,10 @@ func (s *sentPassages) add(task string, passages []trajectory.Passage) {
 	for _, p := range passages {
 		known := s.of[p.Key]
 		if known == nil && s.kept < mostSent {
-			known = &sentPassage{max(0, min(p.Tasks, len(s.tasks)-1)), map[string]bool{}}
+			known = &sentPassage{Tasks: map[string]bool{}}
 			s.of[p.Key] = known
 		}
-		if known != nil { // a run that is resumed counts anew
+		if known != nil {
 			known.Before = max(known.Before, min(p.Tasks, len(s.tasks)-1)-len(known.Tasks))
 		}
 		if known != nil && !known.Tasks[task] && s.kept < mostSent {
@@ -384,7 +400,7 @@ func (s *sentPassages) add(task string, passages []trajectory.Passage) {
 func (s *sentPassages) shared(b broughtFact) bool {
 	return len(b.Passages) > 0 && len(b.Passages) < trajectory.MostPassages && !slices.ContainsFunc(b.Passages, func(p trajectory.Passage) bool {
 		known := s.of[p.Key]
-		return known == nil || known.Before+len(known.Tasks) < 2 || 2*(known.Before+len(known.Tasks)) <= len(s.tasks)
+		return known == nil || !known.most(len(s.tasks))
 	})
 }
 

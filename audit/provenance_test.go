@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -90,15 +91,29 @@ func BenchmarkProvenance(b *testing.B) {
 	}
 }
 
-// TestSentAfterAResume: the largest count of the tasks that sent a passage before counts, not the first.
+// TestSentAfterAResume: a passage that most tasks send is shared, whether it was recorded before the run was resumed, and
+// then sent without a record, or only after; one that few send is not.
 func TestSentAfterAResume(t *testing.T) {
-	var s sentPassages
-	for i, before := range []int{0, 0, 3} {
-		s.add(string(rune('a'+i)), nil)
-		s.add(string(rune('m'+i)), []trajectory.Passage{{Key: "k", Tasks: before}})
-	}
-	b := broughtFact{Passages: []trajectory.Passage{{Key: "k"}}}
-	if known := s.of["k"]; known.Before+len(known.Tasks) != 4 || !s.shared(b) {
-		t.Errorf("%+v, shared %t", known, s.shared(b))
+	for name, c := range map[string]struct {
+		before, after int // tasks that others had sent it for, as recorded; -1: it is not recorded
+		shared        bool
+	}{
+		"before": {9, -1, true}, "after": {-1, 9, true}, "both": {4, 9, true}, "few": {2, 2, false}, "few, then none": {2, -1, false},
+	} {
+		var s sentPassages
+		for process, others := range []int{c.before, c.after} {
+			for i := range 10 {
+				s.add(fmt.Sprint(process, "-", i), nil)
+			}
+			if others >= 0 {
+				s.add(fmt.Sprint(process, "-0"), []trajectory.Passage{{Key: "k", Tasks: others}})
+			}
+			if process == 0 {
+				s.resume()
+			}
+		}
+		if got := s.shared(broughtFact{Passages: []trajectory.Passage{{Key: "k"}}}); got != c.shared {
+			t.Errorf("%s: shared is %t", name, got)
+		}
 	}
 }
