@@ -106,6 +106,7 @@ func (w *walker) binary(name string, data []byte, depth int) {
 		}
 	}
 	w.told.Native = w.told.Native || isNative(data)
+	large := isNative(data) && len(data) > largeNative
 	z := w.zipDirectory(name, data, depth)
 	unread, opaque := z.unread, false
 	from := 0 // what lies before is looked through
@@ -126,6 +127,7 @@ func (w *walker) binary(name string, data []byte, depth int) {
 			start = end - windowShared
 		}
 		switch {
+		case large:
 		case isMedia(data), isMedia(part):
 			w.told.Media = true
 		case to-from < fewestPacked || unread || opaque:
@@ -146,7 +148,7 @@ func (w *walker) binary(name string, data []byte, depth int) {
 		n := 0
 		if file, ok := z.files[next]; ok {
 			n = file
-		} else {
+		} else if !large {
 			var bad bool
 			n, bad = w.unpackAt(name, data, next, depth)
 			unread = unread || bad

@@ -49,6 +49,7 @@ const (
 	plainRatio   = 1200      // deflate packs no better
 	freeRatio    = 64 << 20  // bytes that may be packed better
 	heldBytes    = 64 << 20  // that are made of a file at once, such as its text in UTF-8
+	largeNative  = 32 << 20  // of a larger program for a machine only the texts and a zip archive are looked at
 	packedBits   = 7.7       // of entropy of a byte; what has more is packed or encrypted
 	fewestPacked = 1 << 10   // bytes that tell it
 )
