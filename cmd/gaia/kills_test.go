@@ -50,7 +50,7 @@ const loopTasks = offlineTasks + ",fab1e003-0000-4000-8000-000000000003,fab1e004
 func TestKillLoop(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
-	killLoop(t, 12, 60, "")
+	killLoop(t, 12, 30, "")
 }
 
 // TestKillLoopOfAgent: the same while own agents run, of which no process is left.
@@ -62,7 +62,7 @@ func TestKillLoopOfAgent(t *testing.T) {
 		}
 	}
 	t.Parallel()
-	killLoop(t, 4, 40, slowAgent)
+	killLoop(t, 4, 30, slowAgent)
 }
 
 // slowAgent is an own agent that asks its model and calls a tool, beside a process that outlives it.
