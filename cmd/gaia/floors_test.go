@@ -28,19 +28,20 @@ var floors = map[string]int{
 	"internal/calc": 0, "internal/canonical": 0, "internal/child": 0, "internal/durable": 0, "internal/origin": 0, "internal/parquetfile": 0,
 	"internal/policy": 0, "internal/regular": 0, "internal/secret": 0, "internal/shim": 0, "internal/selection": 0, "internal/stats": 0,
 	"internal/transport": 0, "internal/visible": 0, "tools/internal/direct": 0,
-	"internal/guard": 1, "internal/llm": 1, "internal/sign": 1, "internal/unpack": 1, "internal/view": 1, "loader": 1,
+	"internal/plot": 1, "internal/guard": 1, "internal/llm": 1, "internal/sign": 1, "internal/unpack": 1, "internal/view": 1, "loader": 1,
 	"judgecache": 2, "trajectory": 2,
 	"audit/probe": 3, "internal/exit": 3, "internal/outage": 3, "internal/plan": 3, "internal/prompt": 3, "trajectory/witness": 3,
 	"internal/agentdir": 4, "examples/agents": 4, "internal/keyring": 4, "internal/outfile": 4, "internal/rundir": 4, "judge": 4, "tools": 4,
 	"agent": 5, "audit": 5, "internal/history": 5, "internal/preflight": 5,
-	"internal/runview": 5, "submit/export": 5, "tools/media": 5, "tools/sandbox": 5,
+	"internal/runview": 5, "internal/transcript": 5, "submit/export": 5, "tools/media": 5, "tools/sandbox": 5,
 	"audit/render": 6, "internal/doctor": 6, "internal/attachment": 6, "internal/evaluator": 6, "internal/budget": 6, "internal/progress": 6, "internal/stop": 6,
 	"internal/intercept": 6, "internal/proxy": 6, "internal/prune": 6, "internal/runfiles": 6, "submit": 6, "tools/document": 6,
 	"agent/external": 7, "internal/approve": 7, "internal/trial": 7, "internal/tasklist": 7, "internal/grading": 7, "tools/web": 7,
 	"internal/remote": 8, "internal/run": 8, "internal/verify": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,
-	"internal/settings": 9, "internal/witnessfile": 9,
+	"internal/settings": 9, "internal/witnessfile": 9, "internal/page": 6,
 	"internal/cli": 10, "internal/ledger": 10, "internal/policyfile": 10, "internal/servers": 10,
-	"cmd/gaia": 11,
+	"internal/overview": 11, "internal/board": 11, "internal/runlist": 11, "internal/viewer": 12,
+	"cmd/gaia": 13,
 }
 
 // apart are packages on no floor; the tests below restrict who imports them.
@@ -48,7 +49,7 @@ var apart = []string{"fixtures", "internal/testkit/compare", "internal/testkit/g
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
-var pure = []string{"internal/regular", "internal/exit", "internal/prune", "internal/canonical", "internal/plan", "internal/history", "internal/parquetfile", "internal/stats", "audit", "audit/probe", "audit/render", "trajectory", "trajectory/witness", "judge", "judgecache", "internal/calc", "internal/origin", "internal/rundir", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/unpack", "internal/visible", "internal/view", "internal/runview", "submit/export"}
+var pure = []string{"internal/regular", "internal/exit", "internal/prune", "internal/canonical", "internal/plan", "internal/history", "internal/parquetfile", "internal/stats", "audit", "audit/probe", "audit/render", "trajectory", "trajectory/witness", "judge", "judgecache", "internal/calc", "internal/origin", "internal/rundir", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/unpack", "internal/visible", "internal/view", "internal/runview", "internal/plot", "internal/transcript", "internal/page", "submit/export"}
 
 type goPackage struct {
 	ImportPath string
