@@ -6,14 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"strings"
+	"sync"
 
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/hubenv"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -199,4 +210,251 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, d *tas
 		summary += ", in " + view.Quote(result.Cache)
 	}
 	return cmp.Or(view.Result(a.stdout, q.asJSON, result, view.Line(summary)+"\n"), failed)
+}
+
+// taskFlags say which tasks are meant: of what source and split, and which of
+// them.
+type taskFlags struct {
+	source   string // "hub", "hub:REPO", "dir:PATH" or "fixtures"; "" until it is settled
+	revision string // of the hub's dataset
+	split    string
+	filter   loader.Filter
+
+	notice   func(string)          // told of waits and the like; may be nil
+	progress func(loader.Progress) // told of downloads; may be nil
+}
+
+// How sources are written.
+const (
+	sourceFixtures = "fixtures"
+	sourceHub      = "hub"
+	sourceRepo     = "hub:"
+	sourceDir      = "dir:"
+)
+
+// add makes the flags of a command that takes tasks.
+func (t *taskFlags) addTasks(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&t.source, "source", "", "source of the tasks: hub (GAIA), hub:OWNER/NAME, dir:PATH, or fixtures (built in)")
+	f.StringVar(&t.revision, "revision", "", "branch, tag or commit of the hub's dataset (default: main)")
+	f.StringVar(&t.split, "split", string(loader.Validation), "split of the dataset: validation or test")
+	f.IntSliceVar(&t.filter.Levels, "level", nil, "only these levels, such as 1,2")
+	f.StringSliceVar(&t.filter.IDs, "task", nil, "only these task ids")
+	f.IntVar(&t.filter.Sample, "sample", 0, "only N of the selected tasks, drawn at random")
+	f.Int64Var(&t.filter.Seed, "seed", 0, "seed of --sample: the same seed draws the same tasks")
+	f.IntVar(&t.filter.Limit, "limit", 0, "only the first N of the selected tasks")
+	cli.CompletePrefixes(cmd, "source", sourceHub, sourceRepo, sourceDir, sourceFixtures)
+	cli.Complete(cmd, "split", string(loader.Validation), string(loader.Test))
+	cli.Complete(cmd, "level", "1", "2", "3")
+}
+
+// checkTasks refuses what the flags alone show to be wrong; given reports which were given
+// or are of the settings file.
+func (t *taskFlags) checkTasks(given func(string) bool) error {
+	for _, f := range []struct{ name, value string }{{"source", t.source}, {"revision", t.revision}, {"split", t.split}} {
+		if given(f.name) && f.value == "" {
+			return cli.EmptyFlag(f.name)
+		}
+	}
+	if err := t.checkSource(); err != nil {
+		return err
+	}
+	switch {
+	case given("revision") && given("source") && !isHub(t.source):
+		return usage("leave it out, or give --source hub", "--revision is of the hub's dataset, not of %s", t.source)
+	case given("limit") && t.filter.Limit < 1:
+		return usage("leave --limit out to select all tasks", "--limit is %d, which leaves no task", t.filter.Limit)
+	case given("sample") && t.filter.Sample < 1:
+		return usage("leave --sample out to select all tasks", "--sample is %d, which leaves no task", t.filter.Sample)
+	case given("seed") && !given("sample"):
+		return usage("also give --sample N", "--seed has no effect without --sample")
+	case given("task") && len(t.filter.IDs) == 0:
+		return usage("leave --task out to select all tasks", "--task names no task")
+	}
+	return nil
+}
+
+// checkSource refuses what is no source; "" is one that is still to be settled.
+func (t *taskFlags) checkSource() error {
+	if err := plan.CheckDatasetName(t.repo()); err != nil {
+		return usage("type the name as the hub writes it: --source hub is "+loader.GAIA, "%v", err)
+	}
+	path, isDir := strings.CutPrefix(t.source, sourceDir)
+	if t.source == "" || t.source == sourceFixtures || isHub(t.source) || isDir && path != "" {
+		return nil
+	}
+	return usage("a source is hub, hub:OWNER/NAME, dir:PATH or fixtures", "unknown source %q", t.source)
+}
+
+func isHub(source string) bool { return source == sourceHub || strings.HasPrefix(source, sourceRepo) }
+
+// repo names the dataset of the hub that is meant, "" where none is.
+func (t *taskFlags) repo() string {
+	if t.source == sourceHub {
+		return loader.GAIA
+	}
+	repo, _ := strings.CutPrefix(t.source, sourceRepo)
+	if repo == t.source {
+		return ""
+	}
+	return repo
+}
+
+// rehearses reports whether the built-in tasks are meant: they are named, or
+// nothing here and in the environment speaks for others.
+func (a *app) rehearses(t taskFlags) bool {
+	return t.source == sourceFixtures ||
+		t.source == "" && t.revision == "" && a.getenv("OPENAI_API_KEY") == "" && a.getenv("OPENAI_BASE_URL") == ""
+}
+
+// loadTasks reads the tasks that the flags name, and their answers.
+func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Gold, error) {
+	split, err := loader.ParseSplit(t.split)
+	if err != nil {
+		return loader.Set{}, loader.Gold{}, usage("give --split validation or --split test", "%s", err)
+	}
+	source, err := a.openSource(t)
+	if err != nil {
+		return loader.Set{}, loader.Gold{}, err
+	}
+	set, gold, err := loader.Load(ctx, source, split, t.filter)
+	if filter := (*loader.FilterError)(nil); errors.As(err, &filter) {
+		err = usage("see --split, --level, --task, --sample and --limit in the help; 'gaia tasks list' shows what there is", "%s", filter)
+	} else if err != nil && strings.HasPrefix(t.source, sourceDir) {
+		err = fmt.Errorf("%s: %w", t.source, err)
+	}
+	return set, gold, err
+}
+
+// openSource returns the source that the flags name.
+func (a *app) openSource(t taskFlags) (loader.Source, error) {
+	env := a.hubEnv()
+	if isHub(t.source) {
+		token, from, err := env.Token()
+		if err != nil {
+			return nil, err
+		}
+		source, err := loader.Hub(loader.HubConfig{Endpoint: env.Endpoint(), Repo: t.repo(), Revision: cmp.Or(t.revision, loader.MainBranch), Token: token, TokenFrom: from,
+			Cache: env.Cache(), Offline: env.IsSet("HF_HUB_OFFLINE") || env.IsSet("TRANSFORMERS_OFFLINE"),
+			Transport: http.DefaultTransport, Notice: t.notice, Progress: t.progress})
+		if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
+			err = &failure{Code: exit.Usage, Err: err, Hints: wrong.Remedies}
+		}
+		return source, err
+	}
+	path, ok := strings.CutPrefix(t.source, sourceDir)
+	if path = env.InHome(path); !ok {
+		return loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, usage("give the directory that holds 2023/", "reading the dataset %q: %v", path, regular.Cause(err))
+	}
+	if !info.IsDir() {
+		return nil, usage("give the directory that holds 2023/", "the dataset %q is not a directory", path)
+	}
+	// What the directory holds is for its digests to say, not for its name.
+	return loader.Dir(os.DirFS(path), "directory", loader.Unpinned), nil
+}
+
+// hubEnv is the environment as the hub's own tools read it.
+func (a *app) hubEnv() hubenv.Environment {
+	return hubenv.Environment{Getenv: a.getenv, Caches: a.xdg("XDG_CACHE_HOME", ".cache")}
+}
+
+// news prints what the hub is about, a line each.
+type news struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// tellNews prints what the hub is about to standard error, until it is told to
+// say it elsewhere.
+func (a *app) tellNews(t *taskFlags) *news {
+	n := &news{out: a.stderr}
+	t.notice = func(s string) { n.print(s) }
+	t.progress = func(p loader.Progress) {
+		if p.Kept {
+			n.print(fmt.Sprintf("fetched %s, %d bytes", p.Path, p.Size))
+		}
+	}
+	return n
+}
+
+func (n *news) print(s string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fmt.Fprintf(n.out, "gaia: hub: %s\n", view.Line(s))
+}
+
+// say prints elsewhere from now on: above a progress bar.
+func (n *news) say(out io.Writer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.out = out
+}
+
+// goldFor compares a plan with a dataset, written as --source writes it, at the
+// plan's revision, and returns the gold answers of the plan's tasks; nil for a plan
+// without gold answers. A difference is a *trajectory.Fault that names the dataset's
+// metadata file or the plan. Attachments that cannot be read are an error.
+func (a *app) goldFor(ctx context.Context, source string, m plan.Plan) (*audit.Gold, error) {
+	set, gold, err := a.plannedSplit(ctx, source, m.Dataset)
+	if err != nil {
+		return nil, err
+	}
+	if err := grading.ComparePlan(ctx, source, m, set, false, a.warn); err != nil {
+		return nil, err
+	}
+	return grading.GoldOf(source, m, set, gold)
+}
+
+// loadedSplit is a split of a dataset with its answers.
+type loadedSplit struct {
+	set  loader.Set
+	gold loader.Gold
+}
+
+// plannedSplit loads the whole split that a plan names, once for several plans. Its
+// metadata file must have the plan's digest.
+func (a *app) plannedSplit(ctx context.Context, source string, d plan.Dataset) (loader.Set, loader.Gold, error) {
+	t := taskFlags{source: source, split: d.Split}
+	if source == "" {
+		return loader.Set{}, loader.Gold{}, cli.EmptyFlag("gold")
+	}
+	if err := t.checkSource(); err != nil {
+		return loader.Set{}, loader.Gold{}, err
+	}
+	if d.Hub != "" && t.repo() == d.Name {
+		t.revision = d.Revision
+	}
+	key := [3]string{t.source, t.split, t.revision}
+	loaded, there := a.splits[key]
+	if !there {
+		a.tellNews(&t)
+		set, gold, err := a.loadTasks(ctx, t)
+		if err != nil {
+			return set, gold, err
+		}
+		loaded = loadedSplit{set, gold}
+		if a.splits == nil {
+			a.splits = map[[3]string]loadedSplit{}
+		}
+		a.splits[key] = loaded
+	}
+	set, gold, err := loaded.set, loaded.gold, error(nil)
+	if set.Digest != d.MetadataSHA256 {
+		err = fail(exit.Evidence, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, d.MetadataSHA256),
+			fmt.Sprintf("give the dataset that the run was planned from: %q at revision %q", d.Name, d.Revision))
+	}
+	return set, gold, err
+}
+
+// compareQuestions compares what a run asked with the dataset that goldFor has read.
+func (a *app) compareQuestions(ctx context.Context, source string, of *rundir.Run) error {
+	set, _, err := a.plannedSplit(ctx, source, of.Manifest.Dataset)
+	if err != nil {
+		return err
+	}
+	return grading.CompareQuestions(source, set, of)
 }
