@@ -34,7 +34,6 @@ import (
 	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/gaia-harness/gaia/tools/mcp"
 	"github.com/gaia-harness/gaia/tools/sandbox"
-	sandboxtools "github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/tools/web"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -272,13 +271,13 @@ func (a *app) settleSearch(s *runSettings) error {
 
 // child is this program as a reader of documents, with what of this machine helps it, in
 // the sandbox.
-func child(sandbox *sandboxtools.Sandbox) (document.Reader, error) {
+func child(in *sandbox.Sandbox) (document.Reader, error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return document.Reader{}, fmt.Errorf("finding this program, which reads documents: %w", err)
 	}
 	r := document.Reader{Child: []string{executable, convertName}, Memory: new(document.Memory)}
-	if p := (document.Poppler{Text: onPath("pdftotext"), Pages: onPath("pdftoppm"), Sandbox: sandbox}); p.Text != "" || p.Pages != "" {
+	if p := (document.Poppler{Text: onPath("pdftotext"), Pages: onPath("pdftoppm"), Sandbox: in}); p.Text != "" || p.Pages != "" {
 		r.Poppler = &p // its programs run in the sandbox, if there is one
 	}
 	return r, nil
@@ -302,7 +301,7 @@ func convertCommand() *cobra.Command {
 
 // found are the programs that a run may start.
 type found struct {
-	sandbox   *sandboxtools.Sandbox // nil: there is none
+	sandbox   *sandbox.Sandbox // nil: there is none
 	noSandbox error                 // why
 	python    tools.Tool            // nil: it is not wanted or does not work
 	noPython  error                 // why it does not work
@@ -319,22 +318,22 @@ func (a *app) findPrograms(ctx context.Context, s *runSettings, wanted string) (
 	bwrap, python, env := onPath("bwrap"), onPath("python3"), a.forShims()
 	go func() {
 		var f found
-		if f.sandbox, f.noSandbox = sandboxtools.New(ctx, sandboxtools.Config{Bwrap: bwrap, Hidden: hidden}); f.noSandbox != nil {
+		if f.sandbox, f.noSandbox = sandbox.New(ctx, sandbox.Config{Bwrap: bwrap, Hidden: hidden}); f.noSandbox != nil {
 			f.sandbox = nil
 		}
 		switch {
 		case wanted == pythonNo:
 		case wanted == pythonUnconfined:
-			var i sandboxtools.Interpreter
-			if i, f.noPython = sandboxtools.FindPython(ctx, nil, python, env); f.noPython == nil {
-				f.python = sandboxtools.NewUnsafePython(i)
+			var i sandbox.Interpreter
+			if i, f.noPython = sandbox.FindPython(ctx, nil, python, env); f.noPython == nil {
+				f.python = sandbox.NewUnsafePython(i)
 			}
 		case f.noSandbox != nil:
 			f.noPython = f.noSandbox
 		default:
-			var i sandboxtools.Interpreter
-			if i, f.noPython = sandboxtools.FindPython(ctx, f.sandbox, python, env); f.noPython == nil {
-				f.python = sandboxtools.NewPython(f.sandbox, i)
+			var i sandbox.Interpreter
+			if i, f.noPython = sandbox.FindPython(ctx, f.sandbox, python, env); f.noPython == nil {
+				f.python = sandbox.NewPython(f.sandbox, i)
 			}
 		}
 		done <- f
@@ -409,7 +408,7 @@ func (a *app) addPython(s *runSettings, w *world, f found) error {
 
 // unusableHint returns what would make a program usable; "" if that is not known.
 func unusableHint(err error) string {
-	var u *sandboxtools.Unusable
+	var u *sandbox.Unusable
 	if errors.As(err, &u) {
 		return u.Remedy
 	}

@@ -64,7 +64,7 @@ func budgeted(cmd *cobra.Command) func(args []string) (policy.Policy, error) {
 		if len(args) == 1 {
 			s.policyName = args[0]
 		}
-		err := s.settlePolicy()
+		err := settlePolicy(s)
 		return s.plan.Policy, err
 	}
 }

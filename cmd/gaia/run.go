@@ -308,7 +308,7 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 	s.take(m)
 	s.takeTasks(m)
 	s.resumed = true
-	if err := s.settlePolicy(); err != nil {
+	if err := settlePolicy(s); err != nil {
 		return err
 	}
 	switch {
@@ -455,7 +455,7 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress
 				return err
 			}
 		}
-		return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), s.stopHints(stopped, r.Dir)...)
+		return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), stopHints(s, stopped, r.Dir)...)
 	}
 	return unfinished(err, s.resumeCommand(r.Dir))
 }
@@ -480,7 +480,7 @@ func unfinished(err error, resume string) error {
 }
 
 // stopHints returns what helps a run that a model's endpoint stopped. Another name for the model is another plan.
-func (s *runSettings) stopHints(stopped *run.StopError, dir string) []string {
+func stopHints(s *runSettings, stopped *run.StopError, dir string) []string {
 	resume := s.resumeCommand(dir)
 	otherwise := "when the endpoint answers: " + resume
 	var asked *llm.Error

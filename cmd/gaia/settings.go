@@ -227,7 +227,7 @@ func (a *app) complete(s *runSettings) error {
 		if p.Judge = (&plan.JudgePlan{Model: fixtures.JudgeModel}); s.hasTools() {
 			p.Transcription = &plan.TranscriptionPlan{Model: fixtures.TranscriptionModel}
 		}
-		return s.settlePolicy()
+		return settlePolicy(s)
 	}
 	s.source = cmp.Or(s.source, sourceHub)
 	if p.Model.Name == "" {
@@ -238,7 +238,7 @@ func (a *app) complete(s *runSettings) error {
 	if err := a.settleMessages(s); err != nil {
 		return err
 	}
-	if err := s.settlePolicy(); err != nil {
+	if err := settlePolicy(s); err != nil {
 		return err
 	}
 	if !s.hasTools() {
@@ -250,7 +250,7 @@ func (a *app) complete(s *runSettings) error {
 // settlePolicy sets the policy of the plan: that of a plan which is repeated or resumed, or the named one with the budgets of
 // the flags. A rehearsal of the built-in agent with neither a policy nor MCP servers is autonomous but for one tool and has a small budget, so that
 // it shows denials by mode and by budget.
-func (s *runSettings) settlePolicy() (err error) {
+func settlePolicy(s *runSettings) (err error) {
 	flags := s.plan.Policy
 	if flags.Mode != "" {
 		if _, err := policy.Builtin(flags.Mode); err != nil {
