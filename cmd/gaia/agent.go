@@ -34,22 +34,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// ownAgent is the agent of the user's own that solves the tasks, as flags name it.
-type ownAgent struct {
-	settings.AgentFlags
-	messages, messagesKey string // endpoint of the messages dialect
-}
-
 // defaultMessagesURL is where models are that speak the messages dialect.
 const defaultMessagesURL = "https://api.anthropic.com"
-
-// addAgentFlags adds the flags of an own agent that a plan holds. The settings file has the others.
-func (s *runSettings) addAgentFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&s.own.Folder, "agent", "", "folder of your own agent, with an executable named agent (default: the built-in agent; see docs/agents.md)")
-	f.Var(cli.Duration(&s.own.TimeoutMs, plan.MinAgentTime, plan.MaxAgentTime), "agent-timeout", "maximum time of an attempt of --agent (default: --max-task-time, else 30m)")
-	cli.CompleteDirs(cmd, "agent")
-}
 
 // settleAgent sets the own agent of the plan, if there is one. changed reports which flags were given or are of the file.
 func (a *app) settleAgent(s *runSettings, file *settings.File, changed func(string) bool) error {
@@ -66,11 +52,6 @@ func (a *app) settleAgent(s *runSettings, file *settings.File, changed func(stri
 		s.vision, s.python, p.Transcription = noVision, pythonNo, nil
 	}
 	return nil
-}
-
-// hasTools reports whether the agent of the run has tools behind the Gate.
-func (s *runSettings) hasTools() bool {
-	return s.plan.Agent == nil || s.plan.Agent.Tools == plan.AgentToolsGate
 }
 
 // settleMessages settles where an own agent's requests in the messages dialect go.

@@ -210,7 +210,7 @@ func (x *exam) subject() doctor.Planned {
 	p := x.planned
 	p.Rehearsal, p.SubmitIntent, p.NoCall, p.NoVision = x.plan.Rehearsal, x.plan.SubmitIntent, x.noCall, x.vision == noVision
 	p.HasKey, p.HasPrice = x.getenv("OPENAI_API_KEY") != "", x.w.Prices.Lookup
-	p.Model, p.Judge, p.Transcription, p.Vision = x.plan.Model.Name, x.judge(), x.hears(), x.looks()
+	p.Model, p.Judge, p.Transcription, p.Vision = x.plan.Model.Name, x.judgeModel(), x.hears(), x.looks()
 	p.ServedAs, p.Endpoint, p.Source = x.plan.Model.ServedAs, remote.Origin(x.baseURL), x.source
 	p.Wait, p.Preflight = x.wait, x.w.Preflight
 	if c, _ := x.tape(); c.Mode == plan.CassetteReplay {

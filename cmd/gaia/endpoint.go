@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -211,23 +210,10 @@ func (w *world) connect(s *runSettings, apiKey string) error {
 	return nil
 }
 
-// keyed returns an error for an endpoint elsewhere without a key. An own agent may speak the messages dialect alone: then no
-// model is asked otherwise.
-func (s *runSettings) keyed(base *url.URL, apiKey string) error {
-	if p := &s.plan; p.Agent != nil && apiKey == "" && !remote.IsLocal(base) && s.own.messagesKey != "" && p.Judge == nil && p.Transcription == nil && s.looks() == "" {
-		p.NoPreflight = true
-		return nil
-	}
-	if c, _ := s.tape(); apiKey == "" && !s.dry && c.Mode != plan.CassetteReplay && !remote.IsLocal(base) {
-		return remote.NoKey(base)
-	}
-	return nil
-}
-
 // ask adds the clients for the models of the settings at an endpoint.
 func (w *world) ask(s *runSettings, baseURL, apiKey string) (err error) {
-	m := remote.Models{URL: baseURL, Key: apiKey, API: s.api, Vision: s.looks(), Images: s.showsImages(), Prices: w.Prices, Tries: s.tries,
-		RPM: s.rpm, TPM: s.tpm, Dry: s.dry}
+	m := remote.Models{URL: baseURL, Key: apiKey, API: s.protocol, Vision: s.looks(), Images: s.showsImages(), Prices: w.Prices, Tries: s.tries,
+		RPM: s.requests, TPM: s.tokens, Dry: s.dry}
 	if m.AtOnce, err = s.atOnce(); err != nil {
 		return err
 	}
@@ -261,11 +247,11 @@ func (w *world) equip(c web.Config, engine web.Engine) (err error) {
 
 // settleSearch settles which search engine is asked, and reports if others could be, too.
 func (a *app) settleSearch(s *runSettings) error {
-	engine, others, err := remote.Search(s.search, s.searxng, s.dry, a.getenv)
+	engine, others, err := remote.Search(s.search, s.searXNG, s.dry, a.getenv)
 	if len(others) > 0 {
 		fmt.Fprintf(a.stderr, "gaia: web_search asks %s, though %s could be asked, too; --search chooses\n", engine.Name, strings.Join(others, " and "))
 	}
-	s.engine, s.searxng = engine, engine.URL
+	s.engine, s.searXNG = engine, engine.URL
 	return err
 }
 
@@ -302,9 +288,9 @@ func convertCommand() *cobra.Command {
 // found are the programs that a run may start.
 type found struct {
 	sandbox   *sandbox.Sandbox // nil: there is none
-	noSandbox error                 // why
-	python    tools.Tool            // nil: it is not wanted or does not work
-	noPython  error                 // why it does not work
+	noSandbox error            // why
+	python    tools.Tool       // nil: it is not wanted or does not work
+	noPython  error            // why it does not work
 }
 
 // findPrograms tries the sandbox and, as it is wanted, Python, beside other work. The

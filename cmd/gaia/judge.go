@@ -321,10 +321,10 @@ func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File
 	if err := c.checkFlags(c.ofRun.Flags().Changed); err != nil {
 		return err
 	}
-	if c.plan.Rehearsal = c.judge() == "" && c.plan.Model.Name == "" && c.baseURL == "" && a.rehearses(c.taskFlags); c.plan.Rehearsal {
+	if c.plan.Rehearsal = c.judgeModel() == "" && c.plan.Model.Name == "" && c.baseURL == "" && a.rehearses(c.taskFlags); c.plan.Rehearsal {
 		return nil
 	}
-	if c.judge() == "" {
+	if c.judgeModel() == "" {
 		return usage("give --judge-model", "no judge is given")
 	}
 	c.baseURL = cmp.Or(c.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
@@ -336,7 +336,7 @@ func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File
 func (a *app) judgeToCheck(s *runSettings, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
 	if s.plan.Rehearsal {
 		fmt.Fprintln(a.stderr, "gaia: rehearsal: a scripted judge; this says nothing of a real one")
-		return a.scriptedJudge(cmp.Or(s.judge(), fixtures.JudgeModel), atOnce)
+		return a.scriptedJudge(cmp.Or(s.judgeModel(), fixtures.JudgeModel), atOnce)
 	}
 	base, err := remote.ParseURL(s.baseURL)
 	if err != nil {
@@ -349,7 +349,7 @@ func (a *app) judgeToCheck(s *runSettings, atOnce int) (e *grading.Judge, prices
 	if prices, err = remote.Prices(s.prices); err != nil {
 		return nil, prices, nil, err
 	}
-	return remote.Judge(a.judgeConfig(s.baseURL, apiKey, prices, atOnce), s.judge(), s.baseURL), prices, func() {}, nil
+	return remote.Judge(a.judgeConfig(s.baseURL, apiKey, prices, atOnce), s.judgeModel(), s.baseURL), prices, func() {}, nil
 }
 
 func (a *app) scriptedJudge(model string, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
@@ -482,15 +482,15 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 // laterJudge fills in the judge of the flags and settings, and what it may cost. Of a
 // rehearsal it is a built-in one, which is there until end is called.
 func (a *app) laterJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File, j *grading.Rejudging) (end func(), err error) {
-	given := c.judge()
+	given := c.judgeModel()
 	switch m := j.Run.Manifest; {
 	case m.Rehearsal && c.baseURL != "":
 		return nil, usage("leave it out", "a rehearsal is judged by a built-in judge, and --base-url is given")
 	case m.Rehearsal:
 		builtin := []string{fixtures.SecondJudgeModel, fixtures.GullibleJudgeModel, fixtures.JudgeModel}
 		c.plan.Judge = &plan.JudgePlan{Model: cmp.Or(given, fixtures.SecondJudgeModel)}
-		if !slices.Contains(builtin, c.judge()) {
-			return nil, usage("give --judge-model "+fixtures.SecondJudgeModel, "a rehearsal is judged by a built-in judge, and %q is none", view.Line(c.judge()))
+		if !slices.Contains(builtin, c.judgeModel()) {
+			return nil, usage("give --judge-model "+fixtures.SecondJudgeModel, "a rehearsal is judged by a built-in judge, and %q is none", view.Line(c.judgeModel()))
 		}
 		c.plan.Rehearsal = true
 	default:

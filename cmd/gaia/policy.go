@@ -219,12 +219,3 @@ func (a *app) tellDecision(p policy.Policy, d policy.Decision, asJSON bool) erro
 	}
 	return fail(exit.Findings, errors.New("the call is denied: "+d.Reason), "see 'gaia policy show'")
 }
-
-// completeModes completes a flag by the modes, and by files.
-func completeModes(cmd *cobra.Command, flag string) {
-	cli.CompleteWith(cmd, flag, cobra.ShellCompDirectiveDefault, modes()...)
-}
-
-func modes() []string {
-	return []string{string(policy.Restricted), string(policy.Approved), string(policy.Autonomous)}
-}

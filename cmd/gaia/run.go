@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/agentdir"
@@ -217,7 +216,7 @@ counts as an error and a new one begins. On a finished run there is nothing to d
 	f := cmd.Flags()
 	f.StringVar(&s.source, "source", "", "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)")
 	f.StringVar(&s.baseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
-	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
+	f.StringVar(&s.searXNG, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
 	s.addRateFlags(cmd)
 	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
 	f.StringVar(&s.file, "settings", "", "settings file, read only for the MCP servers of the plan (default: gaia.yaml)")
@@ -246,11 +245,11 @@ func (a *app) resume(ctx context.Context, dir string, s *runSettings) error {
 		var cache *grading.CacheError
 		switch {
 		case errors.As(err, &cache):
-			return nil, a.badCache(cache, exit.Incomplete, "fix that, then: "+s.resumeCommand(dir))
+			return nil, a.badCache(cache, exit.Incomplete, "fix that, then: "+s.resumeLine(dir))
 		case errors.As(err, &other):
 			return nil, fail(exit.Failure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
 		case errors.Is(err, trajectory.ErrNotRecorded), err != nil && classify(err).Code == exit.Failure && !errors.Is(err, runfiles.ErrBusy) && !errors.Is(err, run.ErrComplete):
-			return nil, unfinished(err, s.resumeCommand(dir))
+			return nil, unfinished(err, s.resumeLine(dir))
 		}
 		return r, err
 	})
@@ -263,44 +262,6 @@ func (a *app) resume(ctx context.Context, dir string, s *runSettings) error {
 func (a *app) nothingToDo(dir string, asJSON bool) error {
 	fmt.Fprintln(a.stderr, "gaia: nothing to do: the run is complete")
 	return a.printRun(dir, nil, asJSON)
-}
-
-// resumeCommand returns the command that resumes a run with these settings.
-func (s *runSettings) resumeCommand(dir string) string {
-	flags := [][2]string{{"--cassette", s.cassette}, {"--approve", strings.Join(s.approve, ",")}, {"--settings", s.serversFrom}}
-	if s.onLost == stopRun {
-		flags = append(flags, [2]string{"--on-unsubmittable", stopRun})
-	}
-	if s.concurrency != autoConcurrency {
-		flags = append(flags, [2]string{"--concurrency", s.concurrency})
-	}
-	for _, rate := range []counter{{"--rpm", s.rpm}, {"--tpm", s.tpm}} {
-		if rate.value > 0 {
-			flags = append(flags, [2]string{rate.flag, strconv.FormatInt(rate.value, 10)})
-		}
-	}
-	text := "gaia resume " + view.Quote(dir)
-	if s.recheck {
-		text += " --recheck"
-	}
-	return s.command(text, flags...)
-}
-
-// command returns a command for a shell, with flags for the places that these settings name. Empty flags are left out.
-func (s *runSettings) command(text string, flags ...[2]string) string {
-	if !s.plan.Rehearsal {
-		source := s.source
-		if isHub(source) {
-			source = "" // the plan names it
-		}
-		flags = append(flags, [][2]string{{"--source", source}, {"--base-url", s.baseURL}, {"--searxng-url", s.searxng}, {"--prices", s.prices}, {"--key", s.key}}...)
-	}
-	for _, f := range flags {
-		if f[1] != "" {
-			text += " " + f[0] + " " + view.Quote(f[1])
-		}
-	}
-	return text
 }
 
 // goOn takes the settings of a run from its plan. Only the user knows where directories, endpoints and servers are.
@@ -332,7 +293,7 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 		return err
 	}
 	if m.Rehearsal {
-		if s.source != "" && s.source != sourceFixtures || s.baseURL != "" || s.searxng != "" || s.prices != "" {
+		if s.source != "" && s.source != sourceFixtures || s.baseURL != "" || s.searXNG != "" || s.prices != "" {
 			return usage("leave out --source, --base-url, --searxng-url and --prices", "a rehearsal continues with the built-in tasks and model alone")
 		}
 		s.source = sourceFixtures
@@ -432,7 +393,7 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress
 		if err := a.printResult(r.Dir, state, verify.Unsubmittable(state), s.asJSON); err != nil {
 			return err
 		}
-		return fail(exit.Incomplete, lost, "make room or repair the disk, then: "+s.resumeCommand(r.Dir),
+		return fail(exit.Incomplete, lost, "make room or repair the disk, then: "+s.resumeLine(r.Dir),
 			"it finishes the tasks whose evidence is missing; the run stays not submittable, so start a new one for a submission")
 	case errors.Is(err, trajectory.ErrNotRecorded):
 	case errors.As(err, &fault):
@@ -445,9 +406,9 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress
 			}
 		}
 		s.onLost = goOn
-		return fail(exit.Incomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.resumeCommand(r.Dir))
+		return fail(exit.Incomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.resumeLine(r.Dir))
 	case errors.Is(err, run.ErrDrained) || interrupted:
-		return fail(exit.Interrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
+		return fail(exit.Interrupted, errors.New("interrupted; the state is saved"), s.resumeLine(r.Dir))
 	case errors.As(err, &stopped):
 		if s.asJSON {
 			p := partial{Missing: "a model cannot be asked", Stopped: trajectory.StoppedByEndpoint}
@@ -457,7 +418,7 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress
 		}
 		return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), stopHints(s, stopped, r.Dir)...)
 	}
-	return unfinished(err, s.resumeCommand(r.Dir))
+	return unfinished(err, s.resumeLine(r.Dir))
 }
 
 // unfinished returns the error of a run that can be resumed.
@@ -481,7 +442,7 @@ func unfinished(err error, resume string) error {
 
 // stopHints returns what helps a run that a model's endpoint stopped. Another name for the model is another plan.
 func stopHints(s *runSettings, stopped *run.StopError, dir string) []string {
-	resume := s.resumeCommand(dir)
+	resume := s.resumeLine(dir)
 	otherwise := "when the endpoint answers: " + resume
 	var asked *llm.Error
 	if !errors.As(stopped, &asked) || asked.Retryable || asked.Status == http.StatusPaymentRequired || asked.Status == http.StatusTooManyRequests {
@@ -492,7 +453,7 @@ func stopHints(s *runSettings, stopped *run.StopError, dir string) []string {
 	}
 	flag := map[string]string{trajectory.PreflightJudge: "--judge-model", trajectory.PreflightVision: "--vision-model",
 		trajectory.PreflightTranscription: "--transcription-model"}[stopped.Asked]
-	return []string{"to name another model: " + s.command("gaia run --like "+view.Quote(dir), [2]string{cmp.Or(flag, "--model"), "NAME"}), otherwise}
+	return []string{"to name another model: " + s.commandLine("gaia run --like "+view.Quote(dir), [2]string{cmp.Or(flag, "--model"), "NAME"}), otherwise}
 }
 
 // knownRemedy returns what helps after some failures of a request, "" for others. A mistake in the plan cannot be fixed by

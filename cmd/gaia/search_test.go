@@ -50,12 +50,12 @@ func TestSettleSearch(t *testing.T) {
 	for _, test := range tests {
 		var said bytes.Buffer
 		a := &app{stderr: &said, getenv: func(name string) string { return test.env[name] }}
-		s := runSettings{search: test.search, searxng: test.searxng}
+		s := runSettings{search: test.search, searXNG: test.searxng}
 		if err := a.settleSearch(&s); err != nil || s.engine != test.want || !strings.Contains(said.String(), test.says) || (said.Len() > 0) != (test.says != "") {
 			t.Errorf("%s: %+v, %v, says %q", test.name, s.engine, err, said.String())
 		}
-		if (s.searxng != "") != (s.engine.Name == web.SearXNG) {
-			t.Errorf("%s: the address left is %q", test.name, s.searxng)
+		if (s.searXNG != "") != (s.engine.Name == web.SearXNG) {
+			t.Errorf("%s: the address left is %q", test.name, s.searXNG)
 		}
 	}
 }
