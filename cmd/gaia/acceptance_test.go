@@ -53,7 +53,7 @@ func TestAcceptance(t *testing.T) {
 	if err != nil || len(files) != tasks.Count {
 		t.Fatalf("%d bundles of %d tasks, %v", len(files), tasks.Count, err)
 	}
-	plan := p.plan(run)
+	plan := p.Plan(run)
 	solved := 0
 	for _, file := range files {
 		data, err := os.ReadFile(file)

@@ -22,6 +22,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/remote"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/stop"
@@ -38,43 +39,43 @@ import (
 const defaultMessagesURL = "https://api.anthropic.com"
 
 // settleAgent sets the own agent of the plan, if there is one. changed reports which flags were given or are of the file.
-func (a *app) settleAgent(s *runSettings, file *settings.File, changed func(string) bool) error {
-	p := &s.plan
-	own, err := file.OwnAgent(s.own.AgentFlags, *p, s.like != nil)
+func (a *app) settleAgent(s *runflags.Settings, file *settings.File, changed func(string) bool) error {
+	p := &s.Plan
+	own, err := file.OwnAgent(s.Own.AgentFlags, *p, s.Like != nil)
 	if p.Agent = own; own == nil || err != nil {
 		return err
 	}
-	if err := settings.CheckAgent(*p, len(s.servers), changed); err != nil {
+	if err := settings.CheckAgent(*p, len(s.Servers), changed); err != nil {
 		return err
 	}
-	p.Budgets.Turns, p.Model.ContextWindow, p.Model.Stop, s.images = 0, 0, nil, imagesOff
-	if !s.hasTools() {
-		s.vision, s.python, p.Transcription = noVision, pythonNo, nil
+	p.Budgets.Turns, p.Model.ContextWindow, p.Model.Stop, s.Images = 0, 0, nil, runflags.ImagesOff
+	if !s.HasTools() {
+		s.Vision, s.Python, p.Transcription = runflags.NoVision, runflags.PythonNo, nil
 	}
 	return nil
 }
 
 // settleMessages settles where an own agent's requests in the messages dialect go.
-func (a *app) settleMessages(s *runSettings) error {
-	if s.plan.Agent == nil {
+func (a *app) settleMessages(s *runflags.Settings) error {
+	if s.Plan.Agent == nil {
 		return nil
 	}
-	s.own.messages, s.own.messagesKey = cmp.Or(a.getenv("ANTHROPIC_BASE_URL"), defaultMessagesURL), a.getenv("ANTHROPIC_API_KEY")
-	_, err := remote.ParseURLOf("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", s.own.messages)
+	s.Own.Messages, s.Own.MessagesKey = cmp.Or(a.getenv("ANTHROPIC_BASE_URL"), defaultMessagesURL), a.getenv("ANTHROPIC_API_KEY")
+	_, err := remote.ParseURLOf("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", s.Own.Messages)
 	return err
 }
 
 // addAgent completes the plan of an own agent with its folders, which are read now, and with where models are, and adds what all
 // its attempts share. It warns of an agent that is not confined.
-func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
-	own, noSandbox := s.plan.Agent, w.noSandbox
+func (a *app) addAgent(ctx context.Context, w *world, s *runflags.Settings) error {
+	own, noSandbox := s.Plan.Agent, w.noSandbox
 	if own == nil {
 		return nil
 	}
 	switch {
 	case own.Unconfined:
 		a.warn("the agent runs without a sandbox, as you, with your files and network; the run will not be submittable")
-		s.plan.Unconfined = append(s.plan.Unconfined, plan.UnconfinedAgent)
+		s.Plan.Unconfined = append(s.Plan.Unconfined, plan.UnconfinedAgent)
 	case noSandbox != nil:
 		return fail(exit.Failure, fmt.Errorf("an agent of your own runs in a sandbox, and there is none: %w", noSandbox), unusableHint(noSandbox),
 			"--unsafe-local-agent runs it without one, as you, with your files and network; such a run cannot be submitted")
@@ -85,8 +86,8 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 	if err != nil {
 		return err
 	}
-	if s.resumed { // a run may have been moved beside its agent
-		hidden = slices.DeleteFunc(hidden, func(path string) bool { return path == s.runs })
+	if s.Resumed { // a run may have been moved beside its agent
+		hidden = slices.DeleteFunc(hidden, func(path string) bool { return path == s.Runs })
 	}
 	read, files, err := agentdir.Complete(ctx, *own, hidden)
 	if wrong := (*agentdir.Error)(nil); errors.As(err, &wrong) {
@@ -96,10 +97,10 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 		return err
 	}
 	read.MessagesOrigin = ""
-	if !s.plan.Rehearsal && remote.Origin(s.own.messages) != remote.Origin(s.baseURL) {
-		read.MessagesOrigin = remote.Origin(s.own.messages)
+	if !s.Plan.Rehearsal && remote.Origin(s.Own.Messages) != remote.Origin(s.BaseURL) {
+		read.MessagesOrigin = remote.Origin(s.Own.Messages)
 	}
-	s.plan.Agent, w.AgentFiles = &read, files
+	s.Plan.Agent, w.AgentFiles = &read, files
 	w.Look = func(tasks []agentdir.Target) (*plan.AgentPlan, error) {
 		looked, err := agentdir.Probe(ctx, read, files, tasks, a.stderr)
 		if err == nil {
@@ -109,8 +110,8 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 		}
 		return looked, err
 	}
-	w.Own = &external.Agent{Network: w.network, Proxy: proxy.Config{Upstreams: w.upstreams, Models: append([]string{s.plan.Model.Name}, slices.Sorted(maps.Keys(read.Models))...),
-		MaxTokens: int64(s.plan.Model.MaxTokens), Strip: read.Strip, Calls: read.Calls, Prices: w.Prices, Now: time.Now, Bodies: semaphore.NewWeighted(agentBodies)}}
+	w.Own = &external.Agent{Network: w.network, Proxy: proxy.Config{Upstreams: w.upstreams, Models: append([]string{s.Plan.Model.Name}, slices.Sorted(maps.Keys(read.Models))...),
+		MaxTokens: int64(s.Plan.Model.MaxTokens), Strip: read.Strip, Calls: read.Calls, Prices: w.Prices, Now: time.Now, Bodies: semaphore.NewWeighted(agentBodies)}}
 	if !read.Unconfined {
 		w.Own.Sandbox = w.sandbox
 	}
@@ -118,7 +119,7 @@ func (a *app) addAgent(ctx context.Context, w *world, s *runSettings) error {
 	if err != nil {
 		return err
 	}
-	if w.Own.Env, err = settings.AgentEnv(read.Env, a.getenv, a.getenv("OPENAI_API_KEY"), a.getenv("ANTHROPIC_API_KEY"), token); err != nil || s.dry {
+	if w.Own.Env, err = settings.AgentEnv(read.Env, a.getenv, a.getenv("OPENAI_API_KEY"), a.getenv("ANTHROPIC_API_KEY"), token); err != nil || s.Dry {
 		return err
 	}
 	if w.Own.Shim, err = os.Executable(); err != nil {
@@ -317,10 +318,10 @@ func (x *rehearsal) rehearse(ctx context.Context, folder string, file *settings.
 	if file != nil {
 		file = &settings.File{Name: file.Name, Agent: file.Agent}
 	}
-	s, cmd := &runSettings{}, &cobra.Command{}
+	s, cmd := &runflags.Settings{}, &cobra.Command{}
 	cmd.SetContext(ctx)
-	s.addRunFlags(cmd)
-	set, _, err := quiet.loadTasks(ctx, taskFlags{source: sourceFixtures, split: string(loader.Validation)})
+	s.AddRunFlags(cmd)
+	set, _, err := quiet.loadTasks(ctx, runflags.Tasks{Source: runflags.SourceFixtures, Split: string(loader.Validation)})
 	if err != nil {
 		return r, err
 	}
@@ -328,7 +329,7 @@ func (x *rehearsal) rehearse(ctx context.Context, folder string, file *settings.
 	if err != nil {
 		return r, err
 	}
-	flags := []string{"--source", sourceFixtures, "--task", task[0].ID, "--no-preflight", "--out", filepath.Join(dir, "runs")}
+	flags := []string{"--source", runflags.SourceFixtures, "--task", task[0].ID, "--no-preflight", "--out", filepath.Join(dir, "runs")}
 	if folder != "" {
 		flags = append(flags, "--agent", folder)
 	} else if file == nil || file.Agent == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runfiles"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -96,7 +97,7 @@ is printed, but you do not trust the run's signer.`,
 	cli.Complete(cmd, "format", reportFormats...)
 	cli.CompleteList(cmd, "only", render.CheckIDs()...)
 	cli.Complete(cmd, "explain", render.CheckIDs()...)
-	cli.CompletePrefixes(cmd, "gold", verify.GoldPrivate, verify.GoldNone, sourceHub, sourceRepo, sourceDir, sourceFixtures)
+	cli.CompletePrefixes(cmd, "gold", verify.GoldPrivate, verify.GoldNone, runflags.SourceHub, runflags.SourceRepo, runflags.SourceDir, runflags.SourceFixtures)
 	return cmd
 }
 
@@ -125,7 +126,7 @@ func (f *auditing) check(cmd *cobra.Command) error {
 		f.format = "json"
 	}
 	if f.Gold != "" && f.Gold != verify.GoldPrivate && f.Gold != verify.GoldNone {
-		if err := (&taskFlags{source: f.Gold}).checkSource(); err != nil {
+		if err := (&runflags.Tasks{Source: f.Gold}).CheckSource(); err != nil {
 			return usage("give private, none, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--gold is %q", f.Gold)
 		}
 	}

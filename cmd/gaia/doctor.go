@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/remote"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/servers"
 	"github.com/gaia-harness/gaia/internal/settings"
@@ -35,7 +36,7 @@ import (
 // exam is one call of doctor: what a run with the same flags would be, and how to check it.
 type exam struct {
 	*app
-	runSettings
+	runflags.Settings
 	ofRun   *cobra.Command // has run's flags
 	noCall  bool
 	wait    time.Duration  // for whatever answers over a network
@@ -68,14 +69,14 @@ rejected, make the run fail or spend without bound: exit code 3.`,
 			if err := cli.NotEmpty(cmd, slices.DeleteFunc(unemptied(), func(name string) bool { return name == "like" })...); err != nil {
 				return err
 			}
-			file, err := settings.Open(x.file)
+			file, err := settings.Open(x.File)
 			if err != nil {
 				return err
 			}
 			return file.Point(x.run(cmd, file))
 		},
 	}
-	x.addRunFlags(x.ofRun)
+	x.AddRunFlags(x.ofRun)
 	x.ofRun.Flags().VisitAll(func(f *pflag.Flag) {
 		if !slices.Contains([]string{"help", "like", "dry-run", "json", "no-preflight"}, f.Name) {
 			cmd.Flags().AddFlag(f)
@@ -83,7 +84,7 @@ rejected, make the run fail or spend without bound: exit code 3.`,
 	})
 	cmd.Flags().BoolVar(&x.noCall, "no-call", false, "send no request to a model")
 	cmd.Flags().DurationVar(&x.wait, "wait", 30*time.Second, "how long to wait for a model or a hub to answer")
-	cmd.Flags().BoolVar(&x.asJSON, "json", false, "print the result as JSON")
+	cmd.Flags().BoolVar(&x.AsJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
@@ -109,8 +110,8 @@ func (x *exam) run(cmd *cobra.Command, file *settings.File) error {
 		found[i].Detail, _ = r.Redact(f.Detail)
 		found[i].Remedy, _ = r.Redact(f.Remedy)
 	}
-	report := doctor.NewReport(found, x.plan.Rehearsal)
-	err := view.Result(x.stdout, x.asJSON, report, report.Text())
+	report := doctor.NewReport(found, x.Plan.Rehearsal)
+	err := view.Result(x.stdout, x.AsJSON, report, report.Text())
 	if failed := report.Failures(); err == nil && len(failed) > 0 {
 		err = fail(exit.Findings, fmt.Errorf("checks failed: %s", strings.Join(failed, ", ")))
 	}
@@ -131,36 +132,36 @@ func (x *exam) redactor(found []string) trajectory.Redactor {
 func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 	given := map[string]bool{}
 	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	if err := x.applySettings(&x.runSettings, file, x.ofRun.Flags(), func(name string) bool { return given[name] }); err != nil {
+	if err := x.applySettings(&x.Settings, file, x.ofRun.Flags(), func(name string) bool { return given[name] }); err != nil {
 		return err
 	}
-	if err := x.checkFlags(x.ofRun.Flags().Changed); err != nil {
+	if err := x.CheckFlags(x.ofRun.Flags().Changed); err != nil {
 		return err
 	}
-	x.tries = 1
+	x.Tries = 1
 	p := &x.planned
-	if p.Invalid = x.settleAgent(&x.runSettings, file, x.ofRun.Flags().Changed); p.Invalid == nil {
-		p.Invalid = x.complete(&x.runSettings)
+	if p.Invalid = x.settleAgent(&x.Settings, file, x.ofRun.Flags().Changed); p.Invalid == nil {
+		p.Invalid = x.complete(&x.Settings)
 	}
 	// The policy is settled last before the search engine.
-	if p.Invalid != nil && !x.plan.Rehearsal && x.plan.Policy.Mode != "" {
+	if p.Invalid != nil && !x.Plan.Rehearsal && x.Plan.Policy.Mode != "" {
 		p.NoSearch, p.Invalid = p.Invalid, nil
 	}
 	if file != nil && p.Invalid == nil {
-		x.announceSettings(file, &x.runSettings)
+		x.announceSettings(file, &x.Settings)
 	}
 	if p.Invalid == nil {
-		p.Invalid = x.serverSide(x.warn)
+		p.Invalid = x.ServerSide(x.warn)
 	}
 	if p.Invalid == nil {
-		m := plan.Plan{Policy: x.plan.Policy.Canonical(), Model: plan.ModelPlan{Name: x.plan.Model.Name, ServedAs: x.plan.Model.ServedAs}}
+		m := plan.Plan{Policy: x.Plan.Policy.Canonical(), Model: plan.ModelPlan{Name: x.Plan.Model.Name, ServedAs: x.Plan.Model.ServedAs}}
 		err := plan.NoSecret(m, x.redactor(x.secrets())) // as far as the settings show it
 		p.Invalid = cmp.Or(notPlanned(err, 0), err)
 	}
 	if p.Invalid == nil {
 		p.NoCassette = x.checkCassette()
 	}
-	if p.Invalid == nil && !x.plan.Rehearsal {
+	if p.Invalid == nil && !x.Plan.Rehearsal {
 		p.Invalid = x.reach()
 	}
 	return nil
@@ -168,36 +169,36 @@ func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 
 // reach finds out what could be asked at the endpoint, and why not. It returns why there would be no run at all.
 func (x *exam) reach() (err error) {
-	base, err := remote.ParseURL(x.baseURL)
+	base, err := remote.ParseURL(x.BaseURL)
 	if err != nil {
 		return err
 	}
 	apiKey := x.getenv("OPENAI_API_KEY")
 	p := &x.planned
-	p.NoKey = x.keyed(base, apiKey)
-	if x.w.Prices, p.NoPrices = remote.Prices(x.prices); p.NoPrices == nil {
-		p.NoPrices = remote.CheckPrices(&x.plan, x.models(), x.w.Prices, base)
+	p.NoKey = x.Keyed(base, apiKey)
+	if x.w.Prices, p.NoPrices = remote.Prices(x.Prices); p.NoPrices == nil {
+		p.NoPrices = remote.CheckPrices(&x.Plan, x.Models(), x.w.Prices, base)
 	}
 	if p.NoCassette != nil {
 		return nil
 	}
-	s := x.runSettings
-	s.plan.Budgets.RunCostMicroUSD, s.plan.NoPreflight = 0, false // which do not apply here
-	if c, _ := s.tape(); c.Mode == plan.CassetteRecord {
-		s.cassette = "" // nothing is recorded here
+	s := x.Settings
+	s.Plan.Budgets.RunCostMicroUSD, s.Plan.NoPreflight = 0, false // which do not apply here
+	if c, _ := s.Tape(); c.Mode == plan.CassetteRecord {
+		s.Cassette = "" // nothing is recorded here
 	}
-	return x.w.ask(&s, s.baseURL, apiKey)
+	return x.w.ask(&s, s.BaseURL, apiKey)
 }
 
 // checkCassette returns why a run could not record its answers, or replay them. It creates no directory.
 func (x *exam) checkCassette() error {
-	c, err := x.tape()
+	c, err := x.Tape()
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(c.Dir); c.Mode == plan.CassetteRecord && errors.Is(err, fs.ErrNotExist) {
 		if err := doctor.HasRoom(c.Dir); err != nil {
-			return usage(remote.AnotherCassette, "--cassette %s: %v", x.cassette, err)
+			return usage(remote.AnotherCassette, "--cassette %s: %v", x.Cassette, err)
 		}
 		return nil
 	}
@@ -208,22 +209,22 @@ func (x *exam) checkCassette() error {
 // subject returns the run that would be.
 func (x *exam) subject() doctor.Planned {
 	p := x.planned
-	p.Rehearsal, p.SubmitIntent, p.NoCall, p.NoVision = x.plan.Rehearsal, x.plan.SubmitIntent, x.noCall, x.vision == noVision
+	p.Rehearsal, p.SubmitIntent, p.NoCall, p.NoVision = x.Plan.Rehearsal, x.Plan.SubmitIntent, x.noCall, x.Vision == runflags.NoVision
 	p.HasKey, p.HasPrice = x.getenv("OPENAI_API_KEY") != "", x.w.Prices.Lookup
-	p.Model, p.Judge, p.Transcription, p.Vision = x.plan.Model.Name, x.judgeModel(), x.hears(), x.looks()
-	p.ServedAs, p.Endpoint, p.Source = x.plan.Model.ServedAs, remote.Origin(x.baseURL), x.source
+	p.Model, p.Judge, p.Transcription, p.Vision = x.Plan.Model.Name, x.JudgeModel(), x.Hears(), x.Looks()
+	p.ServedAs, p.Endpoint, p.Source = x.Plan.Model.ServedAs, remote.Origin(x.BaseURL), x.Source
 	p.Wait, p.Preflight = x.wait, x.w.Preflight
-	if c, _ := x.tape(); c.Mode == plan.CassetteReplay {
+	if c, _ := x.Tape(); c.Mode == plan.CassetteReplay {
 		p.Replay = c.Dir
 	}
-	if p.Prices = "table " + x.w.Prices.Version(); x.prices == "" {
+	if p.Prices = "table " + x.w.Prices.Version(); x.Prices == "" {
 		p.Prices = "built-in " + p.Prices
 	}
-	switch engine := x.engine.Name; {
-	case x.search == searchNone:
-		p.Search = "left out by --search " + searchNone
+	switch engine := x.Engine.Name; {
+	case x.Search == runflags.SearchNone:
+		p.Search = "left out by --search " + runflags.SearchNone
 	case engine == web.SearXNG:
-		p.Search = "searxng at " + x.engine.Origin() + ", not asked"
+		p.Search = "searxng at " + x.Engine.Origin() + ", not asked"
 	case engine != "":
 		_, variable := remote.SearchKey(engine, x.getenv)
 		p.Search = engine + ", with the key from " + variable + ", not asked"
@@ -232,12 +233,12 @@ func (x *exam) subject() doctor.Planned {
 }
 
 func (x *exam) dataset() doctor.Dataset {
-	with := func(notice func(string)) taskFlags {
-		tasks := x.taskFlags
-		tasks.notice = notice
+	with := func(notice func(string)) runflags.Tasks {
+		tasks := x.Tasks
+		tasks.Notice = notice
 		return tasks
 	}
-	return doctor.Dataset{Source: x.source, Split: x.split, Endpoint: x.hubEnv().Endpoint(), OnHub: isHub(x.source), Token: x.hubEnv().Token, Wait: x.wait,
+	return doctor.Dataset{Source: x.Source, Split: x.Split, Endpoint: x.hubEnv().Endpoint(), OnHub: runflags.IsHub(x.Source), Token: x.hubEnv().Token, Wait: x.wait,
 		Open: func(notice func(string)) (loader.Source, error) { return x.openSource(with(notice)) },
 		Load: func(ctx context.Context, notice func(string)) (loader.Set, error) {
 			set, _, err := x.loadTasks(ctx, with(notice))
@@ -248,7 +249,7 @@ func (x *exam) dataset() doctor.Dataset {
 // programs tries the programs that gaia can do without, as a run would.
 func (x *exam) programs(ctx context.Context) []doctor.Finding {
 	var f found
-	find, err := x.findPrograms(ctx, &x.runSettings, pythonNo)
+	find, err := x.findPrograms(ctx, &x.Settings, runflags.PythonNo)
 	if err == nil {
 		f, err = find(), ctx.Err()
 	}
@@ -257,17 +258,17 @@ func (x *exam) programs(ctx context.Context) []doctor.Finding {
 	}
 	w := world{sandbox: f.sandbox, noSandbox: f.noSandbox}
 	programs := doctor.Programs{Sandbox: f.sandbox, NoSandbox: f.noSandbox, Python: onPath("python3"), Text: onPath("pdftotext"),
-		Pages: onPath("pdftoppm"), Environ: x.forShims(), Unconfined: x.python == pythonUnconfined}
-	all := append(programs.Check(ctx), doctor.CheckServers(ctx, x.mcpServers(&w), x.serversFrom))
-	if x.plan.Agent != nil && x.planned.Invalid == nil {
+		Pages: onPath("pdftoppm"), Environ: x.forShims(), Unconfined: x.Python == runflags.PythonUnconfined}
+	all := append(programs.Check(ctx), doctor.CheckServers(ctx, x.mcpServers(&w), x.ServersFrom))
+	if x.Plan.Agent != nil && x.planned.Invalid == nil {
 		const name, use = "agent", "solves the tasks"
-		s := x.runSettings
-		s.dry = true
+		s := x.Settings
+		s.Dry = true
 		finding := doctor.Finding{Name: name, Use: use, State: doctor.OK}
 		if err := x.addAgent(ctx, &w, &s); err != nil {
 			finding = doctor.Fails(name, use, err, "")
 		} else {
-			finding.Detail = runview.Agent(s.plan.Agent)
+			finding.Detail = runview.Agent(s.Plan.Agent)
 		}
 		all = append(all, finding)
 	}
@@ -276,25 +277,25 @@ func (x *exam) programs(ctx context.Context) []doctor.Finding {
 
 // mcpServers returns the MCP servers of the settings. In a rehearsal none is asked over a network.
 func (x *exam) mcpServers(w *world) (all []doctor.Server) {
-	for _, e := range x.servers {
-		server, _, err := servers.Env{Getenv: x.getenv, Runs: x.runs}.Settle(e)
+	for _, e := range x.Servers {
+		server, _, err := servers.Env{Getenv: x.getenv, Runs: x.Runs}.Settle(e)
 		program := e.URL == ""
-		s := doctor.Server{Name: e.Name, Skip: x.plan.Rehearsal && !program, Outside: program && (e.Unconfined() || w.noSandbox != nil)}
+		s := doctor.Server{Name: e.Name, Skip: x.Plan.Rehearsal && !program, Outside: program && (e.Unconfined() || w.noSandbox != nil)}
 		if program && !s.Outside {
 			server.Sandbox = w.sandbox
 			s.Network = e.Network == mcp.NetworkHost
 		}
-		if err == nil && x.plan.SubmitIntent && s.Outside {
-			err = x.unconfined(&x.runSettings, e)
+		if err == nil && x.Plan.SubmitIntent && s.Outside {
+			err = x.unconfined(&x.Settings, e)
 		}
-		if err == nil && x.plan.SubmitIntent && s.Network {
-			err = x.networked(&x.runSettings, e)
+		if err == nil && x.Plan.SubmitIntent && s.Network {
+			err = x.networked(&x.Settings, e)
 		}
 		s.Refused = err
 		s.Tools = func(ctx context.Context) (int, error) {
 			offered, err := server.Tools(ctx)
 			if err != nil {
-				err = cannotUse(server, view.Quote(x.serversFrom), err)
+				err = cannotUse(server, view.Quote(x.ServersFrom), err)
 			}
 			return len(offered), err
 		}
@@ -311,7 +312,7 @@ func (x *exam) places(p doctor.Planned) []doctor.Finding {
 		_ = f.Close() // its digest is only for the plan, and takes time
 	}
 	dir, noDir := x.judgeCacheDir("set one of them, or give --no-judge-cache")
-	cache := doctor.Cache{Off: x.noJudgeCache, Dir: dir, NoDir: noDir, Bad: func(r *judgecache.Reader, good int, bad []judgecache.Bad) error {
+	cache := doctor.Cache{Off: x.NoJudgeCache, Dir: dir, NoDir: noDir, Bad: func(r *judgecache.Reader, good int, bad []judgecache.Bad) error {
 		found := grading.CacheError{Dir: dir, Sweep: judgecache.Sweep{Bad: bad}}
 		err := fmt.Errorf("%d of %s do not verify: %s", len(bad), view.Count(good+len(bad), "entry"), strings.Join(found.Reasons(), "; "))
 		if r.Shut() != "" {
@@ -320,8 +321,8 @@ func (x *exam) places(p doctor.Planned) []doctor.Finding {
 		return fail(exit.Failure, err, found.Hints()...)
 	}}
 	return []doctor.Finding{
-		doctor.Room("room for runs", "run directories", x.runs, "choose another place with --out", doctor.FreeBytes),
+		doctor.Room("room for runs", "run directories", x.Runs, "choose another place with --out", doctor.FreeBytes),
 		doctor.Temp(os.TempDir(), doctor.FreeBytes),
-		doctor.Signing(x.keyring(), x.key), doctor.Trusted(x.keyring(), x.key), p.CheckCache(cache, x.keyring(), x.key), doctor.Build(h, err),
+		doctor.Signing(x.keyring(), x.Key), doctor.Trusted(x.keyring(), x.Key), p.CheckCache(cache, x.keyring(), x.Key), doctor.Build(h, err),
 	}
 }

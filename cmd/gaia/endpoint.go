@@ -25,6 +25,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/servers"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -62,7 +63,7 @@ func (w world) Close() error {
 var exceptions map[string]string
 
 // configure builds all that a run needs, and completes the plan of its settings.
-func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error) {
+func (a *app) configure(ctx context.Context, s *runflags.Settings) (_ world, err error) {
 	var w world
 	defer func() {
 		if err != nil {
@@ -71,15 +72,15 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	}()
 	go build.Harness() // reads the whole program, for the plan
 	trying, cancel := context.WithCancel(ctx)
-	programs, err := a.findPrograms(trying, s, s.python)
+	programs, err := a.findPrograms(trying, s, s.Python)
 	if err != nil {
 		cancel()
 		return world{}, err
 	}
 	defer programs() // it leaves nothing behind
 	defer cancel()
-	pages, engine := web.Config{Exceptions: exceptions}, s.engine
-	if s.plan.Rehearsal {
+	pages, engine := web.Config{Exceptions: exceptions}, s.Engine
+	if s.Plan.Rehearsal {
 		pages, engine, err = w.rehearse(s)
 	} else {
 		err = w.connect(s, a.getenv("OPENAI_API_KEY"))
@@ -87,7 +88,7 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	if err != nil {
 		return world{}, err
 	}
-	if w.Set, w.Gold, err = a.loadTasks(ctx, s.taskFlags); err != nil {
+	if w.Set, w.Gold, err = a.loadTasks(ctx, s.Tasks); err != nil {
 		return world{}, err
 	}
 	tried := programs()
@@ -109,7 +110,7 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	if err = a.addAgent(ctx, &w, s); err != nil {
 		return world{}, err
 	}
-	if !s.dry { // which reads no attachments
+	if !s.Dry { // which reads no attachments
 		if err = w.Set.HashAttachments(ctx); err != nil {
 			return world{}, err
 		}
@@ -117,19 +118,19 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	if w.Harness, err = build.Harness(); err != nil {
 		return world{}, err
 	}
-	s.plan.Dataset.Selection = s.filter.Rule()
-	if s.selected != nil && (s.resumed || s.selected.MetadataSHA256 == w.Set.Digest) {
-		s.plan.Dataset.Selection = s.selected.Selection // which chose them from these very tasks
+	s.Plan.Dataset.Selection = s.Filter.Rule()
+	if s.Selected != nil && (s.Resumed || s.Selected.MetadataSHA256 == w.Set.Digest) {
+		s.Plan.Dataset.Selection = s.Selected.Selection // which chose them from these very tasks
 	}
-	for _, name := range s.approve {
+	for _, name := range s.Approve {
 		if name == approve.All {
 			name = policy.EveryTool
 		}
-		s.plan.Approved = append(s.plan.Approved, policy.ToolName(name))
+		s.Plan.Approved = append(s.Plan.Approved, policy.ToolName(name))
 	}
-	w.Continue, w.Scratch = s.onLost == goOn, os.TempDir()
-	secrets := append(headers, a.getenv("OPENAI_API_KEY"), s.engine.Key)
-	if isHub(s.source) {
+	w.Continue, w.Scratch = s.OnLost == runflags.GoOn, os.TempDir()
+	secrets := append(headers, a.getenv("OPENAI_API_KEY"), s.Engine.Key)
+	if runflags.IsHub(s.Source) {
 		token, _, err := a.hubEnv().Token()
 		if err != nil {
 			return world{}, err
@@ -139,15 +140,15 @@ func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error
 	w.Redact = trajectory.NewRedactor(a.secrets(), secrets...)
 	w.Now, w.Rand = time.Now, rand.Reader
 	w.Mono = func() time.Duration { return time.Since(a.began) }
-	if s.dry {
+	if s.Dry {
 		w.Key, err = sign.NewKey(rand.Reader) // signs nothing
 		return w, err
 	}
-	if w.Key, err = a.keyring().Signing(s.key); err != nil { // last but one: it may make one
+	if w.Key, err = a.keyring().Signing(s.Key); err != nil { // last but one: it may make one
 		return w, err
 	}
-	if w.Judge != nil && !s.noJudgeCache && s.plan.Cassette != plan.CassetteReplay {
-		w.Cache, err = a.judgeCache(w.Key, s.resumed)
+	if w.Judge != nil && !s.NoJudgeCache && s.Plan.Cassette != plan.CassetteReplay {
+		w.Cache, err = a.judgeCache(w.Key, s.Resumed)
 	}
 	return w, err
 }
@@ -158,7 +159,7 @@ const tasksWaiting = 4
 
 // rehearse adds the built-in model, web and prices, served on loopback, and returns
 // where pages and searches are.
-func (w *world) rehearse(s *runSettings) (web.Config, web.Engine, error) {
+func (w *world) rehearse(s *runflags.Settings) (web.Config, web.Engine, error) {
 	server, err := fixtures.Serve()
 	if err != nil {
 		return web.Config{}, web.Engine{}, fmt.Errorf("serving the built-in model and web: %w", err)
@@ -167,63 +168,63 @@ func (w *world) rehearse(s *runSettings) (web.Config, web.Engine, error) {
 	if w.Prices, err = llm.ParsePrices(fixtures.Prices()); err != nil {
 		return web.Config{}, web.Engine{}, fmt.Errorf("reading the built-in prices: %w", err)
 	}
-	s.own.messages, s.own.messagesKey = strings.TrimSuffix(server.ModelURL, "/v1"), ""
+	s.Own.Messages, s.Own.MessagesKey = strings.TrimSuffix(server.ModelURL, "/v1"), ""
 	if err := w.ask(s, server.ModelURL, ""); err != nil {
 		return web.Config{}, web.Engine{}, err
 	}
-	s.plan.Model.Origin = rehearsalHost + fixtures.Model
-	if s.plan.Vision != nil {
-		s.plan.Vision.Origin = rehearsalHost + s.plan.Vision.Model
+	s.Plan.Model.Origin = runflags.RehearsalHost + fixtures.Model
+	if s.Plan.Vision != nil {
+		s.Plan.Vision.Origin = runflags.RehearsalHost + s.Plan.Vision.Model
 	}
 	if w.Judge != nil {
-		w.Judge.Origin, w.Judge.URL = rehearsalHost+fixtures.JudgeModel, ""
+		w.Judge.Origin, w.Judge.URL = runflags.RehearsalHost+fixtures.JudgeModel, ""
 	}
-	if s.plan.Transcription != nil {
-		s.plan.Transcription.Origin = rehearsalHost + fixtures.TranscriptionModel
+	if s.Plan.Transcription != nil {
+		s.Plan.Transcription.Origin = runflags.RehearsalHost + fixtures.TranscriptionModel
 	}
-	s.plan.Search = nil
+	s.Plan.Search = nil
 	return web.Config{Exceptions: server.Hosts, Offline: true, Archive: fixtures.ArchiveURL}, web.Engine{Name: web.SearXNG, URL: fixtures.SearchURL}, nil
 }
 
 // connect adds the endpoint that the settings name.
-func (w *world) connect(s *runSettings, apiKey string) error {
-	base, err := remote.ParseURL(s.baseURL)
+func (w *world) connect(s *runflags.Settings, apiKey string) error {
+	base, err := remote.ParseURL(s.BaseURL)
 	if err != nil {
 		return err
 	}
-	if w.Prices, err = remote.Prices(s.prices); err != nil {
+	if w.Prices, err = remote.Prices(s.Prices); err != nil {
 		return err
 	}
-	if err := remote.CheckPrices(&s.plan, s.models(), w.Prices, base); err != nil {
+	if err := remote.CheckPrices(&s.Plan, s.Models(), w.Prices, base); err != nil {
 		return err
 	}
-	if err := s.keyed(base, apiKey); err != nil {
+	if err := s.Keyed(base, apiKey); err != nil {
 		return err
 	}
-	if err := w.ask(s, s.baseURL, apiKey); err != nil {
+	if err := w.ask(s, s.BaseURL, apiKey); err != nil {
 		return err
 	}
-	s.plan.Search = nil
-	if s.engine.Name != "" {
-		s.plan.Search = &plan.SearchPlan{Engine: s.engine.Name, Origin: s.engine.Origin()}
+	s.Plan.Search = nil
+	if s.Engine.Name != "" {
+		s.Plan.Search = &plan.SearchPlan{Engine: s.Engine.Name, Origin: s.Engine.Origin()}
 	}
 	return nil
 }
 
 // ask adds the clients for the models of the settings at an endpoint.
-func (w *world) ask(s *runSettings, baseURL, apiKey string) (err error) {
-	m := remote.Models{URL: baseURL, Key: apiKey, API: s.protocol, Vision: s.looks(), Images: s.showsImages(), Prices: w.Prices, Tries: s.tries,
-		RPM: s.requests, TPM: s.tokens, Dry: s.dry}
-	if m.AtOnce, err = s.atOnce(); err != nil {
+func (w *world) ask(s *runflags.Settings, baseURL, apiKey string) (err error) {
+	m := remote.Models{URL: baseURL, Key: apiKey, API: s.Protocol, Vision: s.Looks(), Images: s.ShowsImages(), Prices: w.Prices, Tries: s.Tries,
+		RPM: s.Requests, TPM: s.Tokens, Dry: s.Dry}
+	if m.AtOnce, err = s.AtOnce(); err != nil {
 		return err
 	}
-	if m.Cassette, err = s.tape(); err != nil {
+	if m.Cassette, err = s.Tape(); err != nil {
 		return err
 	}
-	c, err := m.Connect(&s.plan)
-	if s.plan.Agent != nil {
-		s.plan.Model.API = "" // each request of the agent has a dialect
-		w.upstreams = m.Upstreams(s.own.messages, s.own.messagesKey, c.Limiter)
+	c, err := m.Connect(&s.Plan)
+	if s.Plan.Agent != nil {
+		s.Plan.Model.API = "" // each request of the agent has a dialect
+		w.upstreams = m.Upstreams(s.Own.Messages, s.Own.MessagesKey, c.Limiter)
 	}
 	w.Concurrency = m.AtOnce + m.AtOnce/tasksWaiting
 	w.Limiter, w.Model, w.Viewer, w.Transcriber, w.Judge, w.Preflight = c.Limiter, c.Model, c.Viewer, c.Transcriber, c.Judge, c.Preflight
@@ -246,12 +247,12 @@ func (w *world) equip(c web.Config, engine web.Engine) (err error) {
 }
 
 // settleSearch settles which search engine is asked, and reports if others could be, too.
-func (a *app) settleSearch(s *runSettings) error {
-	engine, others, err := remote.Search(s.search, s.searXNG, s.dry, a.getenv)
+func (a *app) settleSearch(s *runflags.Settings) error {
+	engine, others, err := remote.Search(s.Search, s.SearXNG, s.Dry, a.getenv)
 	if len(others) > 0 {
 		fmt.Fprintf(a.stderr, "gaia: web_search asks %s, though %s could be asked, too; --search chooses\n", engine.Name, strings.Join(others, " and "))
 	}
-	s.engine, s.searXNG = engine, engine.URL
+	s.Engine, s.SearXNG = engine, engine.URL
 	return err
 }
 
@@ -295,7 +296,7 @@ type found struct {
 
 // findPrograms tries the sandbox and, as it is wanted, Python, beside other work. The
 // function that it returns waits for that.
-func (a *app) findPrograms(ctx context.Context, s *runSettings, wanted string) (func() found, error) {
+func (a *app) findPrograms(ctx context.Context, s *runflags.Settings, wanted string) (func() found, error) {
 	hidden, err := a.hidden(s)
 	if err != nil {
 		return nil, err
@@ -308,8 +309,8 @@ func (a *app) findPrograms(ctx context.Context, s *runSettings, wanted string) (
 			f.sandbox = nil
 		}
 		switch {
-		case wanted == pythonNo:
-		case wanted == pythonUnconfined:
+		case wanted == runflags.PythonNo:
+		case wanted == runflags.PythonUnconfined:
 			var i sandbox.Interpreter
 			if i, f.noPython = sandbox.FindPython(ctx, nil, python, env); f.noPython == nil {
 				f.python = sandbox.NewUnsafePython(i)
@@ -329,21 +330,21 @@ func (a *app) findPrograms(ctx context.Context, s *runSettings, wanted string) (
 
 // hidden lists what no program in the sandbox may see: where answers, keys and
 // runs are, and this program, which holds the answers of the built-in tasks.
-func (a *app) hidden(s *runSettings) ([]string, error) {
+func (a *app) hidden(s *runflags.Settings) ([]string, error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding this program, to hide it: %w", err)
 	}
-	paths := []string{executable, "runs", s.runs, a.hubEnv().Cache(), a.hubEnv().Home(), a.hubEnv().Expand(a.getenv("HF_TOKEN_PATH")), s.key, a.getenv("GAIA_SIGNING_KEY_FILE")}
+	paths := []string{executable, "runs", s.Runs, a.hubEnv().Cache(), a.hubEnv().Home(), a.hubEnv().Expand(a.getenv("HF_TOKEN_PATH")), s.Key, a.getenv("GAIA_SIGNING_KEY_FILE")}
 	for _, base := range []string{a.xdg("XDG_CONFIG_HOME", ".config"), a.xdg("XDG_CACHE_HOME", ".cache"), a.xdg("XDG_DATA_HOME", ".local/share")} {
 		if base != "" {
 			paths = append(paths, filepath.Join(base, "gaia"))
 		}
 	}
-	if dir, found := strings.CutPrefix(s.source, sourceDir); found {
+	if dir, found := strings.CutPrefix(s.Source, runflags.SourceDir); found {
 		paths = append(paths, dir)
 	}
-	if c, err := s.tape(); err == nil {
+	if c, err := s.Tape(); err == nil {
 		paths = append(paths, c.Dir)
 	}
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" }), nil
@@ -371,22 +372,22 @@ func (a *app) forShims() []string {
 
 // addPython adds the tool python where it works and is wanted. A new run goes on
 // without it, and says so; a run that was planned with it does not.
-func (a *app) addPython(s *runSettings, w *world, f found) error {
+func (a *app) addPython(s *runflags.Settings, w *world, f found) error {
 	switch err := f.noPython; {
-	case s.python == pythonNo:
+	case s.Python == runflags.PythonNo:
 		return nil
 	case err == nil:
-	case s.python == pythonIfWorks:
+	case s.Python == runflags.PythonIfWorks:
 		fmt.Fprintf(a.stderr, "gaia: python is not offered: %s ('gaia doctor' says more)\n", view.Line(err.Error()))
 		return nil
-	case s.resumed:
-		return fail(exit.Failure, fmt.Errorf("the run was planned with python %s, which does not work here: %w", s.python, err), unusableHint(err), "or start a new run")
+	case s.Resumed:
+		return fail(exit.Failure, fmt.Errorf("the run was planned with python %s, which does not work here: %w", s.Python, err), unusableHint(err), "or start a new run")
 	default:
 		return fail(exit.Failure, fmt.Errorf("--unsafe-local-python: %w", err), unusableHint(err))
 	}
 	w.Tools = append(w.Tools, f.python)
-	if s.python == pythonUnconfined {
-		s.plan.Unconfined = append(s.plan.Unconfined, pythonName)
+	if s.Python == runflags.PythonUnconfined {
+		s.Plan.Unconfined = append(s.Plan.Unconfined, runflags.PythonName)
 		a.warn("the model's Python code runs without a sandbox, as you, with your files and network; the run will not be submittable")
 	}
 	return nil
@@ -403,12 +404,12 @@ func unusableHint(err error) string {
 
 // addServers starts the MCP servers to ask for their tools, which become the
 // run's. It returns what must not be recorded: the values of headers and variables.
-func (a *app) addServers(ctx context.Context, w *world, s *runSettings) (secrets []string, err error) {
-	if w.sandbox == nil && slices.ContainsFunc(s.servers, func(e settings.Server) bool { return e.URL == "" && !e.Unconfined() }) {
+func (a *app) addServers(ctx context.Context, w *world, s *runflags.Settings) (secrets []string, err error) {
+	if w.sandbox == nil && slices.ContainsFunc(s.Servers, func(e settings.Server) bool { return e.URL == "" && !e.Unconfined() }) {
 		a.warn(fmt.Sprintf("there is no sandbox for MCP servers: %v ('gaia doctor' says more)", w.noSandbox))
 	}
-	for _, e := range s.servers {
-		server, values, err := servers.Env{Getenv: a.getenv, Runs: s.runs}.Settle(e)
+	for _, e := range s.Servers {
+		server, values, err := servers.Env{Getenv: a.getenv, Runs: s.Runs}.Settle(e)
 		if err != nil {
 			return nil, err
 		}
@@ -433,7 +434,7 @@ func (a *app) addServers(ctx context.Context, w *world, s *runSettings) (secrets
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return nil, cannotUse(server, s.serversFrom, err)
+			return nil, cannotUse(server, s.ServersFrom, err)
 		}
 		w.Tools = append(w.Tools, found...)
 	}
@@ -446,8 +447,8 @@ func cannotUse(server mcp.Server, settings string, err error) error {
 }
 
 // networked lets a server in the sandbox have the network, if the run may have such.
-func (a *app) networked(s *runSettings, e settings.Server) error {
-	if s.plan.SubmitIntent {
+func (a *app) networked(s *runflags.Settings, e settings.Server) error {
+	if s.Plan.SubmitIntent {
 		return usage("leave out --submit-intent, or 'network: host'", "the MCP server %q would have the network, and nothing records what it reaches, so such a run cannot be submitted", e.Name)
 	}
 	a.warn(fmt.Sprintf("the MCP server %q has the network: nothing records what it reaches, and the run will not be submittable", e.Name))
@@ -455,8 +456,8 @@ func (a *app) networked(s *runSettings, e settings.Server) error {
 }
 
 // unconfined lets a server run outside of the sandbox, if the run may have such.
-func (a *app) unconfined(s *runSettings, e settings.Server) error {
-	if s.plan.SubmitIntent {
+func (a *app) unconfined(s *runflags.Settings, e settings.Server) error {
+	if s.Plan.SubmitIntent {
 		hint := "leave out --submit-intent, or 'sandbox: false'"
 		if !e.Unconfined() {
 			hint = "'gaia doctor' says what a sandbox needs; or leave out --submit-intent"
@@ -464,7 +465,7 @@ func (a *app) unconfined(s *runSettings, e settings.Server) error {
 		return usage(hint, "the MCP server %q would run outside of the sandbox, so such a run cannot be submitted", e.Name)
 	}
 	a.warn(fmt.Sprintf("the MCP server %q runs outside of the sandbox: the run will not be submittable", e.Name))
-	s.plan.Unconfined = append(s.plan.Unconfined, "mcp:"+e.Name)
+	s.Plan.Unconfined = append(s.Plan.Unconfined, "mcp:"+e.Name)
 	return nil
 }
 

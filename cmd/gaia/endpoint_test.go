@@ -265,7 +265,7 @@ func TestReplay(t *testing.T) {
 	if out := p.want(exit.OK, "verify", p.newest()); !strings.Contains(unaligned(out), "\nreplay the answers come from a cassette; no model was asked\n") {
 		t.Errorf("verify says:\n%s", out)
 	}
-	if m := p.plan(p.newest()); m.Cassette != plan.CassetteReplay {
+	if m := p.Plan(p.newest()); m.Cassette != plan.CassetteReplay {
 		t.Errorf("the plan has %q", m.Cassette)
 	}
 	second, err := os.ReadFile(filepath.Join(p.newest(), rundir.ResultsFile))

@@ -39,7 +39,7 @@ func TestTranscriptionModel(t *testing.T) {
 	dir := p.newest()
 	p.want(exit.OK, "verify", dir)
 	p.want(exit.OK, "audit", dir)
-	if m := p.plan(dir); m.Transcription == nil || m.Transcription.Model != endpoint.Hearing {
+	if m := p.Plan(dir); m.Transcription == nil || m.Transcription.Model != endpoint.Hearing {
 		t.Errorf("the plan has %+v", m.Transcription)
 	}
 	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{})

@@ -24,6 +24,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -214,7 +215,7 @@ func (a *app) badCache(err *grading.CacheError, code int, then string) error {
 // judgeCheck is what one call of check is told, by its flags and, as run is, by
 // the settings file.
 type judgeCheck struct {
-	runSettings
+	runflags.Settings
 	ofRun *cobra.Command // has run's flags, those of check among them
 }
 
@@ -246,17 +247,17 @@ offline.`,
 // addFlags adds those flags of run that choose a judge, and others by name, and runs do with the argument and the
 // settings file.
 func (c *judgeCheck) addFlags(cmd *cobra.Command, do func(arg string, file *settings.File) error, others ...string) {
-	c.addRunFlags(c.ofRun)
+	c.AddRunFlags(c.ofRun)
 	names := append([]string{"judge-model", "base-url", "prices", "key", "settings", "no-judge-cache"}, others...)
 	for _, name := range names {
 		cmd.Flags().AddFlag(c.ofRun.Flags().Lookup(name))
 	}
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the result as JSON")
+	cmd.Flags().BoolVar(&c.AsJSON, "json", false, "print the result as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := cli.NotEmpty(cmd, names...); err != nil {
 			return err
 		}
-		file, err := settings.Open(c.file)
+		file, err := settings.Open(c.File)
 		if err != nil {
 			return err
 		}
@@ -268,15 +269,15 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	if err := a.settleJudge(cmd, c, file); err != nil {
 		return err
 	}
-	e, _, end, err := a.judgeToCheck(&c.runSettings, 1)
+	e, _, end, err := a.judgeToCheck(&c.Settings, 1)
 	if err != nil {
 		return err
 	}
 	defer end()
-	a.announceSettings(file, &c.runSettings)
+	a.announceSettings(file, &c.Settings)
 	var known grading.Remembered
-	if !c.noJudgeCache {
-		key, err := a.keyring().Signing(c.key)
+	if !c.NoJudgeCache {
+		key, err := a.keyring().Signing(c.Key)
 		var cache *judgecache.Cache
 		if err == nil {
 			cache, err = a.judgeCache(key, false)
@@ -299,8 +300,8 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	if err := known.Keep(t); err != nil {
 		a.warn("the outcome is not kept: " + err.Error())
 	}
-	report := grading.NewReport(*e, t, known.Outcome, c.plan.Rehearsal)
-	if c.asJSON {
+	report := grading.NewReport(*e, t, known.Outcome, c.Plan.Rehearsal)
+	if c.AsJSON {
 		err = view.JSON(a.stdout, report)
 	} else if t.Asked > 0 {
 		_, err = io.WriteString(a.stdout, report.Text())
@@ -315,30 +316,30 @@ func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File
 		f := cmd.Flags().Lookup(name)
 		return f != nil && f.Changed
 	}
-	if err := a.applySettings(&c.runSettings, file, c.ofRun.Flags(), given); err != nil {
+	if err := a.applySettings(&c.Settings, file, c.ofRun.Flags(), given); err != nil {
 		return err
 	}
-	if err := c.checkFlags(c.ofRun.Flags().Changed); err != nil {
+	if err := c.CheckFlags(c.ofRun.Flags().Changed); err != nil {
 		return err
 	}
-	if c.plan.Rehearsal = c.judgeModel() == "" && c.plan.Model.Name == "" && c.baseURL == "" && a.rehearses(c.taskFlags); c.plan.Rehearsal {
+	if c.Plan.Rehearsal = c.JudgeModel() == "" && c.Plan.Model.Name == "" && c.BaseURL == "" && a.rehearses(c.Tasks); c.Plan.Rehearsal {
 		return nil
 	}
-	if c.judgeModel() == "" {
+	if c.JudgeModel() == "" {
 		return usage("give --judge-model", "no judge is given")
 	}
-	c.baseURL = cmp.Or(c.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
+	c.BaseURL = cmp.Or(c.BaseURL, a.getenv("OPENAI_BASE_URL"), runflags.DefaultBaseURL)
 	return nil
 }
 
 // judgeToCheck is the judge that the settings name, or the built-in one, which is
 // there until end is called; atOnce bounds the requests that are under way.
-func (a *app) judgeToCheck(s *runSettings, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
-	if s.plan.Rehearsal {
+func (a *app) judgeToCheck(s *runflags.Settings, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
+	if s.Plan.Rehearsal {
 		fmt.Fprintln(a.stderr, "gaia: rehearsal: a scripted judge; this says nothing of a real one")
-		return a.scriptedJudge(cmp.Or(s.judgeModel(), fixtures.JudgeModel), atOnce)
+		return a.scriptedJudge(cmp.Or(s.JudgeModel(), fixtures.JudgeModel), atOnce)
 	}
-	base, err := remote.ParseURL(s.baseURL)
+	base, err := remote.ParseURL(s.BaseURL)
 	if err != nil {
 		return nil, prices, nil, err
 	}
@@ -346,10 +347,10 @@ func (a *app) judgeToCheck(s *runSettings, atOnce int) (e *grading.Judge, prices
 	if apiKey == "" && !remote.IsLocal(base) {
 		return nil, prices, nil, remote.NoKey(base)
 	}
-	if prices, err = remote.Prices(s.prices); err != nil {
+	if prices, err = remote.Prices(s.Prices); err != nil {
 		return nil, prices, nil, err
 	}
-	return remote.Judge(a.judgeConfig(s.baseURL, apiKey, prices, atOnce), s.judgeModel(), s.baseURL), prices, func() {}, nil
+	return remote.Judge(a.judgeConfig(s.BaseURL, apiKey, prices, atOnce), s.JudgeModel(), s.BaseURL), prices, func() {}, nil
 }
 
 func (a *app) scriptedJudge(model string, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
@@ -361,7 +362,7 @@ func (a *app) scriptedJudge(model string, atOnce int) (e *grading.Judge, prices 
 		return nil, prices, nil, fmt.Errorf("serving the built-in judge: %w", err)
 	}
 	e = remote.Judge(a.judgeConfig(server.ModelURL, "", prices, atOnce), model, server.ModelURL)
-	e.Origin, e.URL = rehearsalHost+model, ""
+	e.Origin, e.URL = runflags.RehearsalHost+model, ""
 	return e, prices, func() { _ = server.Close() }, nil
 }
 
@@ -417,7 +418,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	if !j.Run.Complete {
 		return incomplete(dir, j.Run)
 	}
-	key, err := a.planKey(c.key, j.Run)
+	key, err := a.planKey(c.Key, j.Run)
 	if err != nil {
 		return err
 	}
@@ -476,38 +477,38 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	if _, err := audit.ReadRejudgments(os.DirFS(dir), j.Run); err != nil {
 		return fmt.Errorf("reading what was written: %w", err)
 	}
-	return a.printRejudged(dir, path, r, envelope, j.Run, audit.Judgments(j.Run.Manifest, before+1), c.asJSON)
+	return a.printRejudged(dir, path, r, envelope, j.Run, audit.Judgments(j.Run.Manifest, before+1), c.AsJSON)
 }
 
 // laterJudge fills in the judge of the flags and settings, and what it may cost. Of a
 // rehearsal it is a built-in one, which is there until end is called.
 func (a *app) laterJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File, j *grading.Rejudging) (end func(), err error) {
-	given := c.judgeModel()
+	given := c.JudgeModel()
 	switch m := j.Run.Manifest; {
-	case m.Rehearsal && c.baseURL != "":
+	case m.Rehearsal && c.BaseURL != "":
 		return nil, usage("leave it out", "a rehearsal is judged by a built-in judge, and --base-url is given")
 	case m.Rehearsal:
 		builtin := []string{fixtures.SecondJudgeModel, fixtures.GullibleJudgeModel, fixtures.JudgeModel}
-		c.plan.Judge = &plan.JudgePlan{Model: cmp.Or(given, fixtures.SecondJudgeModel)}
-		if !slices.Contains(builtin, c.judgeModel()) {
-			return nil, usage("give --judge-model "+fixtures.SecondJudgeModel, "a rehearsal is judged by a built-in judge, and %q is none", view.Line(c.judgeModel()))
+		c.Plan.Judge = &plan.JudgePlan{Model: cmp.Or(given, fixtures.SecondJudgeModel)}
+		if !slices.Contains(builtin, c.JudgeModel()) {
+			return nil, usage("give --judge-model "+fixtures.SecondJudgeModel, "a rehearsal is judged by a built-in judge, and %q is none", view.Line(c.JudgeModel()))
 		}
-		c.plan.Rehearsal = true
+		c.Plan.Rehearsal = true
 	default:
 		if err := a.settleJudge(cmd, c, file); err != nil {
 			return nil, err
 		}
-		if c.plan.Rehearsal {
+		if c.Plan.Rehearsal {
 			return nil, usage("give --judge-model", "no judge is given")
 		}
-		a.announceSettings(file, &c.runSettings)
+		a.announceSettings(file, &c.Settings)
 	}
-	e, prices, end, err := a.judgeToCheck(&c.runSettings, grading.RejudgedAtOnce)
+	e, prices, end, err := a.judgeToCheck(&c.Settings, grading.RejudgedAtOnce)
 	if err != nil {
 		return nil, err
 	}
-	j.Judge, j.Prices, j.MaxTokens = *e, prices, cmp.Or(c.plan.Model.MaxTokens, boundedTokens)
-	if j.MaxCost = c.plan.Budgets.RunCostMicroUSD; j.MaxCost > 0 && !prices.Lookup(e.Name) {
+	j.Judge, j.Prices, j.MaxTokens = *e, prices, cmp.Or(c.Plan.Model.MaxTokens, runflags.BoundedTokens)
+	if j.MaxCost = c.Plan.Budgets.RunCostMicroUSD; j.MaxCost > 0 && !prices.Lookup(e.Name) {
 		err = usage("give its price with --prices FILE, or leave out --max-cost", "the price of model %q is not known, so --max-cost cannot be kept", e.Name)
 	}
 	if err != nil {
@@ -520,7 +521,7 @@ func (a *app) laterJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File,
 // laterVerdicts opens the judge cache, of which every entry is checked first; nil where
 // none is wanted.
 func (a *app) laterVerdicts(c *judgeCheck, key sign.Key) (*judgecache.Cache, error) {
-	if c.noJudgeCache {
+	if c.NoJudgeCache {
 		return nil, nil
 	}
 	cache, err := a.judgeCache(key, false)

@@ -32,7 +32,7 @@ func (p program) newest() string {
 	return slices.Max(found)
 }
 
-func (p program) plan(dir string) plan.Plan {
+func (p program) Plan(dir string) plan.Plan {
 	p.t.Helper()
 	m, _, _, err := rundir.ReadPlan(os.DirFS(dir))
 	if err != nil {
@@ -55,7 +55,7 @@ func TestLike(t *testing.T) {
 		"--task", offlineTasks, "--max-turns", "9", "--max-task-tokens", "100000", "--max-tokens", "512", "--max-task-cost", "off", "--max-task-time", "5m",
 		"--evidence-full-bodies", "--no-judge-cache", "--images", "on", "--context-window", "50000", "--served-as", "harbour,berth")
 	first := p.newest()
-	old := p.plan(first)
+	old := p.Plan(first)
 	if got := old.Model.ServedAs; !slices.Equal(got, []string{"berth", "harbour"}) {
 		t.Errorf("the plan has its model served as %q", got)
 	}
@@ -80,7 +80,7 @@ func TestLike(t *testing.T) {
 	}
 
 	out := p.want(exit.OK, "run", "--like", first, "--source", "dir:data", "--base-url", model, "--submit-intent=false", "--max-turns", "8", "--limit", "1")
-	if now := p.plan(p.newest()); now.SubmitIntent || now.Budgets.Turns != 8 || now.Budgets.Tokens != 100000 || len(now.Tasks) != 1 || now.Dataset.Selection != "limit=1" {
+	if now := p.Plan(p.newest()); now.SubmitIntent || now.Budgets.Turns != 8 || now.Budgets.Tokens != 100000 || len(now.Tasks) != 1 || now.Dataset.Selection != "limit=1" {
 		t.Errorf("the plan has %+v", now)
 	}
 	for _, want := range []string{`submit_intent was true, is false`, `budgets was {"cost_microusd":0,`, "tasks differs"} {
@@ -135,7 +135,7 @@ func TestLikeHub(t *testing.T) {
 	if out := p.want(exit.OK, "run", "--like", first, "--base-url", model); !strings.Contains(out, "in: nothing\n") {
 		t.Errorf("run says:\n%s", out)
 	}
-	if d := p.plan(p.newest()).Dataset; d.Revision != hubCommit || d.Hub != server.URL {
+	if d := p.Plan(p.newest()).Dataset; d.Revision != hubCommit || d.Hub != server.URL {
 		t.Errorf("the plan has %+v", d)
 	}
 	p.env = []string{"HF_ENDPOINT=" + noHub}
@@ -235,7 +235,7 @@ func TestStopSequence(t *testing.T) {
 	p.want(exit.OK, append([]string{"run", "--model", fixtures.Model, "--max-task-cost", "off", "--no-preflight", "--task", "fab1e001-0000-4000-8000-000000000001",
 		"--stop-sequence", "END", "--stop-sequence", ", then"}, at...)...)
 	dir := p.newest()
-	if got := p.plan(dir).Model.Stop; !slices.Equal(got, []string{"END", ", then"}) || asked.Load() == 0 || asked.Load() != stopped.Load() {
+	if got := p.Plan(dir).Model.Stop; !slices.Equal(got, []string{"END", ", then"}) || asked.Load() == 0 || asked.Load() != stopped.Load() {
 		t.Errorf("planned %q, sent with %d of %d requests", got, stopped.Load(), asked.Load())
 	}
 	like := append([]string{"run", "--like", dir, "--dry-run"}, at...)

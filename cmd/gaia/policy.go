@@ -11,6 +11,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/policyfile"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/spf13/cobra"
 )
@@ -50,22 +51,22 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 // budgeted adds the budget flags of run to a command that looks at a policy, and returns what
 // gives the policy of its arguments with them.
 func budgeted(cmd *cobra.Command) func(args []string) (policy.Policy, error) {
-	s := &runSettings{}
-	cmd.Flags().IntVar(&s.plan.Policy.MaxToolCalls, "max-tool-calls", 0, "as in run: tool calls per task")
-	cmd.Flags().Var(cli.Dollars(&s.plan.Policy.MaxCostMicroUSD, policy.Unlimited), "max-task-cost", `as in run: US dollars per task, or "off"`)
+	s := &runflags.Settings{}
+	cmd.Flags().IntVar(&s.Plan.Policy.MaxToolCalls, "max-tool-calls", 0, "as in run: tool calls per task")
+	cmd.Flags().Var(cli.Dollars(&s.Plan.Policy.MaxCostMicroUSD, policy.Unlimited), "max-task-cost", `as in run: US dollars per task, or "off"`)
 	cli.Complete(cmd, "max-task-cost", "off")
 	return func(args []string) (policy.Policy, error) {
-		if cmd.Flags().Changed("max-tool-calls") && s.plan.Policy.MaxToolCalls < 1 {
-			return policy.Policy{}, usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is %d", s.plan.Policy.MaxToolCalls)
+		if cmd.Flags().Changed("max-tool-calls") && s.Plan.Policy.MaxToolCalls < 1 {
+			return policy.Policy{}, usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is %d", s.Plan.Policy.MaxToolCalls)
 		}
 		if len(args) == 1 && args[0] == "" {
 			return policy.Policy{}, usage("give restricted, approved, autonomous, or a policy file", "the policy has no name")
 		}
 		if len(args) == 1 {
-			s.policyName = args[0]
+			s.PolicyName = args[0]
 		}
 		err := settlePolicy(s)
-		return s.plan.Policy, err
+		return s.Plan.Policy, err
 	}
 }
 
@@ -82,7 +83,7 @@ SHA-256 are guidance_hash.`,
   gaia policy show mine.yaml --json | sha256sum
   gaia policy show mine.yaml --json | jq .lists.commands`,
 		Args:              atMostOne,
-		ValidArgsFunction: cobra.FixedCompletions(modes(), cobra.ShellCompDirectiveDefault),
+		ValidArgsFunction: cobra.FixedCompletions(runflags.Modes(), cobra.ShellCompDirectiveDefault),
 	}
 	read := budgeted(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -140,7 +141,7 @@ func (a *app) policyHashCommand() *cobra.Command {
 the policy with all rules and lists. Policies that mean the same have equal hashes.`,
 		Example:           "  gaia policy hash mine.yaml\n  gaia policy hash --json",
 		Args:              atMostOne,
-		ValidArgsFunction: cobra.FixedCompletions(modes(), cobra.ShellCompDirectiveDefault),
+		ValidArgsFunction: cobra.FixedCompletions(runflags.Modes(), cobra.ShellCompDirectiveDefault),
 	}
 	read := budgeted(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -199,7 +200,7 @@ Exit code 0: it would run. 3: it would be denied, or needs a person.`,
 	}
 	cmd.Flags().StringVar(&name, "policy", "", "restricted, approved, autonomous, or a policy file (default: autonomous)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
-	completeModes(cmd, "policy")
+	runflags.CompleteModes(cmd, "policy")
 	return cmd
 }
 

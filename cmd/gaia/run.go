@@ -25,6 +25,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runfiles"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/stop"
@@ -36,7 +37,7 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
-	s := &runSettings{}
+	s := &runflags.Settings{}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Plan, solve, grade, seal and sign a run",
@@ -64,14 +65,14 @@ continues without evidence or stops (--on-unsubmittable).`,
 			if err := cli.NotEmpty(cmd, unemptied()...); err != nil {
 				return err
 			}
-			file, err := settings.Open(s.file)
+			file, err := settings.Open(s.File)
 			if err != nil {
 				return err
 			}
 			return file.Point(a.run(cmd, s, file))
 		},
 	}
-	s.addRunFlags(cmd)
+	s.AddRunFlags(cmd)
 	return cmd
 }
 
@@ -82,20 +83,20 @@ func unemptied() []string {
 
 func (a *app) warn(message string) { fmt.Fprintf(a.stderr, "gaia: warning: %s\n", view.Line(message)) }
 
-func (a *app) run(cmd *cobra.Command, s *runSettings, file *settings.File) error {
+func (a *app) run(cmd *cobra.Command, s *runflags.Settings, file *settings.File) error {
 	if err := a.settle(cmd, s, file); err != nil {
 		return err
 	}
-	if s.dry {
+	if s.Dry {
 		return a.dryRun(cmd.Context(), s)
 	}
 	return a.begin(cmd.Context(), s, func(w world) (*run.Run, error) {
-		r, err := run.Create(s.runs, s.plan, w.Env)
+		r, err := run.Create(s.Runs, s.Plan, w.Env)
 		if cache := (*grading.CacheError)(nil); errors.As(err, &cache) {
 			return nil, a.badCache(cache, exit.Findings, "no model was asked; fix that and start again")
 		}
 		if err != nil {
-			if refused := notPlanned(err, s.plan.Budgets.RunCostMicroUSD); refused != nil {
+			if refused := notPlanned(err, s.Plan.Budgets.RunCostMicroUSD); refused != nil {
 				return nil, refused
 			}
 			return nil, fail(exit.Failure, err, "choose another place with --out")
@@ -105,22 +106,22 @@ func (a *app) run(cmd *cobra.Command, s *runSettings, file *settings.File) error
 }
 
 // begin configures a run, creates or resumes it, and executes it.
-func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run.Run, error)) error {
+func (a *app) begin(ctx context.Context, s *runflags.Settings, begin func(world) (*run.Run, error)) error {
 	stopper := stop.Catch(ctx, a.stderr)
 	defer stopper.Release()
-	news := a.tellNews(&s.taskFlags)
+	news := a.tellNews(&s.Tasks)
 	w, err := a.configure(stopper.Context, s)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	progress := progress.New(a.stderr, a.tty, len(w.Set.Tasks), s.plan.Voting.Attempts, s.plan.Rehearsal)
+	progress := progress.New(a.stderr, a.tty, len(w.Set.Tasks), s.Plan.Voting.Attempts, s.Plan.Rehearsal)
 	stopper.Begin(progress, progress.UnderWay)
 	news.say(progress)
 	w.Watch, w.Warn, w.Resumed = progress.Watch, progress.Trouble, progress.CatchUp
-	w.Approver = approve.New(s.approve, a.stdin, progress)
+	w.Approver = approve.New(s.Approve, a.stdin, progress)
 	if !a.asks { // there is no person
-		w.Approver = approve.New(s.approve, nil, progress)
+		w.Approver = approve.New(s.Approve, nil, progress)
 	}
 	r, err := begin(w)
 	if err != nil {
@@ -128,12 +129,12 @@ func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run
 	}
 	defer r.Close()
 	m := r.State().Manifest
-	if !s.resumed {
+	if !s.Resumed {
 		progress.Planned(m)
 	}
 	a.announce(r, s)
-	if s.like != nil {
-		if err := a.compareWith(s.like, m, s.dry); err != nil {
+	if s.Like != nil {
+		if err := a.compareWith(s.Like, m, s.Dry); err != nil {
 			return err
 		}
 	}
@@ -166,8 +167,8 @@ func notPlanned(err error, limit int64) error {
 }
 
 // announce prints what was planned, before a model is asked: the digest can be published right now.
-func (a *app) announce(r *run.Run, s *runSettings) {
-	if s.plan.Rehearsal {
+func (a *app) announce(r *run.Run, s *runflags.Settings) {
+	if s.Plan.Rehearsal {
 		fmt.Fprintln(a.stderr, rehearsalNotice)
 	}
 	m := r.State().Manifest
@@ -178,10 +179,10 @@ func (a *app) announce(r *run.Run, s *runSettings) {
 	if m.Agent != nil {
 		fmt.Fprintf(a.stderr, "gaia: agent: %s\n", view.Line(runview.Agent(m.Agent)))
 	}
-	if !s.plan.Rehearsal && !s.resumed { // else nothing can be done about it
+	if !s.Plan.Rehearsal && !s.Resumed { // else nothing can be done about it
 		fmt.Fprintf(a.stderr, "gaia: %s\n", view.Line(runview.Tools(m)))
 	}
-	if !s.plan.Rehearsal && !m.SubmitIntent {
+	if !s.Plan.Rehearsal && !m.SubmitIntent {
 		fmt.Fprintf(a.stderr, "gaia: %s\n", runview.NotForSubmission)
 	}
 	if b := m.Budgets.RunCostMicroUSD; b > 0 {
@@ -195,7 +196,7 @@ func (a *app) announce(r *run.Run, s *runSettings) {
 const rehearsalNotice = "gaia: rehearsal: built-in tasks and a scripted model; this is not a GAIA score"
 
 func (a *app) resumeCommand() *cobra.Command {
-	s := &runSettings{}
+	s := &runflags.Settings{}
 	cmd := &cobra.Command{
 		Use:   "resume DIR",
 		Short: "Continue an interrupted run",
@@ -214,23 +215,23 @@ counts as an error and a new one begins. On a finished run there is nothing to d
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.source, "source", "", "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)")
-	f.StringVar(&s.baseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
-	f.StringVar(&s.searXNG, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
-	s.addRateFlags(cmd)
+	f.StringVar(&s.Source, "source", "", "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)")
+	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
+	f.StringVar(&s.SearXNG, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
+	s.AddRateFlags(cmd)
 	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
-	f.StringVar(&s.file, "settings", "", "settings file, read only for the MCP servers of the plan (default: gaia.yaml)")
-	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
+	f.StringVar(&s.File, "settings", "", "settings file, read only for the MCP servers of the plan (default: gaia.yaml)")
+	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
-func (a *app) resume(ctx context.Context, dir string, s *runSettings) error {
-	if err := s.checkGoing(); err != nil {
+func (a *app) resume(ctx context.Context, dir string, s *runflags.Settings) error {
+	if err := s.CheckGoing(); err != nil {
 		return err
 	}
 	plan, err := openPlan(dir)
 	if errors.Is(err, run.ErrComplete) {
-		return a.nothingToDo(dir, s.asJSON)
+		return a.nothingToDo(dir, s.AsJSON)
 	}
 	if err != nil {
 		return err
@@ -238,23 +239,23 @@ func (a *app) resume(ctx context.Context, dir string, s *runSettings) error {
 	if err := a.goOn(s, plan); err != nil {
 		return err
 	}
-	s.runs = filepath.Dir(filepath.Clean(dir))
+	s.Runs = filepath.Dir(filepath.Clean(dir))
 	err = a.begin(ctx, s, func(w world) (*run.Run, error) {
-		r, err := run.Resume(dir, s.plan, w.Env)
+		r, err := run.Resume(dir, s.Plan, w.Env)
 		var other *run.PlanError
 		var cache *grading.CacheError
 		switch {
 		case errors.As(err, &cache):
-			return nil, a.badCache(cache, exit.Incomplete, "fix that, then: "+s.resumeLine(dir))
+			return nil, a.badCache(cache, exit.Incomplete, "fix that, then: "+s.ResumeLine(dir))
 		case errors.As(err, &other):
 			return nil, fail(exit.Failure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
 		case errors.Is(err, trajectory.ErrNotRecorded), err != nil && classify(err).Code == exit.Failure && !errors.Is(err, runfiles.ErrBusy) && !errors.Is(err, run.ErrComplete):
-			return nil, unfinished(err, s.resumeLine(dir))
+			return nil, unfinished(err, s.ResumeLine(dir))
 		}
 		return r, err
 	})
 	if errors.Is(err, run.ErrComplete) { // since it was read
-		return a.nothingToDo(dir, s.asJSON)
+		return a.nothingToDo(dir, s.AsJSON)
 	}
 	return err
 }
@@ -265,22 +266,22 @@ func (a *app) nothingToDo(dir string, asJSON bool) error {
 }
 
 // goOn takes the settings of a run from its plan. Only the user knows where directories, endpoints and servers are.
-func (a *app) goOn(s *runSettings, m plan.Plan) error {
-	s.take(m)
-	s.takeTasks(m)
-	s.resumed = true
+func (a *app) goOn(s *runflags.Settings, m plan.Plan) error {
+	s.Take(m)
+	s.TakeTasks(m)
+	s.Resumed = true
 	if err := settlePolicy(s); err != nil {
 		return err
 	}
 	switch {
-	case !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Name == pythonName }):
-		s.python = pythonNo
-	case slices.Contains(m.Unconfined, pythonName):
-		s.python = pythonUnconfined
+	case !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Name == runflags.PythonName }):
+		s.Python = runflags.PythonNo
+	case slices.Contains(m.Unconfined, runflags.PythonName):
+		s.Python = runflags.PythonUnconfined
 	default:
-		s.python = pythonConfined
+		s.Python = runflags.PythonConfined
 	}
-	switch c, err := s.tape(); {
+	switch c, err := s.Tape(); {
 	case err != nil:
 		return err
 	case c.Mode == m.Cassette:
@@ -289,39 +290,39 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 	default:
 		return usage("give the directory that the run was started with", "the run was planned with --cassette %s:DIR", view.Line(m.Cassette))
 	}
-	if err := s.checkSource(); err != nil {
+	if err := s.CheckSource(); err != nil {
 		return err
 	}
 	if m.Rehearsal {
-		if s.source != "" && s.source != sourceFixtures || s.baseURL != "" || s.searXNG != "" || s.prices != "" {
+		if s.Source != "" && s.Source != runflags.SourceFixtures || s.BaseURL != "" || s.SearXNG != "" || s.Prices != "" {
 			return usage("leave out --source, --base-url, --searxng-url and --prices", "a rehearsal continues with the built-in tasks and model alone")
 		}
-		s.source = sourceFixtures
+		s.Source = runflags.SourceFixtures
 	} else {
 		if err := a.plannedSource(s, m.Dataset); err != nil {
 			return err
 		}
-		s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
+		s.BaseURL = cmp.Or(s.BaseURL, a.getenv("OPENAI_BASE_URL"), runflags.DefaultBaseURL)
 		if err := a.settleMessages(s); err != nil {
 			return err
 		}
-		if s.hasTools() {
+		if s.HasTools() {
 			if err := a.settleSearch(s); err != nil {
 				return err
 			}
 		}
 	}
 	if !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Server != "" }) {
-		if s.file != "" {
+		if s.File != "" {
 			return usage("leave it out", "the run was planned without MCP servers, and --settings is read for nothing else")
 		}
 		return nil
 	}
-	file, err := settings.Open(s.file)
+	file, err := settings.Open(s.File)
 	if err != nil {
 		return err
 	}
-	if s.takeServers(file); len(s.servers) == 0 {
+	if s.TakeServers(file); len(s.Servers) == 0 {
 		return usage("give the file that the run was started with as --settings", "the run was planned with MCP servers, and there are no settings that name them")
 	}
 	return nil
@@ -329,22 +330,22 @@ func (a *app) goOn(s *runSettings, m plan.Plan) error {
 
 // plannedSource settles where a run that continues has its tasks from: the dataset of the hub that the plan names, or the
 // directory that only the user knows.
-func (a *app) plannedSource(s *runSettings, d plan.Dataset) error {
+func (a *app) plannedSource(s *runflags.Settings, d plan.Dataset) error {
 	if d.Hub == "" {
-		if !strings.HasPrefix(s.source, sourceDir) {
+		if !strings.HasPrefix(s.Source, runflags.SourceDir) {
 			return usage("give --source dir:PATH, as the run was started with", "the source of the tasks is not recorded in the run")
 		}
 		return nil
 	}
-	planned := sourceRepo + d.Name
-	if s.source != "" && s.source != planned && (s.source != sourceHub || d.Name != loader.GAIA) {
-		return usage("leave --source out", "the run is of %s on the hub, not of %s", d.Name, s.source)
+	planned := runflags.SourceRepo + d.Name
+	if s.Source != "" && s.Source != planned && (s.Source != runflags.SourceHub || d.Name != loader.GAIA) {
+		return usage("leave --source out", "the run is of %s on the hub, not of %s", d.Name, s.Source)
 	}
 	// What is no URL, or holds credentials, is refused with the source.
 	if at, err := url.Parse(a.hubEnv().Endpoint()); err == nil && at.User == nil && at.Scheme+"://"+at.Host != d.Hub {
 		return usage("set HF_ENDPOINT to it, if you trust it with your token", "the run is of a dataset of the hub %s, not of %s://%s", d.Hub, at.Scheme, at.Host)
 	}
-	s.source, s.revision = planned, d.Revision
+	s.Source, s.Revision = planned, d.Revision
 	return nil
 }
 
@@ -369,7 +370,7 @@ func openPlan(dir string) (plan.Plan, error) {
 }
 
 // finish executes a run to its end and prints the result.
-func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress *progress.Progress) error {
+func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runflags.Settings, progress *progress.Progress) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(run.Procs()))
 	err := r.Execute(stopper.Context, stopper.Drain)
 	interrupted := stopper.Context.Err() != nil
@@ -380,37 +381,37 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress
 	var stopped *run.StopError
 	var fault *trajectory.Fault
 	switch {
-	case err == nil && s.recheck:
-		return a.printRun(r.Dir, r.Unfit(), s.asJSON)
+	case err == nil && s.Recheck:
+		return a.printRun(r.Dir, r.Unfit(), s.AsJSON)
 	case err == nil:
 		found, err := r.Finished()
 		if err != nil {
 			return err
 		}
-		return a.printFinished(r.Dir, found, r.Unfit(), s.asJSON)
+		return a.printFinished(r.Dir, found, r.Unfit(), s.AsJSON)
 	case errors.As(err, &lost):
 		state := r.State()
-		if err := a.printResult(r.Dir, state, verify.Unsubmittable(state), s.asJSON); err != nil {
+		if err := a.printResult(r.Dir, state, verify.Unsubmittable(state), s.AsJSON); err != nil {
 			return err
 		}
-		return fail(exit.Incomplete, lost, "make room or repair the disk, then: "+s.resumeLine(r.Dir),
+		return fail(exit.Incomplete, lost, "make room or repair the disk, then: "+s.ResumeLine(r.Dir),
 			"it finishes the tasks whose evidence is missing; the run stays not submittable, so start a new one for a submission")
 	case errors.Is(err, trajectory.ErrNotRecorded):
 	case errors.As(err, &fault):
 		return fail(exit.Evidence, err, "another program has changed the run; what it is now: gaia verify "+view.Quote(r.Dir))
 	case errors.As(err, &unfit):
-		if s.asJSON {
+		if s.AsJSON {
 			p := partial{Missing: "the run stopped before its end", Unsubmittable: unfit.Reason}
 			if err := a.printPartial(r.Dir, r.State(), p); err != nil {
 				return err
 			}
 		}
-		s.onLost = goOn
-		return fail(exit.Incomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.resumeLine(r.Dir))
+		s.OnLost = runflags.GoOn
+		return fail(exit.Incomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.ResumeLine(r.Dir))
 	case errors.Is(err, run.ErrDrained) || interrupted:
-		return fail(exit.Interrupted, errors.New("interrupted; the state is saved"), s.resumeLine(r.Dir))
+		return fail(exit.Interrupted, errors.New("interrupted; the state is saved"), s.ResumeLine(r.Dir))
 	case errors.As(err, &stopped):
-		if s.asJSON {
+		if s.AsJSON {
 			p := partial{Missing: "a model cannot be asked", Stopped: trajectory.StoppedByEndpoint}
 			if err := a.printPartial(r.Dir, r.State(), p); err != nil {
 				return err
@@ -418,7 +419,7 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runSettings, progress
 		}
 		return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), stopHints(s, stopped, r.Dir)...)
 	}
-	return unfinished(err, s.resumeLine(r.Dir))
+	return unfinished(err, s.ResumeLine(r.Dir))
 }
 
 // unfinished returns the error of a run that can be resumed.
@@ -441,8 +442,8 @@ func unfinished(err error, resume string) error {
 }
 
 // stopHints returns what helps a run that a model's endpoint stopped. Another name for the model is another plan.
-func stopHints(s *runSettings, stopped *run.StopError, dir string) []string {
-	resume := s.resumeLine(dir)
+func stopHints(s *runflags.Settings, stopped *run.StopError, dir string) []string {
+	resume := s.ResumeLine(dir)
 	otherwise := "when the endpoint answers: " + resume
 	var asked *llm.Error
 	if !errors.As(stopped, &asked) || asked.Retryable || asked.Status == http.StatusPaymentRequired || asked.Status == http.StatusTooManyRequests {
@@ -453,7 +454,7 @@ func stopHints(s *runSettings, stopped *run.StopError, dir string) []string {
 	}
 	flag := map[string]string{trajectory.PreflightJudge: "--judge-model", trajectory.PreflightVision: "--vision-model",
 		trajectory.PreflightTranscription: "--transcription-model"}[stopped.Asked]
-	return []string{"to name another model: " + s.commandLine("gaia run --like "+view.Quote(dir), [2]string{cmp.Or(flag, "--model"), "NAME"}), otherwise}
+	return []string{"to name another model: " + s.CommandLine("gaia run --like "+view.Quote(dir), [2]string{cmp.Or(flag, "--model"), "NAME"}), otherwise}
 }
 
 // knownRemedy returns what helps after some failures of a request, "" for others. A mistake in the plan cannot be fixed by
@@ -522,7 +523,7 @@ func unplanned(m plan.Plan) (flags string) {
 	if m.Dataset.Hub == "" {
 		flags += " --source dir:PATH"
 	}
-	if !strings.HasPrefix(defaultBaseURL, m.Model.Origin+"/") {
+	if !strings.HasPrefix(runflags.DefaultBaseURL, m.Model.Origin+"/") {
 		flags += " --base-url URL (at " + view.Line(m.Model.Origin) + ")"
 	}
 	return flags
@@ -564,28 +565,28 @@ type dryPlan struct {
 }
 
 // dryRun plans a run as it would be planned, and prints that with an estimate.
-func (a *app) dryRun(ctx context.Context, s *runSettings) error {
-	a.tellNews(&s.taskFlags)
+func (a *app) dryRun(ctx context.Context, s *runflags.Settings) error {
+	a.tellNews(&s.Tasks)
 	w, err := a.configure(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	m, err := run.Complete(s.plan, w.Env)
+	m, err := run.Complete(s.Plan, w.Env)
 	if err == nil {
 		err = run.Affords(m, w.Env)
 	}
 	if err != nil {
 		return cmp.Or(notPlanned(err, m.Budgets.RunCostMicroUSD), err)
 	}
-	found, unread, err := budget.UsageUnder(s.runs, m)
+	found, unread, err := budget.UsageUnder(s.Runs, m)
 	if err != nil {
 		return fail(exit.Failure, err, "choose another place with --out")
 	}
 	if unread > 0 {
-		a.warn(view.Count(unread, "summary") + " under " + view.Quote(s.runs) + " cannot be read, and count for nothing")
+		a.warn(view.Count(unread, "summary") + " under " + view.Quote(s.Runs) + " cannot be read, and count for nothing")
 	}
-	p := dryPlan{Agent: m.Agent, Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.concurrency, Dataset: m.Dataset, DryRun: true,
+	p := dryPlan{Agent: m.Agent, Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.Concurrency, Dataset: m.Dataset, DryRun: true,
 		Estimate: budget.NewEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
 		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, Search: m.Search, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Vision: m.Vision, Voting: m.Voting}
 	if e := p.Estimate; e.CostMicroUSD != nil && e.RunBoundMicroUSD != nil && *e.CostMicroUSD > *e.RunBoundMicroUSD {
@@ -600,12 +601,12 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 	if d := m.Dataset.Mismatch(); d != "" {
 		a.warn(d)
 	}
-	if s.like != nil {
-		if err := a.compareWith(s.like, m, s.dry); err != nil {
+	if s.Like != nil {
+		if err := a.compareWith(s.Like, m, s.Dry); err != nil {
 			return err
 		}
 	}
 	rows := append([][2]string{{"dry run", "no model was asked, and nothing was written"}}, runview.Plan(m)...)
 	rows = append(rows, [2]string{"concurrency", p.Concurrency})
-	return view.Result(a.stdout, s.asJSON, p, view.RowsText(append(rows, p.Estimate.Rows()...)))
+	return view.Result(a.stdout, s.AsJSON, p, view.RowsText(append(rows, p.Estimate.Rows()...)))
 }

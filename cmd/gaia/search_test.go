@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/tools/web"
 )
 
@@ -50,12 +51,12 @@ func TestSettleSearch(t *testing.T) {
 	for _, test := range tests {
 		var said bytes.Buffer
 		a := &app{stderr: &said, getenv: func(name string) string { return test.env[name] }}
-		s := runSettings{search: test.search, searXNG: test.searxng}
-		if err := a.settleSearch(&s); err != nil || s.engine != test.want || !strings.Contains(said.String(), test.says) || (said.Len() > 0) != (test.says != "") {
-			t.Errorf("%s: %+v, %v, says %q", test.name, s.engine, err, said.String())
+		s := runflags.Settings{Search: test.search, SearXNG: test.searxng}
+		if err := a.settleSearch(&s); err != nil || s.Engine != test.want || !strings.Contains(said.String(), test.says) || (said.Len() > 0) != (test.says != "") {
+			t.Errorf("%s: %+v, %v, says %q", test.name, s.Engine, err, said.String())
 		}
-		if (s.searXNG != "") != (s.engine.Name == web.SearXNG) {
-			t.Errorf("%s: the address left is %q", test.name, s.searXNG)
+		if (s.SearXNG != "") != (s.Engine.Name == web.SearXNG) {
+			t.Errorf("%s: the address left is %q", test.name, s.SearXNG)
 		}
 	}
 }
@@ -75,8 +76,8 @@ func TestPlannedSearch(t *testing.T) {
 		{&plan.SearchPlan{Engine: "searxng"}, web.Engine{}, "there is no address to search with searxng"},
 		{&plan.SearchPlan{Engine: "lycos"}, web.Engine{}, `--search is "lycos"`},
 	} {
-		s := runSettings{taskFlags: taskFlags{source: "dir:data"}}
-		s.concurrency, s.onLost = autoConcurrency, goOn
+		s := runflags.Settings{Tasks: runflags.Tasks{Source: "dir:data"}}
+		s.Concurrency, s.OnLost = runflags.AutoConcurrency, runflags.GoOn
 		err := a.goOn(&s, plan.Plan{Policy: policy.Policy{Mode: policy.Autonomous}, Search: test.planned, Tasks: []plan.PlannedTask{{TaskID: "fab1e001"}}})
 		if test.err != "" {
 			if err == nil || err.Error() != test.err {
@@ -84,8 +85,8 @@ func TestPlannedSearch(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || s.engine != test.want {
-			t.Errorf("%+v: %+v, %v", test.planned, s.engine, err)
+		if err != nil || s.Engine != test.want {
+			t.Errorf("%+v: %+v, %v", test.planned, s.Engine, err)
 		}
 	}
 }
@@ -109,7 +110,7 @@ func TestSearchIsPlanned(t *testing.T) {
 		if !strings.Contains(out, "\ngaia: tools: calculate, list_files, ") || !strings.Contains(out, ", web_search; not offered: describe_image (--vision-model), ") || !strings.Contains(out, "transcribe_audio (--transcription-model)\n") {
 			t.Errorf("%v: it is not said which tools there are:\n%s", args, out)
 		}
-		if signed := p.plan(p.newest()); signed.Search == nil || *signed.Search != (plan.SearchPlan{Engine: "searxng", Origin: engine.URL}) {
+		if signed := p.Plan(p.newest()); signed.Search == nil || *signed.Search != (plan.SearchPlan{Engine: "searxng", Origin: engine.URL}) {
 			t.Errorf("%v: the plan has %+v", args, signed.Search)
 		}
 	}

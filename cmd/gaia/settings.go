@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/policyfile"
 	"github.com/gaia-harness/gaia/internal/remote"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -22,12 +23,12 @@ import (
 )
 
 // applySettings sets the flags that the file names and nothing stronger decides.
-func (a *app) applySettings(s *runSettings, file *settings.File, flags *pflag.FlagSet, given func(string) bool) error {
+func (a *app) applySettings(s *runflags.Settings, file *settings.File, flags *pflag.FlagSet, given func(string) bool) error {
 	err := file.Apply(flags, func(name string) bool {
-		return given(name) || a.decides(name) || s.like != nil && slices.Contains(s.planned, name)
+		return given(name) || a.decides(name) || s.Like != nil && slices.Contains(s.Planned, name)
 	})
 	if err == nil {
-		s.takeServers(file)
+		s.TakeServers(file)
 	}
 	return err
 }
@@ -46,27 +47,27 @@ func (a *app) decides(flag string) bool {
 }
 
 // settle settles the run, from the flags, the environment, the plan to repeat, the settings file and the defaults, in this order.
-func (a *app) settle(cmd *cobra.Command, s *runSettings, file *settings.File) (err error) {
+func (a *app) settle(cmd *cobra.Command, s *runflags.Settings, file *settings.File) (err error) {
 	flags := cmd.Flags()
 	given := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	if s.likeWhat != "" {
-		like, err := verify.ReadPlan(s.likeWhat)
+	if s.LikeWhat != "" {
+		like, err := verify.ReadPlan(s.LikeWhat)
 		if err != nil {
 			return err
 		}
-		s.like = &like
-		if !given["source"] && !s.like.Rehearsal && s.like.Dataset.Hub == "" { // the plan does not hold it
-			s.source = file.Value("source")
+		s.Like = &like
+		if !given["source"] && !s.Like.Rehearsal && s.Like.Dataset.Hub == "" { // the plan does not hold it
+			s.Source = file.Value("source")
 		}
-		if err := a.repeat(s, flags, *s.like); err != nil {
+		if err := a.repeat(s, flags, *s.Like); err != nil {
 			return err
 		}
 	}
 	if err := a.applySettings(s, file, flags, func(name string) bool { return given[name] }); err != nil {
 		return err
 	}
-	if err := s.checkFlags(flags.Changed); err != nil {
+	if err := s.CheckFlags(flags.Changed); err != nil {
 		return err
 	}
 	if err := a.settleAgent(s, file, flags.Changed); err != nil {
@@ -75,54 +76,54 @@ func (a *app) settle(cmd *cobra.Command, s *runSettings, file *settings.File) (e
 	if err := a.complete(s); err != nil {
 		return err
 	}
-	if m := s.like; m != nil && !given["base-url"] && !s.plan.Rehearsal && !m.Rehearsal && remote.Origin(s.baseURL) != m.Model.Origin {
-		return usage("give --base-url", "the plan's model is at %s, and the endpoint here is at %s", m.Model.Origin, remote.Origin(s.baseURL))
+	if m := s.Like; m != nil && !given["base-url"] && !s.Plan.Rehearsal && !m.Rehearsal && remote.Origin(s.BaseURL) != m.Model.Origin {
+		return usage("give --base-url", "the plan's model is at %s, and the endpoint here is at %s", m.Model.Origin, remote.Origin(s.BaseURL))
 	}
 	a.announceSettings(file, s)
-	return s.serverSide(a.warn)
+	return s.ServerSide(a.warn)
 }
 
 // announceSettings reports that a file was read, which can send the key elsewhere.
-func (a *app) announceSettings(file *settings.File, s *runSettings) {
+func (a *app) announceSettings(file *settings.File, s *runflags.Settings) {
 	if file == nil {
 		return
 	}
 	where := ""
-	if !s.plan.Rehearsal {
-		where = "; the endpoint is " + remote.Origin(s.baseURL)
+	if !s.Plan.Rehearsal {
+		where = "; the endpoint is " + remote.Origin(s.BaseURL)
 	}
 	fmt.Fprintf(a.stderr, "gaia: settings from %s%s\n", view.Line(file.Name), view.Line(where))
 }
 
 // complete sets what the flags and the settings file left open, from the environment and then from the defaults, and rejects
 // settings that exclude each other.
-func (a *app) complete(s *runSettings) error {
-	p := &s.plan
-	p.Rehearsal = a.rehearses(s.taskFlags) && (s.source == sourceFixtures || p.Model.Name == "" && s.baseURL == "")
+func (a *app) complete(s *runflags.Settings) error {
+	p := &s.Plan
+	p.Rehearsal = a.rehearses(s.Tasks) && (s.Source == runflags.SourceFixtures || p.Model.Name == "" && s.BaseURL == "")
 	if p.Rehearsal {
-		if p.Model.Name != "" || p.Judge != nil || p.Transcription != nil || s.baseURL != "" || s.search != "" || s.searXNG != "" || s.prices != "" || s.protocol != "" || s.vision != "" && s.vision != noVision {
+		if p.Model.Name != "" || p.Judge != nil || p.Transcription != nil || s.BaseURL != "" || s.Search != "" || s.SearXNG != "" || s.Prices != "" || s.Protocol != "" || s.Vision != "" && s.Vision != runflags.NoVision {
 			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --vision-model, --search, --searxng-url and --prices, or give --source hub or dir:PATH",
 				"the built-in tasks run only with the built-in model")
 		}
-		s.source, p.Model.Name, s.vision = sourceFixtures, fixtures.Model, cmp.Or(s.vision, fixtures.VisionModel)
-		if p.Judge = (&plan.JudgePlan{Model: fixtures.JudgeModel}); s.hasTools() {
+		s.Source, p.Model.Name, s.Vision = runflags.SourceFixtures, fixtures.Model, cmp.Or(s.Vision, fixtures.VisionModel)
+		if p.Judge = (&plan.JudgePlan{Model: fixtures.JudgeModel}); s.HasTools() {
 			p.Transcription = &plan.TranscriptionPlan{Model: fixtures.TranscriptionModel}
 		}
 		return settlePolicy(s)
 	}
-	s.source = cmp.Or(s.source, sourceHub)
+	s.Source = cmp.Or(s.Source, runflags.SourceHub)
 	if p.Model.Name == "" {
 		return usage("give --model", "no model is given")
 	}
 	p.Model.NoTemperature = !llm.TakesTemperature(p.Model.Name)
-	s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
+	s.BaseURL = cmp.Or(s.BaseURL, a.getenv("OPENAI_BASE_URL"), runflags.DefaultBaseURL)
 	if err := a.settleMessages(s); err != nil {
 		return err
 	}
 	if err := settlePolicy(s); err != nil {
 		return err
 	}
-	if !s.hasTools() {
+	if !s.HasTools() {
 		return nil
 	}
 	return a.settleSearch(s)
@@ -131,72 +132,72 @@ func (a *app) complete(s *runSettings) error {
 // settlePolicy sets the policy of the plan: that of a plan which is repeated or resumed, or the named one with the budgets of
 // the flags. A rehearsal of the built-in agent with neither a policy nor MCP servers is autonomous but for one tool and has a small budget, so that
 // it shows denials by mode and by budget.
-func settlePolicy(s *runSettings) (err error) {
-	flags := s.plan.Policy
+func settlePolicy(s *runflags.Settings) (err error) {
+	flags := s.Plan.Policy
 	if flags.Mode != "" {
 		if _, err := policy.Builtin(flags.Mode); err != nil {
 			return fail(exit.Failure, fmt.Errorf("taking the policy from the plan: %w", err))
 		}
 		return nil
 	}
-	p, err := policyfile.Named(s.policyName)
+	p, err := policyfile.Named(s.PolicyName)
 	if err != nil {
 		return err
 	}
-	if s.plan.Rehearsal && s.policyName == "" && len(s.servers) == 0 && s.plan.Agent == nil {
+	if s.Plan.Rehearsal && s.PolicyName == "" && len(s.Servers) == 0 && s.Plan.Agent == nil {
 		p.Allow = slices.DeleteFunc(policy.BuiltinTools(), func(tool string) bool { return tool == fixtures.LeftOut })
 		p.MaxCostMicroUSD = fixtures.TaskMicroUSD
 	}
 	p.MaxToolCalls = cmp.Or(flags.MaxToolCalls, p.MaxToolCalls)
 	p.MaxCostMicroUSD = cmp.Or(flags.MaxCostMicroUSD, p.MaxCostMicroUSD)
-	s.plan.Policy = p
+	s.Plan.Policy = p
 	return nil
 }
 
 // repeat sets the plan to one that is to be repeated, and then the flags again.
-func (a *app) repeat(s *runSettings, flags *pflag.FlagSet, m plan.Plan) error {
+func (a *app) repeat(s *runflags.Settings, flags *pflag.FlagSet, m plan.Plan) error {
 	given, before := flags.Changed, *s
 	setAgain := cli.Given(flags)
-	s.take(m)
-	otherModel := given("model") && before.plan.Model.Name != m.Model.Name
+	s.Take(m)
+	otherModel := given("model") && before.Plan.Model.Name != m.Model.Name
 	if m.Rehearsal || otherModel {
-		s.protocol = ""
+		s.Protocol = ""
 	}
 	if m.Rehearsal || otherModel && (m.Vision == nil || m.Vision.Model == m.Model.Name) {
-		s.vision = ""
+		s.Vision = ""
 	}
 	if m.Rehearsal {
-		s.plan.Model.Name, s.plan.Judge, s.plan.Transcription = "", nil, nil
+		s.Plan.Model.Name, s.Plan.Judge, s.Plan.Transcription = "", nil, nil
 	}
 	if m.Rehearsal || given("searxng-url") {
-		s.search = ""
+		s.Search = ""
 	}
 	if otherModel {
-		s.images, s.plan.Model.ContextWindow, s.plan.Model.ServedAs = imagesAuto, 0, nil
+		s.Images, s.Plan.Model.ContextWindow, s.Plan.Model.ServedAs = runflags.ImagesAuto, 0, nil
 	}
 	if given("policy") { // whose budgets these are
-		s.plan.Policy = policy.Policy{}
+		s.Plan.Policy = policy.Policy{}
 	}
 	if err := setAgain(); err != nil {
 		return err
 	}
 	switch {
 	case given("source"):
-		of := isHub(s.source) && m.Dataset.Hub != "" && (s.source == sourceRepo+m.Dataset.Name || s.source == sourceHub)
-		if of && s.revision == "" {
-			s.revision = m.Dataset.Revision
+		of := runflags.IsHub(s.Source) && m.Dataset.Hub != "" && (s.Source == runflags.SourceRepo+m.Dataset.Name || s.Source == runflags.SourceHub)
+		if of && s.Revision == "" {
+			s.Revision = m.Dataset.Revision
 		}
 	case m.Rehearsal:
-		s.source = sourceFixtures
+		s.Source = runflags.SourceFixtures
 	default:
-		revision := s.revision
+		revision := s.Revision
 		if err := a.plannedSource(s, m.Dataset); err != nil {
 			return err
 		}
-		s.revision = cmp.Or(revision, s.revision)
+		s.Revision = cmp.Or(revision, s.Revision)
 	}
-	if !slices.ContainsFunc([]string{"level", "task", "sample", "seed", "limit"}, given) && s.split == m.Dataset.Split {
-		s.takeTasks(m)
+	if !slices.ContainsFunc([]string{"level", "task", "sample", "seed", "limit"}, given) && s.Split == m.Dataset.Split {
+		s.TakeTasks(m)
 	}
 	return nil
 }

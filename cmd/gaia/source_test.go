@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
 )
@@ -58,12 +59,12 @@ func TestPlannedSource(t *testing.T) {
 	}
 	for _, c := range cases {
 		a := &app{getenv: func(name string) string { return map[string]string{"HF_ENDPOINT": c.endpoint}[name] }}
-		s := runSettings{taskFlags: taskFlags{source: c.source}}
+		s := runflags.Settings{Tasks: runflags.Tasks{Source: c.source}}
 		err := a.plannedSource(&s, c.dataset)
 		var wrong *failure
 		switch {
-		case err == nil && (s.source != c.want || c.dataset.Hub != "" && s.revision != hubCommit):
-			t.Errorf("%q for %s: %q at %q, want %q", c.source, c.dataset.Name, s.source, s.revision, c.want)
+		case err == nil && (s.Source != c.want || c.dataset.Hub != "" && s.Revision != hubCommit):
+			t.Errorf("%q for %s: %q at %q, want %q", c.source, c.dataset.Name, s.Source, s.Revision, c.want)
 		case err != nil && (!errors.As(err, &wrong) || wrong.Code != exit.Usage || len(wrong.Hints) == 0 || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%q for %s: %v, want %q", c.source, c.dataset.Name, err, c.want)
 		}

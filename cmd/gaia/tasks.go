@@ -20,6 +20,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -47,7 +48,7 @@ Answers are shown only with --gold.`,
 
 // taskQuery holds the flags of a command on tasks.
 type taskQuery struct {
-	taskFlags
+	runflags.Tasks
 	asJSON bool
 	gold   bool
 }
@@ -55,27 +56,27 @@ type taskQuery struct {
 // onTasks adds the flags that select tasks to a command, and with showsGold the one that shows answers. The command
 // calls do with the selected tasks. An interrupt ends the context; a second one, the program.
 func (a *app) onTasks(cmd *cobra.Command, q *taskQuery, showsGold bool, do func(ctx context.Context, args []string, set loader.Set, gold loader.Gold) error) *cobra.Command {
-	q.addTasks(cmd)
+	q.AddTasks(cmd)
 	cmd.Flags().BoolVar(&q.asJSON, "json", false, "print the result as JSON")
 	if showsGold {
 		cmd.Flags().BoolVar(&q.gold, "gold", false, "also show the answers: keep them out of anything that an agent reads")
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := q.checkTasks(cmd.Flags().Changed); err != nil {
+		if err := q.CheckTasks(cmd.Flags().Changed); err != nil {
 			return err
 		}
-		if a.rehearses(q.taskFlags) {
-			q.source = sourceFixtures
+		if a.rehearses(q.Tasks) {
+			q.Source = runflags.SourceFixtures
 			fmt.Fprintln(a.stderr, "gaia: built-in tasks; --source hub for GAIA")
 		}
-		q.source = cmp.Or(q.source, sourceHub) // as run does
-		if q.notice == nil {
-			a.tellNews(&q.taskFlags)
+		q.Source = cmp.Or(q.Source, runflags.SourceHub) // as run does
+		if q.Notice == nil {
+			a.tellNews(&q.Tasks)
 		}
 		ctx, release := stop.Context(cmd.Context())
 		defer release()
 		context.AfterFunc(ctx, release)
-		set, gold, err := a.loadTasks(ctx, q.taskFlags)
+		set, gold, err := a.loadTasks(ctx, q.Tasks)
 		if err != nil {
 			return err
 		}
@@ -116,8 +117,8 @@ both, whole.`,
 		Args: cli.NoArgs,
 	}, q, true, func(_ context.Context, _ []string, set loader.Set, gold loader.Gold) error {
 		answers := a.answers(q, set, gold)
-		return view.Result(a.stdout, q.asJSON, tasklist.ListOf(set, q.filter.Rule(), set.Tasks, answers),
-			tasklist.Table(set.Tasks, answers, columns(a.stdout))+"\n\n"+view.RowsText(tasklist.Rows(set, q.filter.Rule())))
+		return view.Result(a.stdout, q.asJSON, tasklist.ListOf(set, q.Filter.Rule(), set.Tasks, answers),
+			tasklist.Table(set.Tasks, answers, columns(a.stdout))+"\n\n"+view.RowsText(tasklist.Rows(set, q.Filter.Rule())))
 	})
 }
 
@@ -140,8 +141,8 @@ one, among the tasks that the flags select.`,
 			return err
 		}
 		answers := a.answers(q, set, gold)
-		return view.Result(a.stdout, q.asJSON, tasklist.ListOf(set, q.filter.Rule(), tasks, answers),
-			tasklist.Text(ctx, set, tasks, answers, isHub(q.source))+view.RowsText(tasklist.Rows(set, q.filter.Rule())))
+		return view.Result(a.stdout, q.asJSON, tasklist.ListOf(set, q.Filter.Rule(), tasks, answers),
+			tasklist.Text(ctx, set, tasks, answers, runflags.IsHub(q.Source))+view.RowsText(tasklist.Rows(set, q.Filter.Rule())))
 	})
 }
 
@@ -169,8 +170,8 @@ the tasks were read from.`,
   gaia tasks stats --level 3 --json`,
 		Args: cli.NoArgs,
 	}, q, false, func(_ context.Context, _ []string, set loader.Set, _ loader.Gold) error {
-		s := tasklist.StatsOf(set, q.filter.Rule())
-		rows := view.List(append(tasklist.Rows(set, q.filter.Rule()), [2]string{"answers", tasklist.Answers(s.CarriedGold)}))
+		s := tasklist.StatsOf(set, q.Filter.Rule())
+		rows := view.List(append(tasklist.Rows(set, q.Filter.Rule()), [2]string{"answers", tasklist.Answers(s.CarriedGold)}))
 		for _, o := range s.OtherSplits {
 			rows.Addf("other", "split %s, %s; answers %s", o.Name, view.Count(o.Size, "task"), tasklist.Answers(o.CarriedGold))
 		}
@@ -181,8 +182,8 @@ the tasks were read from.`,
 func (a *app) tasksDownloadCommand() *cobra.Command {
 	q := &taskQuery{}
 	d := &tasklist.Download{Out: a.stderr, Terminal: a.tty}
-	d.Above = a.tellNews(&q.taskFlags).say
-	q.progress = d.Fetched
+	d.Above = a.tellNews(&q.Tasks).say
+	q.Progress = d.Fetched
 	return a.onTasks(&cobra.Command{
 		Use:   "download",
 		Short: "Fetch the attachments of the selected tasks",
@@ -201,11 +202,11 @@ after Ctrl-C: the same command continues with the rest.`,
 }
 
 func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, d *tasklist.Download) error {
-	result, summary, failed := d.Run(ctx, set, q.filter.Rule(), isHub(q.source))
+	result, summary, failed := d.Run(ctx, set, q.Filter.Rule(), runflags.IsHub(q.Source))
 	if ctx.Err() != nil {
 		return fail(exit.Interrupted, errors.New("interrupted; "+summary), "the same command continues with the rest")
 	}
-	if isHub(q.source) {
+	if runflags.IsHub(q.Source) {
 		result.Cache = a.hubEnv().Cache()
 		summary += ", in " + view.Quote(result.Cache)
 	}
@@ -214,14 +215,14 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, d *tas
 
 // rehearses reports whether the built-in tasks are meant: they are named, or
 // nothing here and in the environment speaks for others.
-func (a *app) rehearses(t taskFlags) bool {
-	return t.source == sourceFixtures ||
-		t.source == "" && t.revision == "" && a.getenv("OPENAI_API_KEY") == "" && a.getenv("OPENAI_BASE_URL") == ""
+func (a *app) rehearses(t runflags.Tasks) bool {
+	return t.Source == runflags.SourceFixtures ||
+		t.Source == "" && t.Revision == "" && a.getenv("OPENAI_API_KEY") == "" && a.getenv("OPENAI_BASE_URL") == ""
 }
 
 // loadTasks reads the tasks that the flags name, and their answers.
-func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Gold, error) {
-	split, err := loader.ParseSplit(t.split)
+func (a *app) loadTasks(ctx context.Context, t runflags.Tasks) (loader.Set, loader.Gold, error) {
+	split, err := loader.ParseSplit(t.Split)
 	if err != nil {
 		return loader.Set{}, loader.Gold{}, usage("give --split validation or --split test", "%s", err)
 	}
@@ -229,32 +230,32 @@ func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Go
 	if err != nil {
 		return loader.Set{}, loader.Gold{}, err
 	}
-	set, gold, err := loader.Load(ctx, source, split, t.filter)
+	set, gold, err := loader.Load(ctx, source, split, t.Filter)
 	if filter := (*loader.FilterError)(nil); errors.As(err, &filter) {
 		err = usage("see --split, --level, --task, --sample and --limit in the help; 'gaia tasks list' shows what there is", "%s", filter)
-	} else if err != nil && strings.HasPrefix(t.source, sourceDir) {
-		err = fmt.Errorf("%s: %w", t.source, err)
+	} else if err != nil && strings.HasPrefix(t.Source, runflags.SourceDir) {
+		err = fmt.Errorf("%s: %w", t.Source, err)
 	}
 	return set, gold, err
 }
 
 // openSource returns the source that the flags name.
-func (a *app) openSource(t taskFlags) (loader.Source, error) {
+func (a *app) openSource(t runflags.Tasks) (loader.Source, error) {
 	env := a.hubEnv()
-	if isHub(t.source) {
+	if runflags.IsHub(t.Source) {
 		token, from, err := env.Token()
 		if err != nil {
 			return nil, err
 		}
-		source, err := loader.Hub(loader.HubConfig{Endpoint: env.Endpoint(), Repo: t.repo(), Revision: cmp.Or(t.revision, loader.MainBranch), Token: token, TokenFrom: from,
+		source, err := loader.Hub(loader.HubConfig{Endpoint: env.Endpoint(), Repo: t.Repo(), Revision: cmp.Or(t.Revision, loader.MainBranch), Token: token, TokenFrom: from,
 			Cache: env.Cache(), Offline: env.IsSet("HF_HUB_OFFLINE") || env.IsSet("TRANSFORMERS_OFFLINE"),
-			Transport: http.DefaultTransport, Notice: t.notice, Progress: t.progress})
+			Transport: http.DefaultTransport, Notice: t.Notice, Progress: t.Progress})
 		if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
 			err = &failure{Code: exit.Usage, Err: err, Hints: wrong.Remedies}
 		}
 		return source, err
 	}
-	path, ok := strings.CutPrefix(t.source, sourceDir)
+	path, ok := strings.CutPrefix(t.Source, runflags.SourceDir)
 	if path = env.InHome(path); !ok {
 		return loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), nil
 	}
@@ -282,10 +283,10 @@ type news struct {
 
 // tellNews prints what the hub is about to standard error, until it is told to
 // say it elsewhere.
-func (a *app) tellNews(t *taskFlags) *news {
+func (a *app) tellNews(t *runflags.Tasks) *news {
 	n := &news{out: a.stderr}
-	t.notice = func(s string) { n.print(s) }
-	t.progress = func(p loader.Progress) {
+	t.Notice = func(s string) { n.print(s) }
+	t.Progress = func(p loader.Progress) {
 		if p.Kept {
 			n.print(fmt.Sprintf("fetched %s, %d bytes", p.Path, p.Size))
 		}
@@ -330,17 +331,17 @@ type loadedSplit struct {
 // plannedSplit loads the whole split that a plan names, once for several plans. Its
 // metadata file must have the plan's digest.
 func (a *app) plannedSplit(ctx context.Context, source string, d plan.Dataset) (loader.Set, loader.Gold, error) {
-	t := taskFlags{source: source, split: d.Split}
+	t := runflags.Tasks{Source: source, Split: d.Split}
 	if source == "" {
 		return loader.Set{}, loader.Gold{}, cli.EmptyFlag("gold")
 	}
-	if err := t.checkSource(); err != nil {
+	if err := t.CheckSource(); err != nil {
 		return loader.Set{}, loader.Gold{}, err
 	}
-	if d.Hub != "" && t.repo() == d.Name {
-		t.revision = d.Revision
+	if d.Hub != "" && t.Repo() == d.Name {
+		t.Revision = d.Revision
 	}
-	key := [3]string{t.source, t.split, t.revision}
+	key := [3]string{t.Source, t.Split, t.Revision}
 	loaded, there := a.splits[key]
 	if !there {
 		a.tellNews(&t)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/loader"
@@ -170,7 +171,7 @@ func TestDownloadFailures(t *testing.T) {
 	}})
 	var out, errs bytes.Buffer
 	a := &app{stdout: &out, stderr: &errs, getenv: func(name string) string { return map[string]string{"HF_HUB_CACHE": "/cache"}[name] }}
-	q := &taskQuery{taskFlags: taskFlags{source: sourceHub}}
+	q := &taskQuery{Tasks: runflags.Tasks{Source: runflags.SourceHub}}
 	broken = true
 	code := a.exit(a.download(context.Background(), q, set, &tasklist.Download{Out: a.stderr}))
 	if code != exit.Failure || out.String() != "20 of 23 attachments are there (134.9 KB), in /cache\n" {
@@ -222,7 +223,7 @@ func TestDownloadInterrupted(t *testing.T) {
 	}})
 	var out, errs bytes.Buffer
 	a := &app{stdout: &out, stderr: &errs}
-	code := a.exit(a.download(ctx, &taskQuery{taskFlags: taskFlags{source: sourceHub}}, set, &tasklist.Download{Out: a.stderr}))
+	code := a.exit(a.download(ctx, &taskQuery{Tasks: runflags.Tasks{Source: runflags.SourceHub}}, set, &tasklist.Download{Out: a.stderr}))
 	if code != exit.Interrupted || out.Len() > 0 || opened != 5 {
 		t.Errorf("exit %d, %d opened, %q", code, opened, out.String())
 	}

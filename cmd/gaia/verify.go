@@ -25,6 +25,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -72,7 +73,7 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 			if err := cli.NotEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
 				return err
 			}
-			if err := (&taskFlags{source: v.Dataset}).checkSource(); err != nil {
+			if err := (&runflags.Tasks{Source: v.Dataset}).CheckSource(); err != nil {
 				return err
 			}
 			if len(args) > 1 {
@@ -115,7 +116,7 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 	f.StringVar(&v.hmacKey, "hmac-key-file", "", "key of a bundle that is signed with HMAC-SHA256")
 	f.StringVar(&v.Packaged, "package", "", "package to compare a bundle with; or the public package to compare a full one with")
 	f.BoolVar(&v.asJSON, "json", false, "print the result as JSON")
-	cli.CompletePrefixes(cmd, "dataset", sourceHub, sourceRepo, sourceDir, sourceFixtures)
+	cli.CompletePrefixes(cmd, "dataset", runflags.SourceHub, runflags.SourceRepo, runflags.SourceDir, runflags.SourceFixtures)
 	return cmd
 }
 
@@ -159,13 +160,13 @@ func (a *app) verifyEnv(ctx context.Context) verify.Env {
 func answersOf(d plan.Dataset) string {
 	switch {
 	case d.Hub != "" && d.Name == loader.GAIA:
-		return sourceHub
+		return runflags.SourceHub
 	case d.Hub != "":
-		return sourceRepo + d.Name
+		return runflags.SourceRepo + d.Name
 	case d.Name == fixtures.Name:
-		return sourceFixtures
+		return runflags.SourceFixtures
 	}
-	return sourceDir + "PATH"
+	return runflags.SourceDir + "PATH"
 }
 
 // disclosure is what the flags of disclose say.

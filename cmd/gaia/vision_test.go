@@ -7,6 +7,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/remote"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
@@ -14,18 +15,18 @@ import (
 // TestLooks: which model looks at pictures.
 func TestLooks(t *testing.T) {
 	for _, tt := range []struct{ model, images, vision, want string }{
-		{"gpt-4o", imagesAuto, "", "gpt-4o"},
-		{"gpt-4o", imagesOff, "", ""},
-		{"gpt-4o", imagesOff, "gpt-4o", "gpt-4o"},
-		{"gpt-4o", imagesAuto, noVision, ""},
-		{"gpt-4o", imagesAuto, "other", "other"},
-		{"blind", imagesAuto, "", ""},
-		{"blind", imagesOn, "", "blind"},
-		{"blind", imagesAuto, "gpt-4o", "gpt-4o"},
+		{"gpt-4o", runflags.ImagesAuto, "", "gpt-4o"},
+		{"gpt-4o", runflags.ImagesOff, "", ""},
+		{"gpt-4o", runflags.ImagesOff, "gpt-4o", "gpt-4o"},
+		{"gpt-4o", runflags.ImagesAuto, runflags.NoVision, ""},
+		{"gpt-4o", runflags.ImagesAuto, "other", "other"},
+		{"blind", runflags.ImagesAuto, "", ""},
+		{"blind", runflags.ImagesOn, "", "blind"},
+		{"blind", runflags.ImagesAuto, "gpt-4o", "gpt-4o"},
 	} {
-		s := &runSettings{images: tt.images, vision: tt.vision}
-		s.plan.Model.Name = tt.model
-		if got := s.looks(); got != tt.want {
+		s := &runflags.Settings{Images: tt.images, Vision: tt.vision}
+		s.Plan.Model.Name = tt.model
+		if got := s.Looks(); got != tt.want {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}
@@ -50,7 +51,7 @@ func TestVisionModel(t *testing.T) {
 	run := append([]string{"run", "--no-preflight", "--model", endpoint.Model, "--vision-model", "sees-well"}, with...)
 	p.want(exit.OK, run...)
 	dir := p.newest()
-	if m := p.plan(dir); m.Vision == nil || m.Vision.Model != "sees-well" || m.Vision.Origin != remote.Origin(server.URL) {
+	if m := p.Plan(dir); m.Vision == nil || m.Vision.Model != "sees-well" || m.Vision.Origin != remote.Origin(server.URL) {
 		t.Errorf("the plan has %+v", m.Vision)
 	}
 	p.want(exit.OK, "resume", dir, "--source", "dir:data", "--base-url", server.URL)
