@@ -146,6 +146,16 @@ func appendString(b []byte, name, s string, before error) ([]byte, error) {
 	return b, cmp.Or(before, err)
 }
 
+// DecodeLine reads a line of a journal, newline included. It checks the line by itself: the chain is checked by
+// [ReadJournal] alone.
+func DecodeLine(line []byte) (Event, error) {
+	line, whole := bytes.CutSuffix(line, []byte("\n"))
+	if !whole {
+		return Event{}, canonical.ErrMalformed
+	}
+	return decodeEvent(line)
+}
+
 // decodeEvent reads one line without its newline, once. It checks the line by itself: encoding, types, scope, content
 // hash, id and time; the chain is the reader's.
 func decodeEvent(line []byte) (Event, error) {

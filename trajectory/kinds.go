@@ -1,6 +1,11 @@
 package trajectory
 
-import "github.com/gaia-harness/gaia/internal/canonical"
+import (
+	"maps"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+)
 
 // This file ties each payload of events.go to its type, and each type to its place and its decoder.
 
@@ -35,6 +40,9 @@ func (AnswerCommitted) Type() Type    { return TypeAnswerCommitted }
 func (AttemptEnded) Type() Type       { return TypeAttemptEnded }
 func (Judgment) Type() Type           { return TypeJudgment }
 func (TaskSealed) Type() Type         { return TypeTaskSealed }
+
+// Types returns every type of event, sorted.
+func Types() []Type { return slices.Sorted(maps.Keys(kinds)) }
 
 // scope says which of task id, attempt and turn a type has.
 type scope int

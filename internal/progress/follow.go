@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -35,15 +36,21 @@ const followPoll = 200 * time.Millisecond
 
 // Follow prints the steps of the run in files until it, or the task, is sealed, or ctx ends.
 func (v Follower) Follow(ctx context.Context, files fs.FS) error {
-	task, marked := "", ""
-	text := &runview.Follower{W: v.Steps}
-	return rundir.Follow(files, func(run *rundir.Run) (err error) {
-		if task, err = v.Task(run); err != nil || v.JSON {
+	run, err := rundir.Begin(files)
+	if err != nil {
+		return err
+	}
+	task, err := v.Task(run)
+	if err != nil {
+		return err
+	}
+	if !v.JSON {
+		if _, err := io.WriteString(v.Steps, runview.Opening(run.Manifest)); err != nil {
 			return err
 		}
-		_, err = io.WriteString(v.Steps, runview.Opening(run.Manifest))
-		return err
-	}, func() error {
+	}
+	marked, text := "", &runview.Follower{W: v.Steps}
+	return rundir.Follow(files, run, new(sync.Mutex), func() error {
 		if now, err := rundir.ReadMarker(files); err == nil && now != marked {
 			marked = now
 			fmt.Fprintf(v.Notices, "gaia: recording failed: %s; the journal may get no more steps\n", view.Line(now))
@@ -54,7 +61,7 @@ func (v Follower) Follow(ctx context.Context, files fs.FS) error {
 		case <-time.After(followPoll):
 			return nil
 		}
-	}, func(f *rundir.Fold, e trajectory.Event) error {
+	}, func(e trajectory.Event, _ []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -65,7 +72,7 @@ func (v Follower) Follow(ctx context.Context, files fs.FS) error {
 		if v.JSON {
 			print = v.printJSON
 		}
-		err := print(f, e)
+		err := print(run.Fold, e)
 		if _, sealed := e.Payload.(trajectory.TaskSealed); sealed && task != "" && err == nil {
 			return fs.SkipAll
 		}

@@ -39,6 +39,7 @@ type Attempt struct {
 	fresh           []trajectory.Message // that the last request lists besides
 	server          serverCounts
 	steps           []any
+	light           bool              // steps are not kept
 	bytes           int64             // of its lines
 	lastCall        string            // event id of the last model call
 	begun           int               // turns
@@ -209,7 +210,7 @@ func (a *Attempt) step(e trajectory.Event) {
 		turn.undecided[p.CallID] = append(turn.undecided[p.CallID], len(a.steps))
 	case trajectory.PolicyDecision:
 		turn := a.turns[e.Turn]
-		if waiting := turn.undecided[p.CallID]; len(waiting) > 0 {
+		if waiting := turn.undecided[p.CallID]; len(waiting) > 0 && !a.light {
 			call := a.steps[waiting[0]].(ToolCallStep)
 			call.RuleHits = list(p.RuleIDs)
 			a.steps[waiting[0]], turn.undecided[p.CallID] = call, waiting[1:]
@@ -224,6 +225,9 @@ func (a *Attempt) step(e trajectory.Event) {
 			a.Tokens = a.Tokens.Add(p.Model.Tokens)
 			a.charge(p.Model.CostMicroUSD)
 		}
+	}
+	if a.light {
+		return
 	}
 	if step := a.StepOf(e); step != nil {
 		a.steps = append(a.steps, step)

@@ -38,6 +38,7 @@ type Fold struct {
 	kept      int64                // bytes of the lines of which texts are held to the end
 	harnesses []trajectory.Harness // that resumed the run
 	spending  spending
+	light     bool // steps are not kept: no records of attempts are wanted
 
 	repliedAs    map[string]bool // names of the model in its replies
 	repliedOther bool            // there are replies under other names
@@ -280,7 +281,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 		}
 		f.preflights.begun = true
 		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil, agent: f.Manifest.Agent, inputs: &f.Inputs, tasks: len(f.Tasks),
-			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions), requests: trajectory.Requests{Known: f.Known}})
+			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions), light: f.light, requests: trajectory.Requests{Known: f.Known}})
 		t.Open().requests.Add(p)
 		return "", nil
 	}

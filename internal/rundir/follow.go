@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -14,26 +15,35 @@ import (
 // ErrRemoved means that a run was removed while it was followed.
 var ErrRemoved = errors.New("the run was removed while it was followed")
 
-// Follow reads the journal of a run that another process may be writing, from its first line, and calls visit with each
-// event when it has its place in the fold. Where the journal ends it calls wait, and continues with what was added. It
-// returns nil after run_completed, or when visit returns fs.SkipAll; else the first error of wait or visit. A line
-// counts once it is whole: one that a crash cut off is read when a resumed run has replaced it. The plan's signature,
-// the chain and the order of events are checked as Verify does; derived files are not read.
-func Follow(dir fs.FS, begun func(*Run) error, wait func() error, visit func(*Fold, trajectory.Event) error) error {
+// Begin reads and checks the plan of a run, whose journal Follow reads.
+func Begin(dir fs.FS) (*Run, error) {
 	run, journal, err := open(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	journal.Close()
-	if err := begun(run); err != nil {
-		return err
-	}
+	run.light = true
+	return run, journal.Close()
+}
+
+// Follow reads the journal of a run that Begin returned, and that another process may be writing, from its first line.
+// It holds lock while the fold of the run takes an event and visit is called with it and its line, newline included
+// (valid during the call). Where the journal ends it calls wait, and continues with what was added. It returns nil after
+// run_completed, when visit returns fs.SkipAll, and when wait returns io.EOF since there is no writer; else the first
+// error of wait or visit. A line counts once it is whole: one that a crash cut off is read when a resumed run has replaced
+// it. The plan's signature, the chain, the order of events and the limits are checked as Verify does; derived files are
+// not read.
+func Follow(dir fs.FS, run *Run, lock sync.Locker, wait func() error, visit func(trajectory.Event, []byte) error) error {
 	lines := &journalTail{dir: dir, wait: wait}
-	_, _, err = trajectory.ReadJournal(lines, run.Manifest.RunID, run.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+	_, _, err := trajectory.ReadJournal(lines, run.Manifest.RunID, run.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+		lock.Lock()
+		defer lock.Unlock()
 		if err := run.Take(&e, line); err != nil {
 			return err
 		}
-		if err := visit(run.Fold, e); err != nil {
+		if reason := run.exceeds(Options{}); reason != "" {
+			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: reason}
+		}
+		if err := visit(e, line); err != nil {
 			return err
 		}
 		if run.Completed != nil {
@@ -44,7 +54,7 @@ func Follow(dir fs.FS, begun func(*Run) error, wait func() error, visit func(*Fo
 	switch {
 	case errors.Is(err, fs.SkipAll):
 		return nil
-	case lines.err != nil: // without the prefix of ReadJournal
+	case lines.err != nil && lines.err != io.EOF: // without the prefix of ReadJournal
 		return lines.err
 	}
 	return err
@@ -77,6 +87,9 @@ func (g *journalTail) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// tailRead is how much is read of a journal at once, in bytes, unless a line is longer.
+const tailRead = 1 << 20
+
 // more returns whole lines that were added, none if there are none.
 func (g *journalTail) more() ([]byte, error) {
 	f, size, err := OpenFile(g.dir, trajectory.JournalFile, MaxFile)
@@ -102,11 +115,19 @@ func (g *journalTail) more() ([]byte, error) {
 	if _, err := from.Seek(g.read, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", trajectory.JournalFile, err)
 	}
-	added, err := io.ReadAll(io.LimitReader(f, trajectory.MaxLine+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", trajectory.JournalFile, err)
+	var room bytes.Buffer
+	end := 0
+	for n := int64(tailRead); end == 0 && n > 0; n = trajectory.MaxLine + 1 - int64(room.Len()) {
+		had, err := room.ReadFrom(io.LimitReader(f, n))
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", trajectory.JournalFile, err)
+		}
+		end = bytes.LastIndexByte(room.Bytes(), '\n') + 1
+		if had < n {
+			break
+		}
 	}
-	end := bytes.LastIndexByte(added, '\n') + 1
+	added := room.Bytes()
 	if end == 0 && len(added) > trajectory.MaxLine {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "ends in a line longer than %d bytes", trajectory.MaxLine)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -64,21 +65,20 @@ func TestFollow(t *testing.T) {
 			put(0)
 			var seen []string
 			steps, stage := 0, 0
-			err := Follow(os.DirFS(dir), func(r *Run) error {
-				if r.Manifest.RunID != testRunID || len(seen) > 0 {
-					t.Errorf("begun with %q after %d events", r.Manifest.RunID, len(seen))
-				}
-				return nil
-			}, func() error {
+			run, err := Begin(os.DirFS(dir))
+			if err != nil || run.Manifest.RunID != testRunID {
+				t.Fatal(err)
+			}
+			err = Follow(os.DirFS(dir), run, new(sync.Mutex), func() error {
 				if stage++; stage == len(tt.stages) {
 					return stopped
 				}
 				put(stage)
 				return nil
-			}, func(f *Fold, e trajectory.Event) error {
+			}, func(e trajectory.Event, _ []byte) error {
 				seen = append(seen, e.ID)
-				if e.Attempt > 0 && f.Task(e.TaskID).Attempts[0].StepOf(e) != nil {
-					if f.Task("a").Open() == nil {
+				if e.Attempt > 0 && run.Task(e.TaskID).Attempts[0].StepOf(e) != nil {
+					if run.Task("a").Open() == nil {
 						t.Errorf("the step of seq %d is shown after its attempt", e.Seq)
 					}
 					steps++
@@ -111,22 +111,23 @@ func TestFollowSigned(t *testing.T) {
 	dir := directory(t, all)
 	n := 0
 	wait := func() error { t.Error("waits"); return fs.ErrClosed }
-	count := func(*Fold, trajectory.Event) error {
+	run, err := Begin(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Follow(os.DirFS(dir), run, new(sync.Mutex), wait, func(trajectory.Event, []byte) error {
 		if n++; n == 3 {
 			return fs.SkipAll
 		}
 		return nil
-	}
-	begun := func(*Run) error { return nil }
-	if err := Follow(os.DirFS(dir), begun, wait, count); err != nil || n != 3 {
+	}); err != nil || n != 3 {
 		t.Errorf("%d events, %v", n, err)
 	}
-	n = 0
 	if err := os.WriteFile(filepath.Join(dir, plan.ManifestFile), bytes.Replace(all[plan.ManifestFile], []byte(`"rehearsal":true`), []byte(`"rehearsal":false`), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var fault *trajectory.Fault
-	if err := Follow(os.DirFS(dir), begun, wait, count); !errors.As(err, &fault) || n != 0 {
-		t.Errorf("%d events of another plan, %v", n, err)
+	if _, err := Begin(os.DirFS(dir)); !errors.As(err, &fault) {
+		t.Errorf("another plan: %v", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -46,36 +45,14 @@ func (g governed) write(w io.Writer, at callAt) {
 	violation := ""
 	for _, p := range g[at] {
 		switch p := p.(type) {
-		case trajectory.ApprovalRequested:
-			why := "the policy requires it"
-			if len(p.RuleIDs) > 0 {
-				why = "for " + strings.Join(p.RuleIDs, ", ")
-			}
-			fmt.Fprintf(w, "  approval asked: %s\n", view.Line(why))
-		case trajectory.ApprovalResolved:
-			fmt.Fprintf(w, "  approval %s\n", resolved(p))
 		case trajectory.PolicyViolation:
 			violation = p.Description
-			what := "violation"
-			if p.Class == string(policy.DeniedByMode) {
-				what = "denial by mode"
-			}
-			fmt.Fprintf(w, "  %s: %s\n", what, view.Line(p.Description))
-		case trajectory.CheckpointSaved:
-			fmt.Fprintf(w, "  checkpoint: %s kept\n", view.Count(len(p.Workspace), "file"))
 		case trajectory.Rollback:
 			if p.Reason != violation { // else it was just printed
 				fmt.Fprintf(w, "  to be rolled back: %s\n", view.Line(p.Reason))
 			}
-			restored, state := "nothing had changed", "the workspace is as it was"
-			if len(p.Restored) > 0 {
-				restored = "put back: " + paths(p.Restored)
-			}
-			if p.TreeAfter != p.TreeBefore {
-				state = "the workspace is NOT as it was"
-			}
-			fmt.Fprintf(w, "  rollback: %s; %s\n", restored, state)
 		}
+		fmt.Fprintf(w, "  %s\n", Title(p))
 	}
 	delete(g, at)
 }
@@ -101,8 +78,7 @@ func writeChange(w io.Writer, c *trajectory.WorkspaceChange, whole bool) {
 	if c == nil || len(c.Files) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "  workspace: %s changed: %s; %d lines added, %d removed, %d reworked\n",
-		view.Count(len(c.Files), "file"), paths(c.Files), c.Added, c.Removed, c.Reworked)
+	fmt.Fprintf(w, "  workspace: %s\n", Change(c))
 	switch {
 	case c.Diff == "":
 	case whole:

@@ -1,6 +1,7 @@
 package runview
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -221,24 +222,25 @@ func JudgeRows(j *rundir.JudgeSummary) [][2]string {
 	}
 	var rows view.List
 	rows.Addf("judge", "%s: %s; cost %s", j.Model, Judged(*j), view.Dollars(j.CostMicroUSD))
-	switch b := j.Battery; {
-	case b == nil:
+	if j.Battery != nil {
+		rows.Add("", battery(j.Battery))
+	}
+	return rows
+}
+
+// battery describes the result of a judge's self-test.
+func battery(b *rundir.BatterySummary) string {
+	switch {
 	case b.Passed && b.Cached:
-		rows.Add("", "judge self-test passed before, by the judge cache")
+		return "judge self-test passed before, by the judge cache"
 	case b.Passed:
 		text := fmt.Sprintf("judge self-test passed: 0 of %d empty answers accepted", b.Asked)
 		if len(b.Refused) > 0 {
 			text += fmt.Sprintf("; its endpoint refused %d: %s", len(b.Refused), strings.Join(b.Refused, ", "))
 		}
-		rows.Add("", text)
-	default:
-		why := ExplainBattery(b)
-		if why == "" {
-			why = "its self-test could not run: " + b.Problem
-		}
-		rows.Add("", "its verdicts do not count: "+view.Line(why))
+		return text
 	}
-	return rows
+	return "its verdicts do not count: " + view.Line(cmp.Or(ExplainBattery(b), "its self-test could not run: "+b.Problem))
 }
 
 // Judged counts the answers that were the judge's to judge.

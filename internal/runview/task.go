@@ -207,11 +207,7 @@ func writeProcess(w io.Writer, end *trajectory.AgentEnd, refused map[string]int)
 	if end == nil {
 		return
 	}
-	fmt.Fprintf(w, "  process: %s", view.Line(end.Ended))
-	if end.Ended == trajectory.AgentExited {
-		fmt.Fprintf(w, " with code %d", end.Exit)
-	}
-	fmt.Fprintf(w, ", %d bytes of standard output, %d of standard error\n", end.StdoutBytes, end.StderrBytes)
+	fmt.Fprintf(w, "  process: %s\n", Process(end))
 	if end.Stderr != "" {
 		fmt.Fprint(w, Head(end.Stderr))
 	}
@@ -251,34 +247,29 @@ func writePictures(w io.Writer, p rundir.PromptStep) {
 
 func writeCondensed(w io.Writer, condensed []trajectory.ContextCondensed) {
 	for _, c := range condensed {
-		fmt.Fprintf(w, "  condensed: %s taken out to make room (%s)\n", view.Count(len(c.Messages), "result"), view.Line(c.Reason))
+		fmt.Fprintf(w, "  %s\n", Title(c))
 	}
 }
 
 func writeStep(w io.Writer, step any) {
+	if title := stepTitle(step); title != "" {
+		fmt.Fprintf(w, "  %s\n", title)
+	}
 	switch s := step.(type) {
 	case rundir.LLMCallStep:
 		if s.Error != nil {
-			fmt.Fprintf(w, "  model failed: %d %s\n", s.Error.Status, view.Line(s.Error.Message))
 			return
 		}
-		fmt.Fprintf(w, "  model %s: %d tokens in, %d out, %d ms\n%s", view.Line(s.ResponseModel), s.TokensIn, s.TokensOut, s.LatencyMs, Head(spoken(s.Head)))
+		io.WriteString(w, Head(Spoken(s.Head)))
 		if len(s.UnrecordedChannels) > 0 {
 			fmt.Fprintf(w, "  unrecorded channels: %s\n", view.Line(strings.Join(s.UnrecordedChannels, ", ")))
 		}
 	case rundir.ToolCallStep:
-		fmt.Fprintf(w, "  call %s(%s)\n", view.Line(s.Name), view.Line(arguments(s)))
 		if len(s.RuleHits) > 0 {
 			fmt.Fprintf(w, "  rules hit: %s\n", view.Line(strings.Join(s.RuleHits, ", ")))
 		}
 	case rundir.ToolResultStep:
-		what := "result"
-		if s.Refused {
-			what = "refused"
-		} else if s.IsError {
-			what = "error"
-		}
-		fmt.Fprintf(w, "  %s of %s: %d bytes\n%s", what, view.Line(s.Name), s.Bytes, Head(s.Head))
+		io.WriteString(w, Head(s.Head))
 		if s.Model != nil {
 			fmt.Fprintf(w, "    made by model %s: %d tokens in, %d out\n", view.Line(s.Model.RequestedModel), s.Model.Tokens.In, s.Model.Tokens.Out)
 		}
@@ -286,17 +277,8 @@ func writeStep(w io.Writer, step any) {
 			fmt.Fprintf(w, "    %d %s\n", u.Status, view.Line(u.URL))
 		}
 	case rundir.ExchangeStep:
-		fmt.Fprintf(w, "  exchange %d: %s %s\n", s.Number, view.Line(s.Method), view.Line(s.URL))
-		switch {
-		case s.Status == 0:
-			fmt.Fprintf(w, "    no reply: %s\n", view.Line(s.Error))
-			return
-		case s.Error != "":
-			fmt.Fprintf(w, "    %d, %d bytes, not whole: %s\n", s.Status, s.Bytes, view.Line(s.Error))
-		default:
-			fmt.Fprintf(w, "    %d, %d bytes, %d ms\n", s.Status, s.Bytes, s.LatencyMs)
-		}
-		if s.Head != "" {
+		fmt.Fprintf(w, "  exchange %d: %s %s\n    %s\n", s.Number, view.Line(s.Method), view.Line(s.URL), exchanged(s.Status, s.Bytes, s.LatencyMs, s.Error))
+		if s.Status != 0 && s.Head != "" {
 			io.WriteString(w, Head(s.Head))
 		}
 	}
@@ -367,8 +349,8 @@ func correct(v *bool) string {
 	return "wrong"
 }
 
-// spoken returns the text in the head of a recorded message; a head that was cut is returned as it is.
-func spoken(head string) string {
+// Spoken returns the text in the head of a recorded message; a head that was cut is returned as it is.
+func Spoken(head string) string {
 	var m struct {
 		Content string `json:"content"`
 	}
@@ -388,11 +370,9 @@ type Follower struct {
 func (v *Follower) Event(f *rundir.Fold, e trajectory.Event) error {
 	w := &strings.Builder{}
 	if e.TaskID == "" {
-		switch p := e.Payload.(type) {
-		case trajectory.RunResumed:
-			fmt.Fprintln(w, "run resumed")
-		case trajectory.RunCompleted:
-			fmt.Fprintf(w, "run completed: %d planned, %d solved, %d failed, %d skipped, %d error, %d unscored\n", p.Planned, p.Solved, p.Failed, p.Skipped, p.Error, p.Unscored)
+		switch e.Payload.(type) {
+		case trajectory.RunResumed, trajectory.RunCompleted:
+			fmt.Fprintln(w, Title(e.Payload))
 		default:
 			return nil
 		}
@@ -434,22 +414,12 @@ func writeEvent(w *strings.Builder, t *rundir.Task, e trajectory.Event) {
 		if p.FileName != "" {
 			fmt.Fprintf(w, "  attachment: %s%s\n", view.Line(p.FileName), inParentheses(p.ShownAs))
 		}
-	case trajectory.ContextCondensed:
-		writeCondensed(w, []trajectory.ContextCondensed{p})
-	case trajectory.Error:
-		fmt.Fprintf(w, "  failed: %s: %s\n", view.Line(p.Stage), view.Line(p.Message))
-	case trajectory.AnswerCommitted:
-		fmt.Fprintf(w, "  answer: %s (rule %s)\n", view.Line(p.Answer), view.Line(p.Rule))
-	case trajectory.RequestRefused:
-		fmt.Fprintf(w, "  request refused: %s (%s)\n", view.Line(p.Path), view.Line(p.Code))
+	case trajectory.ContextCondensed, trajectory.Error, trajectory.AnswerCommitted, trajectory.RequestRefused, trajectory.Judgment, trajectory.TaskSealed:
+		fmt.Fprintf(w, "  %s\n", Title(p))
 	case trajectory.AttemptEnded:
-		fmt.Fprintf(w, "  ended: %s%s\n", p.Outcome, inParentheses(p.Reason))
+		fmt.Fprintf(w, "  %s\n", Title(p))
 		writeProcess(w, p.Agent, nil)
 		writeChange(w, p.Workspace, false)
-	case trajectory.Judgment:
-		fmt.Fprintf(w, "  %s\n", verdicts(&p))
-	case trajectory.TaskSealed:
-		fmt.Fprintf(w, "  sealed as %s\n", p.Outcome)
 	case trajectory.PolicyDecision:
 		if len(p.RuleIDs) > 0 {
 			fmt.Fprintf(w, "  rules hit by %s: %s\n", view.Line(p.CallID), view.Line(strings.Join(p.RuleIDs, ", ")))
