@@ -1,8 +1,15 @@
 // Package plot draws what runs did as SVG, and gives the same numbers as a table.
 //
-// It is pure: the same input gives the same bytes. An SVG has no script, no link and no
-// style of its own beyond classes that the style sheet of internal/page gives colours;
-// one that is saved contains the colours as attributes. Text in it is escaped.
+// It is pure: the same input gives the same bytes. An SVG has no script, no link, no id and
+// no style sheet. Its size is bounded (TestLargeInput), text in it is escaped, and no value
+// is shown by colour alone: series differ in shape too. Each has a light background of
+// class "bg", so that a saved file can be read by itself. A page restyles it by classes:
+//
+//	.s0 … .s5   series; shapes take currentColor, so a class sets color, and neither fill nor stroke
+//	.axis       axes and their labels, likewise
+//	.grid       lines behind the values, likewise
+//	.ci         intervals, beside the class of their series
+//	.bg         the background, which a page makes transparent by fill
 package plot
 
 import (
@@ -21,11 +28,37 @@ type Plot struct {
 	Rows    [][]string // as many cells as Columns
 }
 
-// CSV returns the table as CSV, with its columns in the first line.
+// CSV returns the table as CSV, with its columns in the first line. A cell that a
+// spreadsheet would take for a formula begins with an apostrophe.
 func (p Plot) CSV() []byte {
 	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	w.Write(p.Columns)
-	w.WriteAll(p.Rows)
+	w := csv.NewWriter(&b) // a bytes.Buffer takes everything
+	_ = w.Write(p.Columns)
+	for _, row := range p.Rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			if cell != "" && (cell[0] == '=' || cell[0] == '+' || cell[0] == '@' || cell[0] == '-' && !number(cell)) {
+				cell = "'" + cell
+			}
+			cells[i] = cell
+		}
+		_ = w.Write(cells)
+	}
+	w.Flush()
 	return b.Bytes()
+}
+
+// number reports whether a cell is a decimal number.
+func number(s string) bool {
+	digits := 0
+	for i, r := range s {
+		switch {
+		case r >= '0' && r <= '9':
+			digits++
+		case r == '.' || r == '-' && i == 0:
+		default:
+			return false
+		}
+	}
+	return digits > 0
 }
