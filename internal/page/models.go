@@ -18,7 +18,9 @@ type Head struct {
 	Trail   []Link // from the list of runs to this page
 	Notices []Notice
 	Live    string // path of the stream of events that says when this page has changed; "": it does not change
-	File    bool   // the page is a file: links are fragments, and nothing is requested
+	File    bool   // the page is a file: links are fragments, style and script are inside, and nothing is requested
+	Static  string // path of the folder with style.css and script.js, with its slash; "": "/static/"
+	Program string // program and version that wrote the page, for its foot
 }
 
 // Link leads to another page. Path is made by the server from ids, never from text.
@@ -70,11 +72,16 @@ type Run struct {
 	PlotsPath string // where plots are saved from: PlotsPath + Name + ".svg" or ".csv"; "" in a file
 	Tasks     []TaskRow
 	All       int // tasks before the filter
+	Found     int // tasks that the filter chooses
+	From      int // place of the first of Tasks among those, from 0
 	Filter    TaskFilter
 	Choices   Choices
-	AuditPath string
+	AuditPath string // "": there is no audit
 	Compare   []Link // other runs to compare with
 }
+
+// RowsSize is how many tasks a page of a run has at most. A report has all.
+const RowsSize = 500
 
 // Level is a row of the scores.
 type Level struct {
@@ -216,9 +223,22 @@ type JournalLine struct {
 	Bad    string // why it does not verify; "" if it does
 }
 
-// Report is a run as one file: its page, its audit, and with texts its tasks.
+// Report is a run as one file: its page, its audit, and with texts its tasks. Its links
+// are made here: paths in the models only say that there is something.
 type Report struct {
-	Run   Run
-	Audit *Audit // nil: not audited
-	Tasks []Task // with their texts; nil without them
+	Run      Run
+	Origin   [][2]string // what it is of: run, key, digests, the program that wrote it
+	Verified string      // by which program version it was verified; "": it was not, and Problem says why
+	Problem  string
+	Command  string // how to check it: "gaia verify …"
+	Audit    *Audit // nil: not audited
+	Tasks    []Task // with their texts; nil without them
+}
+
+// Failure is the page of a request that has no other page.
+type Failure struct {
+	Head
+	Status int // of HTTP
+	Text   string
+	Hint   string // a command or an address to try; "": none
 }

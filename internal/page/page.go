@@ -1,0 +1,130 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"html/template"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/visible"
+)
+
+// Style is the style sheet of all pages, the board's included.
+//
+//go:embed style.css
+var Style []byte
+
+// Script is the script of all pages. Pages work without it.
+//
+//go:embed script.js
+var Script []byte
+
+//go:embed templates/*.html
+var files embed.FS
+
+var templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
+
+// CSP is the content security policy of pages that a server sends. The script makes no
+// node from a string, so that no policy of Trusted Types is needed.
+const CSP = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// fileCSP is the policy of a page that is a file: only the style and script inside it, and
+// no request at all.
+func fileCSP() string {
+	hash := func(b []byte) string {
+		sum := sha256.Sum256(b)
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return "default-src 'none'; style-src " + hash(Style) + "; script-src " + hash(Script) + "; form-action 'none'; base-uri 'none'; " +
+		"require-trusted-types-for 'script'; trusted-types 'none'"
+}
+
+// Write writes the page.
+func (p Runs) Write(w io.Writer) error { return write(w, "runs", p) }
+
+// Write writes the page.
+func (p Run) Write(w io.Writer) error { return write(w, "run", p) }
+
+// Write writes the page.
+func (p Task) Write(w io.Writer) error { return write(w, "task", p) }
+
+// Write writes the page.
+func (p Compare) Write(w io.Writer) error { return write(w, "compare", p) }
+
+// Write writes the page.
+func (p Audit) Write(w io.Writer) error { return write(w, "audit", p) }
+
+// Write writes the page.
+func (p History) Write(w io.Writer) error { return write(w, "history", p) }
+
+// Write writes the page.
+func (p Journal) Write(w io.Writer) error { return write(w, "journal", p) }
+
+// Write writes the page.
+func (p Failure) Write(w io.Writer) error { return write(w, "failure", p) }
+
+// TaskItems writes the items of a chunk with the links to its neighbours: what the script
+// asks for when a reader comes to the end of a page.
+func TaskItems(w io.Writer, p Task) error { return write(w, "chunk", p) }
+
+// Shell writes a page with the given body in main. The body has no h1: the title is it.
+func Shell(w io.Writer, h Head, body template.HTML) error {
+	return write(w, "shell", struct {
+		Head
+		Body template.HTML
+	}{h, body})
+}
+
+// write executes a template on a copy of the model in which every string is visible. The
+// page is written as a whole or not at all.
+func write(w io.Writer, name string, model any) error {
+	v := reflect.New(reflect.TypeOf(model)).Elem()
+	v.Set(reflect.ValueOf(model))
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, shown(v).Interface()); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// shown returns v with all its strings as visible.Text writes them, and shares nothing
+// that it changed with v. HTML is of this program, and stays.
+func shown(v reflect.Value) reflect.Value {
+	to := reflect.New(v.Type()).Elem()
+	switch v.Kind() {
+	case reflect.String:
+		if v.Type() == reflect.TypeFor[template.HTML]() {
+			return v
+		}
+		to.SetString(visible.Text(strings.ToValidUTF8(v.String(), "\ufffd")))
+	case reflect.Pointer:
+		if v.IsNil() {
+			return v
+		}
+		to.Set(reflect.New(v.Type().Elem()))
+		to.Elem().Set(shown(v.Elem()))
+	case reflect.Slice:
+		if v.IsNil() {
+			return v
+		}
+		to.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+		fallthrough
+	case reflect.Array:
+		for i := range v.Len() {
+			to.Index(i).Set(shown(v.Index(i)))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			to.Field(i).Set(shown(v.Field(i)))
+		}
+	default:
+		return v
+	}
+	return to
+}
