@@ -133,7 +133,7 @@ func (t Trust) With(keyFiles, allowedFiles []string) (Trust, error) {
 		if err != nil {
 			return Trust{}, exit.Usagef("a trusted key is "+openSSH, "the trusted key %q: %v", file, err)
 		}
-		t.keys = append(t.keys, trustedKey{key, file, "--trusted-key"})
+		t.keys = append(t.keys, trustedKey{key, strings.TrimSuffix(filepath.Base(file), ".pub"), "--trusted-key"})
 	}
 	for _, file := range allowedFiles {
 		content, err := regular.ReadUpTo(file, MaxAllowed)
@@ -149,6 +149,41 @@ func (t Trust) With(keyFiles, allowedFiles []string) (Trust, error) {
 	return t, nil
 }
 
+// None returns trust in no key, by the clock of t.
+func (t Trust) None() Trust { return Trust{now: t.now} }
+
+// WithLine returns t with an OpenSSH public key line; its comment names the key.
+func (t Trust) WithLine(line string) (Trust, error) {
+	key, err := sign.ParsePublicKey(line)
+	if err != nil {
+		return Trust{}, err
+	}
+	name := ""
+	if words := strings.Fields(line); len(words) > 2 {
+		name = strings.Join(words[2:], " ")
+	}
+	t.keys = append(slices.Clone(t.keys), trustedKey{key, name, "a line"})
+	return t, nil
+}
+
+// NameOf returns the name that t has for a key: of a list before that of a file; "" for none, and for the user's own.
+func (t Trust) NameOf(key sign.PublicKey) string {
+	for _, s := range t.listed {
+		if s.Key.Equal(key) && s.Applies() {
+			return s.Principals
+		}
+	}
+	for _, k := range t.keys {
+		if k.Equal(key) && k.name != ownName {
+			return k.name
+		}
+	}
+	return ""
+}
+
+// ownName is what the list of keys calls the user's own key.
+const ownName = "you"
+
 // OwnLeftOut begins the notice that the user's own key cannot be used.
 const OwnLeftOut = "your own signing key is left out: "
 
@@ -160,7 +195,7 @@ func (r Ring) Own(keyFile string) (Trust, error) {
 	t := Trust{now: time.Now()}
 	own, err := r.Find(keyFile)
 	if err == nil {
-		t.keys = append(t.keys, trustedKey{own.Key.Public(), "you", "your signing key"})
+		t.keys = append(t.keys, trustedKey{own.Key.Public(), ownName, "your signing key"})
 	} else if !errors.Is(err, ErrNoKey) {
 		r.Notice(OwnLeftOut + view.Line(err.Error()))
 	}

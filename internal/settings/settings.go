@@ -104,40 +104,11 @@ func Open(named string) (*File, error) {
 // Parse reads the bytes of a settings file.
 func Parse(name string, data []byte) (*File, error) {
 	f := &File{Name: name, set: map[string]ast.Node{}}
-	if len(data) > maxSize {
-		return nil, &Error{File: name, Reason: fmt.Sprintf("are larger than %d bytes", maxSize)}
-	}
-	source := strings.TrimPrefix(string(data), "\ufeff")
-	for i, line := range strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source), "\n") {
-		if !utf8.ValidString(line) {
-			return nil, &Error{name, i + 1, 1, "the line is not UTF-8", "save the file as UTF-8"}
-		}
-		if at := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || 0x7f <= r && r < 0xa0 }); at >= 0 {
-			return nil, &Error{name, i + 1, at + 1, "this is a control character", ""}
-		}
-	}
-	tokens := lexer.Tokenize(source)
-	if err := f.checkTokens(tokens); err != nil {
+	body, err := f.parse(data)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	tree, err := parser.Parse(tokens, 0)
-	if err != nil {
-		var wrong yaml.Error
-		if !errors.As(err, &wrong) {
-			return nil, &Error{File: name, Reason: text.Trim(err.Error(), 2*shownWidth)}
-		}
-		return nil, f.wrong(wrong.GetToken(), "", "%s", text.Trim(wrong.GetMessage(), 2*shownWidth))
-	}
-	var body ast.Node
-	for _, d := range tree.Docs {
-		if body != nil {
-			return nil, f.wrong(d.Start, "leave one of them", "there is a second document")
-		}
-		if d.Body != nil && d.Body.Type() != ast.CommentType {
-			body = d.Body
-		}
-	}
-	if body == nil {
+	case body == nil:
 		return f, nil
 	}
 	pairs := pairsOf(body)
@@ -150,6 +121,86 @@ func Parse(name string, data []byte) (*File, error) {
 		}
 	}
 	return f, nil
+}
+
+// Document is a file of another kind in the form of a settings file, such as board.yaml.
+type Document struct {
+	file File
+	body ast.Node
+}
+
+// Decode reads the bytes of such a file into a struct, strictly. An empty file sets nothing. hint says what the file
+// can hold.
+func Decode(name string, data []byte, into any, hint string) (Document, error) {
+	d := Document{file: File{Name: name}}
+	var err error
+	if d.body, err = d.file.parse(data); err != nil || d.body == nil {
+		return d, err
+	}
+	return d, d.file.decode(d.body, into, hint)
+}
+
+// Wrong returns the error of a mistake at a place: keys of mappings, and indices of lists.
+func (d Document) Wrong(hint, reason string, path ...any) error {
+	node, at := d.body, d.body
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			for _, pair := range pairsOf(node) {
+				if pair.Key.String() == step {
+					node, at = pair.Value, pair.Key
+				}
+			}
+		case int:
+			if list, ok := node.(*ast.SequenceNode); ok && step < len(list.Values) {
+				node, at = list.Values[step], list.Values[step]
+			}
+		}
+	}
+	if at == nil {
+		return d.file.wrong(nil, hint, "%s", reason)
+	}
+	if pairs := pairsOf(at); len(pairs) > 0 {
+		at = pairs[0].Key
+	}
+	return d.file.wrong(at.GetToken(), hint, "%s", reason)
+}
+
+// parse returns the one document of the file; nil if it is empty.
+func (f *File) parse(data []byte) (body ast.Node, err error) {
+	if len(data) > maxSize {
+		return nil, &Error{File: f.Name, Reason: fmt.Sprintf("are larger than %d bytes", maxSize)}
+	}
+	source := strings.TrimPrefix(string(data), "\ufeff")
+	for i, line := range strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source), "\n") {
+		if !utf8.ValidString(line) {
+			return nil, &Error{f.Name, i + 1, 1, "the line is not UTF-8", "save the file as UTF-8"}
+		}
+		if at := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || 0x7f <= r && r < 0xa0 }); at >= 0 {
+			return nil, &Error{f.Name, i + 1, at + 1, "this is a control character", ""}
+		}
+	}
+	tokens := lexer.Tokenize(source)
+	if err := f.checkTokens(tokens); err != nil {
+		return nil, err
+	}
+	tree, err := parser.Parse(tokens, 0)
+	if err != nil {
+		var wrong yaml.Error
+		if !errors.As(err, &wrong) {
+			return nil, &Error{File: f.Name, Reason: text.Trim(err.Error(), 2*shownWidth)}
+		}
+		return nil, f.wrong(wrong.GetToken(), "", "%s", text.Trim(wrong.GetMessage(), 2*shownWidth))
+	}
+	for _, d := range tree.Docs {
+		if body != nil {
+			return nil, f.wrong(d.Start, "leave one of them", "there is a second document")
+		}
+		if d.Body != nil && d.Body.Type() != ast.CommentType {
+			body = d.Body
+		}
+	}
+	return body, nil
 }
 
 // checkTokens refuses what goes beyond a flat mapping, and secrets.

@@ -32,7 +32,7 @@ func TestPairedStatistics(t *testing.T) {
 		{100, 140, 466, 11664, 21459, 150215},
 		{0, 24, 301, 0, 49834, 112957},
 	} {
-		if got := mcNemar(c.onlyA, c.onlyB); got != c.p {
+		if got := McNemar(c.onlyA, c.onlyB); got != c.p {
 			t.Errorf("only A %d, only B %d: p is %d ppm, not %d", c.onlyA, c.onlyB, got, c.p)
 		}
 		if low, high := bootstrap(c.onlyA, c.onlyB, c.n); low != c.low || high != c.high {
@@ -50,7 +50,7 @@ func TestMcNemarTable(t *testing.T) {
 		onlyA, onlyB int
 		want         int64
 	}{{0, 5, 62_500}, {0, 6, 31_250}, {1, 7, 70_313}, {2, 8, 109_375}, {7, 7, 1_000_000}, {3, 4, 1_000_000}, {0, 21, 1}, {0, 22, 0}} {
-		if a, b := mcNemar(c.onlyA, c.onlyB), mcNemar(c.onlyB, c.onlyA); a != c.want || b != c.want {
+		if a, b := McNemar(c.onlyA, c.onlyB), McNemar(c.onlyB, c.onlyA); a != c.want || b != c.want {
 			t.Errorf("%d and %d: %d and %d ppm, not %d", c.onlyA, c.onlyB, a, b, c.want)
 		}
 	}
@@ -165,6 +165,6 @@ func BenchmarkBootstrap(b *testing.B) {
 
 func BenchmarkMcNemar(b *testing.B) {
 	for b.Loop() {
-		mcNemar(4000, 5000)
+		McNemar(4000, 5000)
 	}
 }

@@ -114,7 +114,7 @@ func Compare(a, b []Scored) (Comparison, error) {
 	c.A.RatePPM, c.B.RatePPM = signedPPM(c.A.Solved, c.Tasks), signedPPM(c.B.Solved, c.Tasks)
 	c.RatePPM = signedPPM(c.OnlyB-c.OnlyA, c.Tasks)
 	c.LowPPM, c.HighPPM = bootstrap(c.OnlyA, c.OnlyB, c.Tasks)
-	c.PPPM = mcNemar(c.OnlyA, c.OnlyB)
+	c.PPPM = McNemar(c.OnlyA, c.OnlyB)
 	c.Tokens = c.B.Tokens - c.A.Tokens
 	if c.A.CostMicroUSD != nil && c.B.CostMicroUSD != nil {
 		c.CostMicroUSD = new(*c.B.CostMicroUSD - *c.A.CostMicroUSD)

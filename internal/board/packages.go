@@ -1,0 +1,320 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/build"
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/submit"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Limits of a folder of packages. They bound what an hour of verification, and the comparison of all pairs, cost.
+const (
+	maxPackages  = 1000
+	maxVerifiers = 8 // packages that are verified at once
+)
+
+// entry is something in the folder that is, or should be, a package.
+type entry struct {
+	file    string
+	row     *Row     // nil: it does not verify
+	reasons []reason // why it does not count; empty: it does
+
+	// Of one that verifies:
+	dataset  plan.Dataset
+	rejected []string // reasons that the package gives against itself
+	checks   []submit.CheckResult
+	signed   rundir.Signed
+	tasks    []stats.Scored // in plan order; void ones have failed
+	untrust  error          // the signer is not trusted
+}
+
+// reason is why a package does not count. Its code is what gaia board --check ends with; exit.OK says that board.yaml
+// leaves the package out.
+type reason struct {
+	code int
+	text string
+}
+
+func (e *entry) reject(code int, format string, args ...any) {
+	e.reasons = append(e.reasons, reason{code, fmt.Sprintf(format, args...)})
+}
+
+// verify verifies what is in the folder, several packages at once. The entries are in the order of their names. The
+// error is one of this machine; that of a package is a reason of its entry.
+func (c Config) verify(ctx context.Context, trust keyring.Trust) ([]*entry, error) {
+	all, err := c.list()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var (
+		workers sync.WaitGroup
+		mutex   sync.Mutex
+		failed  error
+		next    int
+		done    = make([]bool, len(all))
+		shown   int
+	)
+	for range min(runtime.GOMAXPROCS(0), maxVerifiers, len(all)) {
+		workers.Go(func() {
+			for {
+				mutex.Lock()
+				at := next
+				next++
+				mutex.Unlock()
+				if at >= len(all) || ctx.Err() != nil {
+					return
+				}
+				err := all[at].verify(filepath.Join(c.Packages, all[at].file), trust)
+				mutex.Lock()
+				if err != nil && failed == nil {
+					failed = err
+					stop()
+				}
+				for done[at] = true; shown < len(all) && done[shown]; shown++ {
+					c.report(shown+1, len(all), all[shown])
+				}
+				mutex.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	return all, cmp.Or(failed, ctx.Err())
+}
+
+// report writes that a package was verified.
+func (c Config) report(number, of int, e *entry) {
+	word := "verifies"
+	if e.row == nil {
+		word = "does not verify"
+	}
+	if c.Progress != nil {
+		fmt.Fprintf(c.Progress, "%d of %d: %s %s\n", number, of, view.Line(e.file), word)
+	}
+}
+
+// list returns what is, or should be, a package in the folder: folders, archives, and what is neither a folder nor a
+// regular file. Other files and names that begin with a dot are not looked at.
+func (c Config) list() ([]*entry, error) {
+	info, err := os.Stat(c.Packages)
+	if err == nil && !info.IsDir() {
+		err = errors.New("is not a folder")
+	}
+	if err != nil {
+		return nil, exit.Usagef("give a folder with packages that 'gaia submit' made", "reading the packages in %q: %v", c.Packages, regular.Cause(err))
+	}
+	if verify.IsPackage(c.Packages) {
+		return nil, exit.Usagef("give the folder that it is in", "%q is itself a package", c.Packages)
+	}
+	dir, err := os.Open(c.Packages)
+	if err != nil {
+		return nil, fmt.Errorf("reading the packages in %q: %w", c.Packages, regular.Cause(err))
+	}
+	defer dir.Close()
+	var all []*entry
+	for {
+		some, err := dir.ReadDir(maxPackages)
+		for _, f := range some {
+			name := f.Name()
+			switch {
+			case strings.HasPrefix(name, "."):
+			case f.Type().IsRegular() && !strings.HasSuffix(name, submit.ArchiveSuffix) && !strings.HasSuffix(name, ".tgz") &&
+				!verify.IsArchive(filepath.Join(c.Packages, name)):
+			default:
+				all = append(all, &entry{file: name})
+			}
+		}
+		if len(all) > maxPackages {
+			return nil, exit.Usagef("divide them", "%q holds more than %d packages", c.Packages, maxPackages)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the packages in %q: %w", c.Packages, regular.Cause(err))
+		}
+	}
+	slices.SortFunc(all, func(a, b *entry) int { return strings.Compare(a.file, b.file) })
+	return all, nil
+}
+
+// verify verifies the package at path. The error is one of this machine, which says nothing about the package.
+func (e *entry) verify(path string, trust keyring.Trust) error {
+	info, err := os.Lstat(path)
+	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		e.reject(exit.Evidence, "it is neither a folder nor a file, but a link or a device")
+		return nil
+	}
+	if err == nil {
+		err = e.read(path, trust)
+	}
+	switch scratch := (*submit.ScratchError)(nil); {
+	case err == nil:
+		return nil
+	case errors.As(err, &scratch), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
+		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO), errors.Is(err, syscall.ENOMEM):
+		return err
+	}
+	e.row = nil
+	code := exit.Of(err).Code
+	if code == exit.Usage { // what is there is no package
+		code = exit.Evidence
+	}
+	// A page names no folder of this machine.
+	text := strings.NewReplacer(strconv.Quote(path), strconv.Quote(e.file), path, e.file).Replace(err.Error())
+	e.reject(code, "it does not verify: %s", text)
+	return nil
+}
+
+// read verifies the package at path and fills the entry.
+func (e *entry) read(path string, trust keyring.Trust) error {
+	p, err := verify.Open(path)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if !p.Packaged {
+		return exit.Usagef("", "it is a run directory, of which 'gaia submit' makes a package")
+	}
+	o := submit.Options{Harness: build.Harness}
+	if p.IsPublic() {
+		of, err := p.VerifyPublic(o)
+		if err != nil {
+			return err
+		}
+		e.public(of, trust)
+	} else {
+		of, err := p.Verify(o)
+		if err != nil {
+			return err
+		}
+		e.full(of, trust)
+	}
+	envelope, err := rundir.ReadFile(p.Files, submit.AttestationFile, maxAttestation)
+	e.row.AttestationSHA256 = canonical.Digest(envelope)
+	return err
+}
+
+// maxAttestation bounds, in bytes, the file whose digest is a package's, as its verification does.
+const maxAttestation = 16 << 20
+
+// full fills the entry from a full package.
+func (e *entry) full(of *submit.Verified, trust keyring.Trust) {
+	report := of.Report.Trusting(trust.Trusts)
+	for _, c := range report.Checks {
+		e.checks = append(e.checks, submit.CheckResult{ID: c.ID, Status: c.Status, Findings: len(c.Findings), Gaps: len(c.Gaps), Severity: c.Severity})
+	}
+	m, summary := of.Run.Manifest, of.Run.Summary()
+	p := of.Statement.Predicate
+	e.rejected = p.DirtyReasons
+	if p.Audit.CountersignedClean && !report.Attestation.Clean {
+		e.rejected = append(e.rejected, "the dismissal of a CRITICAL finding is countersigned by a key that is not trusted")
+	}
+	if scored, err := of.Run.ScoredTasks(); err == nil { // else it is unscored
+		e.tasks = scored
+	}
+	e.signed = of.Run.Signed()
+	e.fill(m, p, of.Key, trust)
+	e.row.CostMicroUSD, e.row.DurationMs, e.row.Tokens = summary.CostMicroUSD, summary.DurationMs, summary.Tokens.In+summary.Tokens.Out
+	e.row.Claims = of.Claims(submit.Given{Trusted: e.untrust == nil})
+	e.row.NotRebuilt, e.row.NotRerun = of.NotRebuilt, of.NotRerun
+}
+
+// public fills the entry from a public package.
+func (e *entry) public(of *submit.Public, trust keyring.Trust) {
+	p := of.Statement.Predicate
+	e.checks, e.rejected = p.Audit.Checks, p.DirtyReasons
+	if p.Scores != nil {
+		for i, r := range of.Results {
+			e.tasks = append(e.tasks, stats.Scored{CostMicroUSD: r.CostMicroUSD, FileName: of.Manifest.Tasks[i].FileName, Level: r.Level,
+				MetadataSHA256: of.Manifest.Dataset.MetadataSHA256, Outcome: r.Outcome, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out})
+		}
+	}
+	e.signed = rundir.Signed{Complete: true, Events: p.Journal.Events, Head: p.Journal.Head, KeyID: of.Key.ID(), ManifestSHA256: p.ManifestSHA256,
+		Root: p.Root, RunID: p.RunID}
+	e.fill(of.Manifest, p, of.Key, trust)
+	e.row.CostMicroUSD, e.row.DurationMs, e.row.Tokens = of.Summary.CostMicroUSD, of.Summary.DurationMs, of.Summary.Tokens.In+of.Summary.Tokens.Out
+	e.row.Claims = of.Claims(submit.Given{Trusted: e.untrust == nil})
+	e.row.NotRebuilt = of.NotRebuilt
+}
+
+// fill fills the entry with what both kinds of packages have.
+func (e *entry) fill(m plan.Plan, p submit.Predicate, key sign.PublicKey, trust keyring.Trust) {
+	e.dataset = m.Dataset
+	_, e.untrust = trust.Of(key)
+	by := p.AnsweredBy
+	r := Row{Agent: by.Agent, Date: p.Date, Dataset: m.Dataset.Name, Exceptions: p.Exceptions, File: e.file, Levels: []Level{}, ManifestSHA256: p.ManifestSHA256, Model: by.Model,
+		Origin: by.Origin, Package: p.Name, Planned: p.TasksPlanned, Proven: SelfAttested, Public: p.Public, Rehearsal: p.Rehearsal,
+		Reviews: []string{}, Revision: m.Dataset.Revision, RunID: p.RunID, Selection: m.Dataset.Selection, Split: m.Dataset.Split,
+		Signer: Signer{KeyID: key.ID(), Name: trust.NameOf(key), PublicKey: key.Line(), Trusted: e.untrust == nil}, Void: len(p.VoidTasks),
+		VotingAttempts: p.VotingAttempts}
+	if s := p.Submitter; s != nil {
+		r.Submitter = s
+	}
+	if by.Own != nil {
+		r.OwnAgent, r.Prompts = by.Own, p.Prompts
+	}
+	for _, c := range e.checks {
+		if c.Status == audit.Review {
+			r.Reviews = append(r.Reviews, c.ID)
+		}
+		r.Checks = append(r.Checks, Check{c.ID, c.Findings, c.Gaps, string(c.Status)})
+	}
+	r.Dismissed = p.Dismissed
+	levels := map[int]*[2]int{}
+	for i, t := range e.tasks {
+		if slices.Contains(p.VoidTasks, t.TaskID) && t.Outcome == trajectory.Solved {
+			e.tasks[i].Outcome = trajectory.Failed
+		}
+		if levels[t.Level] == nil {
+			levels[t.Level] = new([2]int)
+		}
+		levels[t.Level][1]++
+		if e.tasks[i].Outcome == trajectory.Solved {
+			levels[t.Level][0]++
+		}
+	}
+	if len(e.tasks) > 0 {
+		correct := 0
+		for level := 1; level <= maxLevel; level++ {
+			if n := levels[level]; n != nil {
+				correct += n[0]
+				r.Levels = append(r.Levels, Level{level, stats.NewRate(n[0], n[1])})
+			}
+		}
+		r.Score = new(stats.NewRate(correct, len(e.tasks)))
+	}
+	if p.Scores != nil && p.Scores.Judged != nil {
+		r.Judged = new(stats.NewRate(p.Scores.Judged.Correct, p.Scores.Judged.Planned))
+	}
+	e.row = &r
+}
+
+// maxLevel is the highest level of a task.
+const maxLevel = 3
