@@ -260,7 +260,7 @@ func writeStep(w io.Writer, step any) {
 		if s.Error != nil {
 			return
 		}
-		io.WriteString(w, Head(Spoken(s.Head)))
+		io.WriteString(w, Head(spoken(s.Head)))
 		if len(s.UnrecordedChannels) > 0 {
 			fmt.Fprintf(w, "  unrecorded channels: %s\n", view.Line(strings.Join(s.UnrecordedChannels, ", ")))
 		}
@@ -349,8 +349,8 @@ func correct(v *bool) string {
 	return "wrong"
 }
 
-// Spoken returns the text in the head of a recorded message; a head that was cut is returned as it is.
-func Spoken(head string) string {
+// spoken returns the text in the head of a recorded message; a head that was cut is returned as it is.
+func spoken(head string) string {
 	var m struct {
 		Content string `json:"content"`
 	}

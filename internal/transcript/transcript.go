@@ -32,6 +32,7 @@ type Item struct {
 	Cut       string      // how much Text leaves out, "" if nothing
 	Bad       bool        // an error, refusal, violation or hit of a probe
 	Call      string      // id of the call that a call, decision or result is of
+	Tool      string      // of that call
 	Pictures  []Picture
 	BodyOf    string // digest of the whole text, if the run keeps it
 	Condensed int    // lines of the same kind left out after this one

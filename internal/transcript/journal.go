@@ -1,0 +1,232 @@
+package transcript
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Journal is the journal of a run. One goroutine follows it, while any number read what was read of it so far.
+type Journal struct {
+	dir      fs.FS
+	rules    map[string]string // texts of the rules of the plan, by id
+	followed atomic.Bool
+
+	mu       sync.RWMutex // guards what follows
+	run      *rundir.Run
+	lines    table
+	attempts map[place]*attempt
+	state    State
+	usage    usage
+	pictures map[string]picture // of workspaces, by digest
+}
+
+// State is how far a journal has been read.
+type State struct {
+	Events, Bytes int64  // of whole lines
+	Version       uint64 // grows with each change
+	Complete      bool   // the run has ended
+	Fault         error  // why the journal cannot be read on: a *trajectory.Fault, [rundir.ErrRemoved], or a failure to read; nil if it can
+	Started, Last string // times of the first and the last event; "" before the first
+}
+
+// place is an attempt of a task. Attempt 0 has the events of a task without attempts, and of task "" those of the run.
+type place struct {
+	task    string
+	attempt int
+}
+
+// attempt lists the events of an attempt. The array of lines is only added to, so that a reader can keep it.
+type attempt struct {
+	lines []uint32 // from 0, in the journal
+	ended bool
+	turns turns
+}
+
+// entry is an event in the journal. 96 bits of the digest of its line show that the line is still the same.
+type entry struct {
+	sum    [12]byte
+	offset uint32 // rundir.MaxFile is 4 GiB
+	size   uint32 // newline included
+	turn   uint32
+	typ    uint8 // place of its type in types
+}
+
+// types are all types of events, sorted.
+var types = trajectory.Types()
+
+// picture is a file of an attempt's workspace.
+type picture struct {
+	of   place
+	name string // in the run directory
+}
+
+// table has the entries of all lines, in blocks, which are not moved: a copy of it can be read while it is added to.
+type table struct {
+	blocks [][]entry
+	n      int64
+}
+
+const blockSize = 1024
+
+func (t *table) add(e entry) {
+	if t.n%blockSize == 0 {
+		t.blocks = append(t.blocks, make([]entry, blockSize))
+	}
+	t.blocks[t.n/blockSize][t.n%blockSize] = e
+	t.n++
+}
+
+func (t table) at(line int64) entry { return t.blocks[line/blockSize][line%blockSize] }
+
+// Open reads and checks the plan of a run directory or an opened package, whose files can be read from any place.
+func Open(dir fs.FS) (*Journal, error) {
+	run, err := rundir.Begin(dir)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{dir: dir, run: run, rules: map[string]string{}, attempts: map[place]*attempt{}, pictures: map[string]picture{}}
+	for _, r := range run.Manifest.Policy.Rules() {
+		j.rules[r.ID] = r.Title
+	}
+	return j, nil
+}
+
+// Follow reads the journal as [rundir.Follow] does: to its end, then, after each wait, what was added. It returns nil
+// when the run is complete, or when wait returns io.EOF because there is no writer, and else why it ended. It can be
+// called once; what was read stays readable.
+func (j *Journal) Follow(wait func() error) error {
+	if !j.followed.CompareAndSwap(false, true) {
+		return errors.New("this journal is followed already")
+	}
+	var stopped error
+	err := rundir.Follow(j.dir, j.run, &j.mu, func() error {
+		stopped = wait()
+		return stopped
+	}, j.take)
+	if err != nil && err != stopped {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.state.Fault = err
+		j.state.Version++
+	}
+	return err
+}
+
+// take takes an event that the fold has taken. The lock is held.
+func (j *Journal) take(e trajectory.Event, line []byte) error {
+	at := place{e.TaskID, e.Attempt}
+	if sealed, ok := e.Payload.(trajectory.TaskSealed); ok {
+		at.attempt = sealed.Attempt
+	}
+	a := j.attempts[at]
+	if a == nil {
+		a = &attempt{ended: at.attempt == 0}
+		j.attempts[at] = a
+	}
+	a.lines = append(a.lines, uint32(j.lines.n))
+	sum := sha256.Sum256(line)
+	typ, _ := slices.BinarySearch(types, e.Payload.Type())
+	j.lines.add(entry{[12]byte(sum[:12]), uint32(j.state.Bytes), uint32(len(line)), uint32(e.Turn), uint8(typ)})
+	switch p := e.Payload.(type) {
+	case trajectory.TaskStarted:
+		j.seePictures(e, p.Workspace)
+	case trajectory.CheckpointSaved:
+		j.seePictures(e, p.Workspace)
+	case trajectory.AttemptEnded:
+		a.ended = true
+	}
+	a.turns.add(e)
+	j.usage.add(e)
+	j.state.Events++
+	j.state.Version++
+	j.state.Bytes += int64(len(line))
+	j.state.Started, j.state.Last, j.state.Complete = j.run.Started, e.Timestamp, j.run.Completed != nil
+	return nil
+}
+
+// mostPictures bounds the pictures of workspaces that are remembered.
+const mostPictures = 20_000
+
+// seePictures remembers the pictures of a workspace, which a run directory has as files.
+func (j *Journal) seePictures(e trajectory.Event, files []trajectory.File) {
+	task := j.run.Task(e.TaskID)
+	for _, f := range files {
+		name := path.Join("work", fmt.Sprintf("%04d-%d", task.Index+1, e.Attempt), f.Path)
+		if pictureType(f.Path) != "" && fs.ValidPath(f.Path) && len(f.Path) <= maxFact && len(j.pictures) < mostPictures {
+			j.pictures[f.SHA256] = picture{place{e.TaskID, e.Attempt}, name}
+		}
+	}
+}
+
+// State returns how far the journal has been read.
+func (j *Journal) State() State {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.state
+}
+
+// Read calls f with the run as far as it was read. f keeps nothing of it, and returns soon: the reading waits for it.
+func (j *Journal) Read(f func(*rundir.Run)) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	f(j.run)
+}
+
+// events is a copy of what is known of the events of an attempt.
+type events struct {
+	lines []uint32
+	table table
+	open  bool
+}
+
+// events returns what is known of an attempt; the error matches fs.ErrNotExist if the plan has no such task, or the
+// journal no such attempt.
+func (j *Journal) events(task string, number int) (events, error) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if task != "" && j.run.Task(task) == nil {
+		return events{}, fmt.Errorf("task %.100q: %w", task, fs.ErrNotExist)
+	}
+	a := j.attempts[place{task, number}]
+	if a == nil {
+		return events{}, fmt.Errorf("attempt %d of task %.100q: %w", number, task, fs.ErrNotExist)
+	}
+	return events{a.lines, j.lines, !a.ended}, nil
+}
+
+// Place returns where the chunk begins that has a line of the journal; false if the line is of no event of the attempt.
+func (j *Journal) Place(task string, attempt int, line int64) (from int, ok bool) {
+	all, err := j.events(task, attempt)
+	if err != nil || line < 1 || line > all.table.n {
+		return 0, false
+	}
+	at, found := slices.BinarySearch(all.lines, uint32(line-1))
+	return at - at%ChunkSize, found
+}
+
+// open opens the journal; the error is rundir.ErrRemoved if the run was removed.
+func (j *Journal) open() (seekable, error) {
+	f, _, err := rundir.OpenFile(j.dir, trajectory.JournalFile, rundir.MaxFile)
+	if err != nil {
+		if _, missing := fs.Stat(j.dir, plan.ManifestFile); errors.Is(missing, fs.ErrNotExist) {
+			return nil, rundir.ErrRemoved
+		}
+		return nil, err
+	}
+	s, ok := f.(seekable)
+	if !ok {
+		f.Close()
+		return nil, fmt.Errorf("reading %s: it can only be read from its start", trajectory.JournalFile)
+	}
+	return s, nil
+}
