@@ -110,8 +110,28 @@ func graderSurface(c Call) string {
 		first(c.Paths, opened),
 		first(c.URLs, func(url string) string { return opened(fileURL(url)) }),
 		first(slices.Concat(c.Texts, c.Code), func(text string) string {
+			if !mayNameRecord(text) {
+				return ""
+			}
 			return firstWord(text, betweenPaths, func(word string) string { return surface(word, false) })
 		}))
+}
+
+// mayNameRecord reports whether a text holds all parts of the name of a record or folder of the run: without them, surface
+// finds nothing in its words, and takes longer.
+func mayNameRecord(text string) bool {
+	text = strings.ToLower(text)
+	l := &data().Lists
+	return slices.ContainsFunc([][]string{l.OwnFolders, l.VerdictFolders, l.OwnRecords, l.CommonRecords}, func(names []string) bool {
+		return slices.ContainsFunc(names, func(name string) bool {
+			for part := range strings.SplitSeq(name, "/") {
+				if !strings.Contains(text, part) {
+					return false
+				}
+			}
+			return true
+		})
+	})
 }
 
 // surface returns the record of the run that a path names, or "". A path that a tool would open

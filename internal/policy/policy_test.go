@@ -242,6 +242,21 @@ func TestGraderSurfaces(t *testing.T) {
 	}
 }
 
+// Each name of a record is found in a text however it is written, as in the words of the text one by one.
+func TestNamesOfRecordsInTexts(t *testing.T) {
+	l := &data().Lists
+	for _, name := range slices.Concat(l.OwnFolders, l.VerdictFolders, l.OwnRecords, l.CommonRecords) {
+		for _, path := range []string{"/srv/runs/x/" + name, `C:\srv\runs\x\` + strings.ReplaceAll(name, "/", `\`), "/srv/runs/x/" + strings.ReplaceAll(name, "/", "/./"),
+			"/srv/runs/x/" + strings.ReplaceAll(name, "/", "/y/../"), "file:///srv/runs/x/" + strings.ToUpper(name), "/srv/runs/x/" + strings.ReplaceAll(name, "k", "\u212a")} {
+			text := "Łąka \xff, read (" + path + ") first"
+			words := firstWord(text, betweenPaths, func(word string) string { return surface(word, false) })
+			if got := graderSurface(Call{Texts: []string{text}}); got != name || words != name {
+				t.Errorf("%q: %q, and word by word %q, want %q", text, got, words, name)
+			}
+		}
+	}
+}
+
 // Folders of a workspace may be called anything: only the benchmark's own places count in paths.
 func TestPathsOfTheWorkspace(t *testing.T) {
 	for path, want := range map[string]string{
