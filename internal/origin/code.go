@@ -7,21 +7,24 @@ import (
 	"sync"
 )
 
-// calls are the forms in which a model asks for a call in its text, where an agent reads that out of it. What they find is the
-// name of the tool.
-var calls = sync.OnceValue(func() (all []*regexp.Regexp) {
-	for _, form := range []string{
-		`(?im)^[\s*#_>-]*action[\s\d*_]*:[\s*_` + "`" + `"]*([\w.:/-]+)(?:[\[(]|[\s\S]*?^[\s*#_>-]*action[\s_]*input)`,
-		`<function=\s*"?([\w.:/-]*)`,
-		`<(?:\w+:)?invoke\s+name\s*=\s*["']?([\w.:/-]*)`,
-		`<\|?tool_calls?\|?>(?:\s*\{\s*"name"\s*:\s*"([\w.:/-]*)")?`,
-		`[{,]\s*"(?:action|tool|tool_name|function)"\s*:\s*"([\w.:/-]+)"`,
-		`"name"\s*:\s*"([\w.:/-]+)"\s*,\s*"(?:arguments|parameters|args|input)"\s*:`,
-		`"(?:arguments|parameters|args|action_input)"\s*:[\s\S]*?"(?:name|action)"\s*:\s*"([\w.:/-]+)"`,
-	} {
-		all = append(all, regexp.MustCompile(form))
+// callForm is a form in which a model asks for a call in its text, where an agent reads that out of it. What it finds is
+// the name of the tool. Each place where it is found has one of the marks, in lower case.
+type callForm struct {
+	find  *regexp.Regexp
+	marks []string
+}
+
+var calls = sync.OnceValue(func() []callForm {
+	form := func(find string, marks ...string) callForm { return callForm{regexp.MustCompile(find), marks} }
+	return []callForm{
+		form(`(?im)^[\s*#_>-]*action[\s\d*_]*:[\s*_`+"`"+`"]*([\w.:/-]+)(?:[\[(]|[\s\S]*?^[\s*#_>-]*action[\s_]*input)`, "action"),
+		form(`<function=\s*"?([\w.:/-]*)`, "<function="),
+		form(`<(?:\w+:)?invoke\s+name\s*=\s*["']?([\w.:/-]*)`, "invoke"),
+		form(`<\|?tool_calls?\|?>(?:\s*\{\s*"name"\s*:\s*"([\w.:/-]*)")?`, "tool_call"),
+		form(`[{,]\s*"(?:action|tool|tool_name|function)"\s*:\s*"([\w.:/-]+)"`, `"action"`, `"tool"`, `"tool_name"`, `"function"`),
+		form(`"name"\s*:\s*"([\w.:/-]+)"\s*,\s*"(?:arguments|parameters|args|input)"\s*:`, `"name"`),
+		form(`"(?:arguments|parameters|args|action_input)"\s*:[\s\S]*?"(?:name|action)"\s*:\s*"([\w.:/-]+)"`, `"arguments"`, `"parameters"`, `"args"`, `"action_input"`),
 	}
-	return all
 })
 
 // Bounds on where calls are looked for in a text, in bytes, and on how many of a form.
@@ -38,8 +41,13 @@ func Code(text string, recorded []string) bool {
 			return true
 		}
 	}
+	text = text[:min(len(text), mostLooked)]
+	lower := strings.ToLower(text)
 	for _, form := range calls() {
-		for _, found := range form.FindAllStringSubmatch(text[:min(len(text), mostLooked)], mostAsked) {
+		if !slices.ContainsFunc(form.marks, func(mark string) bool { return strings.Contains(lower, mark) }) {
+			continue
+		}
+		for _, found := range form.find.FindAllStringSubmatch(text, mostAsked) {
 			if !Recorded(found[1], recorded) {
 				return true
 			}

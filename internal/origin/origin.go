@@ -73,7 +73,7 @@ const rankMask = 7 // the bits of a rank
 // Bounds.
 const (
 	window     = 24      // bytes of words, with a space after each but the last
-	maxText    = 4 << 20 // bytes of one text, and of a shelf
+	MaxShelf   = 4 << 20 // bytes of one text, and of a shelf
 	maxWindows = 3 << 19 // of a shelf, three quarters of the slots
 )
 
@@ -123,7 +123,7 @@ func (x *Index) Add(s Source, text string, own ...string) {
 	if rank == 0 || text == "" {
 		return
 	}
-	kept := strings.Clone(text[:min(len(text), maxText)])
+	kept := strings.Clone(text[:min(len(text), MaxShelf)])
 	digest := maphash.String(x.seed, kept)
 	x.mu.RLock()
 	old := first(x.start.whole[digest], x.recent.whole[digest])
@@ -137,7 +137,11 @@ func (x *Index) Add(s Source, text string, own ...string) {
 		if echoes(w, text) {
 			return
 		}
-		w.windows(func(begin, end int) { echo[maphash.Bytes(x.seed, w.between(begin, end))] = true })
+		w.batches(x.seed, func(batch []digested) {
+			for _, b := range batch {
+				echo[b.digest] = true
+			}
+		})
 	}
 	all, windows := count(kept)
 	for windows > maxWindows {
@@ -151,7 +155,7 @@ func (x *Index) Add(s Source, text string, own ...string) {
 	if s == Question || s == Workspace || s == Definition {
 		to = x.start
 	}
-	if to.bytes+len(kept) > maxText || to.used+windows > maxWindows {
+	if to.bytes+len(kept) > MaxShelf || to.used+windows > maxWindows {
 		if to == x.start {
 			x.forgotten += int64(len(kept))
 			return
@@ -239,25 +243,38 @@ func (x *Index) put(to *shelf, g given, w *words) {
 		to.short[digest] = first(to.short[digest], g.rank)
 		to.sizes |= 1 << n
 	}
-	w.windows(func(begin, end int) {
-		digest := maphash.Bytes(x.seed, w.between(begin, end))
-		if g.echo[digest] {
-			return
+	w.batches(x.seed, func(batch []digested) {
+		to.load(batch)
+		for _, b := range batch {
+			if g.echo[b.digest] {
+				continue
+			}
+			at, mark := to.slot(b.digest)
+			old := to.slots[at]
+			if old == 0 {
+				to.used++
+			}
+			to.slots[at] = mark | uint32(first(uint8(old&rankMask), g.rank))
 		}
-		at, mark := to.slot(digest)
-		old := to.slots[at]
-		if old == 0 {
-			to.used++
-		}
-		to.slots[at] = mark | uint32(first(uint8(old&rankMask), g.rank))
 	})
 }
+
+// load reads the first slots at which windows are looked for. The processor waits for memory once for many of them: the look-ups
+// themselves depend on what they read.
+func (s *shelf) load(batch []digested) {
+	for i := range batch {
+		batch[i].slot = s.slots[s.place(batch[i].digest)]
+	}
+}
+
+// place returns where a window is looked for first.
+func (s *shelf) place(digest uint64) int { return int(digest>>32) & (len(s.slots) - 1) }
 
 // slot returns the slot of a window, which is free or holds it, and what marks it. Its place depends on other bits of the
 // digest than the mark.
 func (s *shelf) slot(digest uint64) (at int, mark uint32) {
 	mark = uint32(digest) &^ rankMask
-	at = int(digest>>32) & (len(s.slots) - 1)
+	at = s.place(digest)
 	for s.slots[at] != 0 && s.slots[at]&^rankMask != mark {
 		at = (at + 1) & (len(s.slots) - 1)
 	}
@@ -320,11 +337,15 @@ func (x *Index) explain(w *words) []uint8 {
 		sizes |= s.sizes
 		return len(s.slots) == 0
 	})
-	w.windows(func(begin, end int) {
-		digest := maphash.Bytes(x.seed, w.between(begin, end))
+	w.batches(x.seed, func(batch []digested) {
 		for _, s := range shelves {
-			at, _ := s.slot(digest)
-			take(begin, end, uint8(s.slots[at]&rankMask))
+			s.load(batch)
+			for _, b := range batch {
+				if b.slot != 0 {
+					at, _ := s.slot(b.digest)
+					take(b.begin, b.end, uint8(s.slots[at]&rankMask))
+				}
+			}
 		}
 	})
 	for begin := 0; sizes != 0 && begin < len(ranks); begin++ {

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"hash/maphash"
 	"html"
 	"strconv"
 	"strings"
@@ -233,4 +234,24 @@ func (w *words) windows(visit func(begin, end int)) {
 			visit(begin, end)
 		}
 	}
+}
+
+// digested is a window, its digest, and the first slot of a shelf that may hold it.
+type digested struct {
+	begin, end int
+	digest     uint64
+	slot       uint32
+}
+
+// batches visits the windows, some at a time.
+func (w *words) batches(seed maphash.Seed, visit func([]digested)) {
+	const size = 256
+	batch := make([]digested, 0, min(size, 2*len(w.ends)))
+	w.windows(func(begin, end int) {
+		if batch = append(batch, digested{begin, end, maphash.Bytes(seed, w.between(begin, end)), 0}); len(batch) == size {
+			visit(batch)
+			batch = batch[:0]
+		}
+	})
+	visit(batch)
 }
