@@ -16,11 +16,18 @@ type goldForm struct {
 	sequences []goldSequence
 	automaton *automaton // over sequences
 	longest   int        // words of a sequence, at least 1
+	needed    [][]byte   // see lacks
 }
 
 type goldSequence struct {
 	words []uint32
 	part  int
+}
+
+// lacks reports whether a part of the gold cannot stand in canonical text, so that no gold is whole there: the longest word of
+// a sequence, or the last digits that each spelling of a numeral has in a row, are not in it.
+func (g *goldForm) lacks(b []byte) bool {
+	return slices.ContainsFunc(g.needed, func(piece []byte) bool { return !bytes.Contains(b, piece) })
 }
 
 func newGoldForm(gold string, l *lexicon) goldForm {
@@ -36,6 +43,13 @@ func newGoldForm(gold string, l *lexicon) goldForm {
 				if len(words) == 0 || slices.ContainsFunc(g.sequences, func(s goldSequence) bool { return slices.Equal(s.words, words) }) {
 					continue
 				}
+				var longest []byte
+				for s := (wordScanner{b: part}); s.next(); {
+					if len(s.word()) > len(longest) {
+						longest = s.word()
+					}
+				}
+				g.needed = append(g.needed, longest)
 				g.sequences = append(g.sequences, goldSequence{words, g.parts})
 				g.parts++
 				g.longest = max(g.longest, len(words))
@@ -58,6 +72,13 @@ func (g *goldForm) addNumeral(s []byte) bool {
 	if _, known := g.numerals[string(value)]; !known {
 		g.numerals[string(value)] = g.parts
 		g.parts++
+		const group = 3 // digits that no comma parts
+		whole, fraction, pointed := bytes.Cut(bytes.TrimPrefix(value, []byte("-")), []byte("."))
+		piece := bytes.Clone(whole[max(0, len(whole)-group):])
+		if pointed { // it may begin with the point
+			piece = append(append(bytes.TrimPrefix(piece, []byte("0")), '.'), fraction...)
+		}
+		g.needed = append(g.needed, piece)
 	}
 	return true
 }
@@ -96,7 +117,7 @@ type goldWord struct {
 
 func (p *Prober) readGold(t probeText, read reading, ids foundIDs) goldFindings {
 	g := &p.gold
-	if g.parts == 0 {
+	if g.parts == 0 || g.lacks(t.b) {
 		return goldFindings{}
 	}
 	r := goldReader{

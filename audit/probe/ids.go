@@ -103,13 +103,13 @@ func (s *idSet) find(t probeText) foundIDs {
 	seen, begun := map[int]bool{}, map[string]bool{}
 	b := t.b
 	for i := 0; i < len(b); {
-		end := runEnd(b, i)
+		end, digit := runEnd(b, i)
 		if end == i {
 			i++
 			continue
 		}
 		bare, ok := []byte(nil), false
-		if end-i >= shortestStart && end-i <= longestRun {
+		if digit && end-i >= shortestStart && end-i <= longestRun {
 			bare, ok = bareID(buf[:0], b[i:end])
 		}
 		start := ok && len(bare) >= shortestStart
@@ -216,7 +216,10 @@ func (s *idSet) inPieces(b []byte, i int, others bool) (number, end int) {
 			break
 		}
 		n, gap = n+1, 0
-		if n < splitID || runEnd(b[:min(i+1+utf8.UTFMax, len(b))], i+1) > i+1 {
+		if n < splitID {
+			continue
+		}
+		if end, _ := runEnd(b[:min(i+1+utf8.UTFMax, len(b))], i+1); end > i+1 {
 			continue
 		}
 		if number := s.known(buf[:n]); number != none {
@@ -226,15 +229,35 @@ func (s *idSet) inPieces(b []byte, i int, others bool) (number, end int) {
 	return none, i
 }
 
-// runEnd returns where the run of letters, digits, underscores and hyphens ends that begins at i.
-func runEnd(b []byte, i int) int {
+// runBytes are the ASCII characters of runs of letters, digits, underscores and hyphens: inRun, and aDigit where they are.
+var runBytes = func() (of [256]uint8) {
+	for c := range of {
+		if wordByte(byte(c)) || c == '-' {
+			of[c] = inRun
+		}
+		if digitByte(byte(c)) {
+			of[c] |= aDigit
+		}
+	}
+	return of
+}()
+
+const (
+	inRun = 1 << iota
+	aDigit
+)
+
+// runEnd returns where the run of letters, digits, underscores and hyphens ends that begins at i, and whether an ASCII
+// digit is among them.
+func runEnd(b []byte, i int) (end int, digit bool) {
+	all := uint8(0)
 	for i < len(b) {
-		c := b[i]
-		if wordByte(c) || c == '-' {
+		if kind := runBytes[b[i]]; kind != 0 {
+			all |= kind
 			i++
 			continue
 		}
-		if c < utf8.RuneSelf {
+		if b[i] < utf8.RuneSelf {
 			break
 		}
 		r, size := utf8.DecodeRune(b[i:])
@@ -243,5 +266,5 @@ func runEnd(b []byte, i int) int {
 		}
 		i += size
 	}
-	return i
+	return i, all&aDigit != 0
 }

@@ -267,6 +267,7 @@ func FuzzProbe(f *testing.F) {
 	f.Add("1 | light-\n2 | house\n3 | of the kee<i>per</i>\nl a m p", "a", "light house lamp of the keeper", "lamp")
 	f.Add("gur xrrcre bs gur ybt       wrote it\nand a lamp       of the log\nthe lamp       the log\nof the log      it is", "", "the keeper of the log", "lamp")
 	f.Add("a b b a", "a b", "b b b b", "a;b;a b")
+	f.Add("0,034,567.50 and .25, -00.250, 7,000", "", "", "34567.5; -.25, 7000.00")
 	f.Fuzz(func(t *testing.T, document, args, question, gold string) {
 		task := Target{TaskID: ownID, Question: question, Gold: gold, SplitIDs: NewIDs([]string{otherID})}
 		p := New(task)
@@ -296,6 +297,10 @@ func FuzzProbe(f *testing.F) {
 			ids := p.ids.find(text)
 			read := p.read(text, p.newEcho(args), ids.own, false)
 			gold := p.readGold(text, read, ids)
+			all := *p
+			if all.gold.needed = nil; all.readGold(text, read, ids) != gold {
+				t.Fatalf("without one of %q in it %q has gold", p.gold.needed, text.b)
+			}
 			if forms++; forms == 1 {
 				plain = trajectory.Probes{GoldHits: gold.hits, GoldNear: gold.nearQuestion, OwnUUID: len(ids.own) > 0, QCov: read.covered, QCovNoEcho: read.coveredNoEcho}
 				size = len(text.b)

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"encoding/binary"
 	"html"
 	"slices"
 	"strconv"
@@ -47,7 +48,7 @@ func foldedText(b []byte) probeText {
 }
 
 func folded(b []byte) []byte {
-	if slices.IndexFunc(b, func(c byte) bool { return c >= utf8.RuneSelf }) < 0 {
+	if isASCII(b) {
 		for i, c := range b {
 			if 'A' <= c && c <= 'Z' {
 				b[i] = c + 'a' - 'A'
@@ -248,9 +249,22 @@ func appendFolded(out, b []byte) []byte {
 	return out
 }
 
+// isASCII reports whether no byte is beyond ASCII, eight bytes at a time.
+func isASCII(b []byte) bool {
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b)&0x8080808080808080 != 0 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(b, func(c byte) bool { return c >= utf8.RuneSelf })
+}
+
 const markBytes = 64
 
 func (t *probeText) index() {
+	if isASCII(t.b) {
+		return
+	}
 	chars := 0
 	for i, c := range t.b {
 		if i%markBytes == 0 {
@@ -259,9 +273,6 @@ func (t *probeText) index() {
 		if c&0xc0 != 0x80 {
 			chars++
 		}
-	}
-	if chars == len(t.b) {
-		t.marks = nil
 	}
 }
 

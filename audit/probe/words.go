@@ -67,9 +67,15 @@ func (s *wordScanner) next() bool {
 // word returns the word itself.
 func (s *wordScanner) word() []byte { return s.b[s.start:s.end] }
 
-func wordByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_'
-}
+// wordBytes are the ASCII characters of words of canonical text.
+var wordBytes = func() (in [256]bool) {
+	for c := range in {
+		in[c] = 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_'
+	}
+	return in
+}()
+
+func wordByte(c byte) bool { return wordBytes[c] }
 
 func wordRune(r rune) bool {
 	if r < utf8.RuneSelf {
