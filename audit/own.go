@@ -28,13 +28,56 @@ type ownReader struct {
 	known   map[string]bool      // digests of messages and of texts that the journal gives: question, replies, results
 	said    []byte               // what the replies say, each plain behind a line break
 	lost    bool                 // a reply is not shown whole, or there is more than is kept
-	index   *origin.Index        // of what the journal shows that the agent was given
+	index   *origin.Index        // of what the journal shows that the agent was given, but for what waits
+	waiting []waitingText
+	waits   int // bytes of them
 	given   *inputs
 	some    bool            // of what the agent was given the journal does not show all
 	own     int64           // bytes of the request that the journal shows and nothing explains
 	divided map[string]bool // digests of messages that were divided
 	named   bool            // likewise the task's id
 	other   bool            // likewise ids of other tasks
+}
+
+// waitingText is a text that the agent was given and that is not in the index: it is added once a text is divided, which most
+// attempts do not need after their first request.
+type waitingText struct {
+	source origin.Source
+	text   string
+}
+
+// Bounds of the texts that wait: of more bytes the index would have forgotten the first, and more texts are added.
+const (
+	waitingBytes = 2 * origin.MaxShelf
+	waitingTexts = 1 << 16
+)
+
+// gives takes a text that the agent was given after its first request.
+func (m *ownReader) gives(source origin.Source, text string) {
+	m.waiting, m.waits = append(m.waiting, waitingText{source, text}), m.waits+len(text)
+	for m.waits-len(m.waiting[0].text) > waitingBytes {
+		m.waits -= len(m.waiting[0].text)
+		m.waiting[0] = waitingText{}
+		m.waiting = m.waiting[1:]
+	}
+	if len(m.waiting) == waitingTexts {
+		m.add()
+	}
+}
+
+// add adds the texts that wait to the index.
+func (m *ownReader) add() {
+	for _, w := range m.waiting {
+		m.index.Add(w.source, w.text)
+	}
+	m.waiting, m.waits = nil, 0
+}
+
+// divide returns what of a text nothing explains that the agent was given.
+func (m *ownReader) divide(text string) []string {
+	m.add()
+	_, rest := m.index.Divide(text)
+	return rest
 }
 
 // mostSaid bounds what is kept of the replies of an open attempt, in bytes.
@@ -126,7 +169,7 @@ func (m *ownReader) reply(t *taskReader, p trajectory.ModelCallCompleted, said t
 		m.said, m.lost = nil, true
 	}
 	for _, text := range texts {
-		m.index.Add(origin.Reply, text)
+		m.gives(origin.Reply, text)
 	}
 	seen := m.given.show(t.prober, strings.Join(texts, "\n"))
 	m.given.Made = m.given.Made || origin.Code(said.Content, t.plan.gate) || slices.ContainsFunc(said.ToolCalls, func(c trajectory.SentCall) bool { return !origin.Recorded(c.Name, t.plan.gate) })
@@ -142,8 +185,7 @@ func (m *ownReader) asks(t *taskReader, a *attemptEvidence, ev trajectory.Event,
 	if plain, err := url.QueryUnescape(shown); err == nil {
 		shown += "\n" + plain
 	}
-	_, rest := m.index.Divide(shown)
-	own := t.prober.Probe(strings.Join(rest, apart), "", nil)
+	own := t.prober.Probe(strings.Join(m.divide(shown), apart), "", nil)
 	if counted := sends(ev.Payload); counted != nil {
 		own = own.Merge(*counted)
 	}
@@ -168,7 +210,7 @@ func (m *ownReader) result(t *taskReader, c *callFact, h head, body string, show
 		}
 	}
 	m.some = m.some || !h.whole() || shown != h.bytes
-	m.index.Add(origin.Result, t.most(h, body))
+	m.gives(origin.Result, t.most(h, body))
 	m.named, m.other = m.named || r.Probes.OwnUUID || r.Unprobed, m.other || r.Probes.OtherUUIDs > 0 || r.Unprobed
 }
 
@@ -181,7 +223,7 @@ func (m *ownReader) exchange(t *taskReader, p trajectory.ExchangeCompleted) {
 	m.named, m.other = m.named || p.Unprobed > 0, m.other || p.Unprobed > 0
 	h := head{p.Head, p.Bytes, p.SHA256, p.Redactions, trajectory.ExchangeHead}
 	m.some = m.some || !h.whole()
-	m.index.Add(origin.Exchange, t.most(h, p.BodySHA256))
+	m.gives(origin.Exchange, t.most(h, p.BodySHA256))
 }
 
 // most returns the most that is at hand of a document.
@@ -331,8 +373,7 @@ func (t *taskReader) ownMessage(a *attemptEvidence, seq int64, sha256 string, li
 	if worth || early || !m.some { // of other texts nothing is found, whatever part of them is the agent's
 		var rest []string
 		for _, text := range texts {
-			_, own := m.index.Divide(text)
-			rest = append(rest, own...)
+			rest = append(rest, m.divide(text)...)
 		}
 		for _, own := range rest {
 			if !m.divided[sha256] {

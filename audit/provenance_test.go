@@ -4,17 +4,22 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // BenchmarkProvenance attributes 1,000 calls of one attempt whose prompts have 100 kB, each new: from the counts in the journal,
-// and with all bodies at hand, where they are divided again. The bodies are the caller's, and not part of the peak.
+// with all bodies at hand, where they are probed again, and with the task's id in each, so that each is divided again as well.
+// The bodies are the caller's, and not part of the peak.
 func BenchmarkProvenance(b *testing.B) {
 	const calls, size = 1000, 100_000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -35,29 +40,32 @@ func BenchmarkProvenance(b *testing.B) {
 	agent := plan.DefaultAgent()
 	m.Agent, m.Probes, m.GoldCommitment = &agent, probe.Version, canonical.Digest(nil)
 	m.Tasks = []plan.PlannedTask{{TaskID: lighthouse.TaskID}}
-	events := []trajectory.Event{{Payload: trajectory.TaskStarted{Question: lighthouse.Question}}}
-	all, reply := map[string][]byte{}, ""
-	for turn := range calls {
-		message := trajectory.SentMessage{Role: "user", Content: reply + text(size-len(reply))} // a tenth of which a reply explains
-		line := message.Canonical()
-		body := string(line) + "\n"
-		prompt := trajectory.Redactor{}.Excerpt(body, trajectory.PromptHead)
-		all[prompt.SHA256] = []byte(body)
-		reply = text(size / 10)
-		said := string(trajectory.SentMessage{Role: "assistant", Content: reply}.Canonical())
-		out := trajectory.Redactor{}.Excerpt(said, trajectory.OutputHead)
-		all[out.SHA256] = []byte(said)
-		for _, p := range []trajectory.Payload{trajectory.TurnStarted{},
-			trajectory.ContextCompiled{Bytes: prompt.Bytes, ContentSHA256: prompt.SHA256, Head: prompt.Head, Truncated: prompt.Truncated,
-				Messages: []trajectory.Message{{Bytes: int64(len(line)), Role: "user", SHA256: canonical.Digest(line), Source: plan.AgentSource}},
-				Origins:  &trajectory.Origins{Agent: size, Probes: &trajectory.Probes{}}},
-			trajectory.ModelCallStarted{Request: &trajectory.AgentRequest{Bytes: size, SHA256: prompt.SHA256}, Try: 1},
-			trajectory.ModelCallCompleted{Bytes: out.Bytes, Head: out.Head, OutputSHA256: out.SHA256, Truncated: out.Truncated, UsageReported: true, Reply: &trajectory.AgentReply{Probes: &trajectory.Probes{}}},
-			trajectory.TurnCompleted{}} {
-			events = append(events, trajectory.Event{Turn: turn + 1, Payload: p})
+	attempt := func(mark string) (events []trajectory.Event, all map[string][]byte) {
+		events = []trajectory.Event{{Payload: trajectory.TaskStarted{Question: lighthouse.Question}}}
+		all, reply := map[string][]byte{}, ""
+		for turn := range calls {
+			message := trajectory.SentMessage{Role: "user", Content: mark + reply + text(size-len(reply))} // a tenth of which a reply explains
+			line := message.Canonical()
+			body := string(line) + "\n"
+			prompt := trajectory.Redactor{}.Excerpt(body, trajectory.PromptHead)
+			all[prompt.SHA256] = []byte(body)
+			reply = text(size / 10)
+			said := string(trajectory.SentMessage{Role: "assistant", Content: reply}.Canonical())
+			out := trajectory.Redactor{}.Excerpt(said, trajectory.OutputHead)
+			all[out.SHA256] = []byte(said)
+			for _, p := range []trajectory.Payload{trajectory.TurnStarted{},
+				trajectory.ContextCompiled{Bytes: prompt.Bytes, ContentSHA256: prompt.SHA256, Head: prompt.Head, Truncated: prompt.Truncated,
+					Messages: []trajectory.Message{{Bytes: int64(len(line)), Role: "user", SHA256: canonical.Digest(line), Source: plan.AgentSource}},
+					Origins:  &trajectory.Origins{Agent: size, Probes: &trajectory.Probes{}}},
+				trajectory.ModelCallStarted{Request: &trajectory.AgentRequest{Bytes: size, SHA256: prompt.SHA256}, Try: 1},
+				trajectory.ModelCallCompleted{Bytes: out.Bytes, Head: out.Head, OutputSHA256: out.SHA256, Truncated: out.Truncated, UsageReported: true, Reply: &trajectory.AgentReply{Probes: &trajectory.Probes{}}},
+				trajectory.TurnCompleted{}} {
+				events = append(events, trajectory.Event{Turn: turn + 1, Payload: p})
+			}
 		}
+		return events, all
 	}
-	run := func(b *testing.B, at bodies, seen func(i int)) {
+	run := func(b *testing.B, events []trajectory.Event, at bodies, seen func(i int)) {
 		g := newGatherer(m, map[string]string{lighthouse.TaskID: lighthouse.Gold})
 		g.bodies = at
 		for i, ev := range events {
@@ -68,12 +76,27 @@ func BenchmarkProvenance(b *testing.B) {
 			seen(i)
 		}
 	}
-	for name, at := range map[string]bodies{"counts": {named: map[string]bool{}, used: map[string]bool{}}, "bodies": {all, map[string]bool{}, map[string]bool{}}} {
-		b.Run(name, func(b *testing.B) {
+	for _, c := range []struct {
+		name, mark string
+		bodies     bool
+	}{{"counts", "", false}, {"bodies", "", true}, {"divided", lighthouse.TaskID + "\n", true}} {
+		b.Run(c.name, func(b *testing.B) {
+			events, all := attempt(c.mark)
+			at := bodies{named: map[string]bool{}, used: map[string]bool{}}
+			if c.bodies {
+				at.all = all
+			}
+			used := func() (t time.Duration) {
+				var u syscall.Rusage
+				_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+				return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+			}
+			begun := used()
 			for b.Loop() {
-				run(b, at, func(int) {})
+				run(b, events, at, func(int) {})
 			}
 			b.StopTimer()
+			b.ReportMetric((used()-begun).Seconds()/float64(b.N), "cpu-s/op")
 			heap := func() uint64 {
 				var s runtime.MemStats
 				runtime.GC()
@@ -81,13 +104,41 @@ func BenchmarkProvenance(b *testing.B) {
 				return s.HeapInuse
 			}
 			before, most := heap(), uint64(0)
-			run(b, at, func(i int) {
+			run(b, events, at, func(i int) {
 				if i%100 == 0 {
 					most = max(most, heap())
 				}
 			})
 			b.ReportMetric(float64(max(most, before)-before)/(1<<20), "MiB-peak")
 		})
+	}
+}
+
+// TestTextsThatWait: what a reply says explains a text that is divided after it, whatever came between; of more than is kept
+// the oldest is forgotten, and texts without number do not wait.
+func TestTextsThatWait(t *testing.T) {
+	line := func(i int) string { return fmt.Sprintf("lamp %d of the outer harbour wall\n", i) }
+	m := &ownReader{index: origin.New()}
+	for i := range 12 {
+		text := strings.Repeat(line(i), 1<<20/len(line(i)))
+		if m.gives(origin.Reply, text); m.waits > waitingBytes+len(text) {
+			t.Fatalf("%d bytes wait", m.waits)
+		}
+	}
+	if rest := m.divide(line(11)); len(rest) > 0 || m.waiting != nil {
+		t.Errorf("of the newest text %.80q is not explained, and %d texts wait", rest, len(m.waiting))
+	}
+	if rest := m.divide(line(1)); len(rest) == 0 {
+		t.Error("the oldest text is kept")
+	}
+	for i := range waitingTexts + 10 {
+		m.gives(origin.Result, fmt.Sprint("lamp ", i))
+		if len(m.waiting) >= waitingTexts {
+			t.Fatal("too many texts wait")
+		}
+	}
+	if rest := m.divide("it is lamp 7"); !slices.Equal(rest, []string{"it is "}) {
+		t.Errorf("%q", rest)
 	}
 }
 
