@@ -209,7 +209,7 @@ func Text(w io.Writer, p Place, r audit.Report) error {
 	if _, err := io.WriteString(w, out.String()); err != nil {
 		return err
 	}
-	return view.Rows(w, conclusion(p, r))
+	return view.Rows(w, Conclusion(p, r))
 }
 
 // headingOf stands above the findings of a rule.
@@ -225,7 +225,7 @@ func headingOf(f audit.Finding) string {
 }
 
 // conclusion returns the conclusion of the report, and how to continue.
-func conclusion(p Place, r audit.Report) [][2]string {
+func Conclusion(p Place, r audit.Report) [][2]string {
 	t, found := r.Totals, p.Run
 	rows := [][2]string{{"run", r.RunID}}
 	if found != nil {

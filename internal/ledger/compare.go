@@ -125,7 +125,7 @@ func (c Comparison) Text() string {
 	t.Row("cost", view.Dollars(c.A.CostMicroUSD), view.Dollars(c.B.CostMicroUSD), signedDollars(c.CostMicroUSD))
 	t.Row("tokens", c.A.Tokens, c.B.Tokens, signed(c.Tokens))
 	fmt.Fprintf(out, "%s\n\n", t)
-	_ = view.Rows(out, c.rows()) // a strings.Builder takes everything
+	_ = view.Rows(out, c.Rows()) // a strings.Builder takes everything
 	if len(c.Flips) > 0 {
 		flips := view.NewTable("flipped", "level", "A", "B")
 		for _, f := range c.Flips {
@@ -136,8 +136,8 @@ func (c Comparison) Text() string {
 	return out.String()
 }
 
-// rows returns what the difference of two runs is worth, as names and values.
-func (c Comparison) rows() [][2]string {
+// Rows returns what the difference of two runs is worth, as names and values.
+func (c Comparison) Rows() [][2]string {
 	tasks := fmt.Sprintf("%d in both", c.Tasks)
 	for _, other := range []struct {
 		n    int

@@ -320,11 +320,20 @@ func RankTable(rules []history.RankedRule) string {
 	if len(rules) == 0 {
 		return "no rule was broken"
 	}
-	t := view.NewTable("rule", "severity", "frequency", "attempts", "mean rework", "score")
-	for _, r := range rules {
-		t.Row(r.RuleID, r.Severity, r.Frequency, r.Attempts, fmt.Sprintf("%.2f", r.MeanRework), fmt.Sprintf("%.2f", r.Score))
+	header, rows := RankRows(rules)
+	t := view.NewTable(header...)
+	for _, row := range rows {
+		t.Row(row...)
 	}
 	return t.String()
+}
+
+// RankRows returns a row for each rule, under their header. Cells are strings and integers.
+func RankRows(rules []history.RankedRule) (header []any, rows [][]any) {
+	for _, r := range rules {
+		rows = append(rows, []any{r.RuleID, r.Severity, r.Frequency, r.Attempts, fmt.Sprintf("%.2f", r.MeanRework), fmt.Sprintf("%.2f", r.Score)})
+	}
+	return []any{"rule", "severity", "frequency", "attempts", "mean rework", "score"}, rows
 }
 
 // Counted returns a table with a line that says of what it was counted.

@@ -44,9 +44,10 @@ func (r TrendResult) Text() string {
 	case r.Rehearsal:
 		out = RehearsalHeader
 	}
-	t := view.NewTable(r.By, "runs", "tasks", "solved", "", "cost/solve", "tokens/solve", "retries", "regressions", "guidance", "model")
-	for _, b := range r.Buckets {
-		t.Row(trendRow(b)...)
+	header, rows := r.Table()
+	t := view.NewTable(header...)
+	for _, row := range rows {
+		t.Row(row...)
 	}
 	out += t.String() + "\n"
 	if regressed := regressionTable(r.Buckets); regressed != "" {
@@ -56,6 +57,14 @@ func (r TrendResult) Text() string {
 		out += fmt.Sprintf("\nof %s%s\n%s", view.Count(r.Runs, "run"), r.Unread(), r.Unrecorded())
 	}
 	return out
+}
+
+// Table returns a row for each day or week, under its header. Cells are strings and integers.
+func (r TrendResult) Table() (header []any, rows [][]any) {
+	for _, b := range r.Buckets {
+		rows = append(rows, trendRow(b))
+	}
+	return []any{r.By, "runs", "tasks", "solved", "", "cost/solve", "tokens/solve", "retries", "regressions", "guidance", "model"}, rows
 }
 
 // noNumber stands for a number that there is none of.

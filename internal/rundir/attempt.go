@@ -72,8 +72,8 @@ func (a *Attempt) Diff() (diff string, recorded bool) {
 	return w.Diff, w.Diff != "" || !w.Truncated
 }
 
-// latencyMs is the time from the first event of an attempt that has ended to its last.
-func (a *Attempt) latencyMs() int64 { return (a.lastUs - a.firstUs) / 1000 }
+// LatencyMs is the time from the first event of an attempt that has ended to its last.
+func (a *Attempt) LatencyMs() int64 { return (a.lastUs - a.firstUs) / 1000 }
 
 // maxLines bounds the lines of text that an attempt can have written: far more than a workspace has room for, and so
 // few that no sum of them overflows.

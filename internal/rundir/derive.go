@@ -60,7 +60,7 @@ func (f *Fold) Result(t *Task) Result {
 	if a == nil {
 		return r
 	}
-	r.LatencyMs = a.latencyMs()
+	r.LatencyMs = a.LatencyMs()
 	if a.Answer != nil {
 		r.ModelAnswer, r.ReasoningTrace = &a.Answer.Answer, a.Answer.ReasoningTrace
 	}

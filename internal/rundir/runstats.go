@@ -186,7 +186,7 @@ func (n *noted) trigger(rules []string) {
 
 // runEvent is what the ledger keeps of an attempt at a sealed task, but for who signed it, and the rules that held.
 func (f *Fold) runEvent(t *Task, a *Attempt, n *noted) RunEvent {
-	e := RunEvent{Attempt: a.Number, CostMicroUSD: a.CostMicroUSD, Counted: a.Number == t.Sealed.Attempt, Denials: a.Conduct.Denials, DurationMs: a.latencyMs(),
+	e := RunEvent{Attempt: a.Number, CostMicroUSD: a.CostMicroUSD, Counted: a.Number == t.Sealed.Attempt, Denials: a.Conduct.Denials, DurationMs: a.LatencyMs(),
 		FilesTouched: []string{}, GuidanceHash: n.guidance, ID: n.id, Intent: intent(t.Plan.FileName, a.ToolsUsed), Level: t.Plan.Level,
 		ManifestSHA256: f.ManifestSHA256, Mode: n.mode, Model: f.Manifest.Model.Name, Outcome: a.Ended.Outcome,
 		PolicyHash: n.policy, PersonRefusals: a.Conduct.PersonRefusals, Rehearsal: f.Manifest.Rehearsal, Retries: a.Retried, Rollbacks: a.Conduct.Rollbacks, RunID: f.Manifest.RunID,

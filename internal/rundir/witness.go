@@ -237,7 +237,7 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (witness.Bu
 		}
 		r.Unpriced++
 	}
-	w.ToolCalls, w.CostMicroUSD, w.LatencyMs = a.ToolCalls, a.KnownMicroUSD, a.latencyMs()
+	w.ToolCalls, w.CostMicroUSD, w.LatencyMs = a.ToolCalls, a.KnownMicroUSD, a.LatencyMs()
 	w.Tokens, w.Retries = a.Tokens.In+a.Tokens.Out, a.Retried
 	sections, err := witnessSections(f, t, a, seen)
 	w.Sections = append(sections, own...)

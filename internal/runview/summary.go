@@ -73,7 +73,26 @@ func Summary(w io.Writer, dir string, found *rundir.Run, unsubmittable string) e
 		rows.Add("agent", Agent(m.Agent))
 	}
 	rows.Add("model", s.Model)
-	rows.Add("outcomes", Outcomes(s.Outcomes))
+	rows = append(append(rows, Results(m, s)...), Spent(found, s)...)
+	for _, i := range s.Interruptions {
+		rows.Add("interruption", Interruption(i))
+	}
+	if !m.Rehearsal && !m.SubmitIntent {
+		rows.Add("submission", NotForSubmission)
+	}
+	rows.AddNonEmpty("unsubmittable", unsubmittable)
+	rows.Add("manifest", found.ManifestSHA256)
+	rows.Add("run", dir)
+	if s.Unrecorded == "" {
+		rows.Add("next", "gaia show "+view.Quote(dir))
+		rows.Add("", "gaia audit "+view.Quote(dir))
+	}
+	return view.Rows(w, rows)
+}
+
+// Results describe how tasks ended, the vote, what the budget of the run left out, the judge and the preflight.
+func Results(m plan.Plan, s rundir.Summary) [][2]string {
+	rows := view.List{{"outcomes", Outcomes(s.Outcomes)}}
 	if v := s.Voting; v != nil {
 		text := fmt.Sprintf("%d attempts a task, %s; the scores are maj@%d, of the answers voted for", v.Attempts, v.Rule, v.Attempts)
 		if v.PassAt1 != nil {
@@ -88,7 +107,12 @@ func Summary(w io.Writer, dir string, found *rundir.Run, unsubmittable string) e
 	default:
 		rows.Addf("budget", "%s: %d tasks were not begun", runBudget(m.Budgets), skipped)
 	}
-	rows = append(append(rows, JudgeRows(s.Judge)...), preflightRows(m, s.Preflight)...)
+	return append(append(rows, JudgeRows(s.Judge)...), preflightRows(m, s.Preflight)...)
+}
+
+// Spent describes what a run did and took: calls, inputs, rules, tokens, cost and time.
+func Spent(found *rundir.Run, s rundir.Summary) [][2]string {
+	var rows view.List
 	rows.Addf("calls", "%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)
 	if share := found.Inputs.Share(); share != nil {
 		rows.Add("inputs", share.String())
@@ -102,24 +126,16 @@ func Summary(w io.Writer, dir string, found *rundir.Run, unsubmittable string) e
 	}
 	rows.Add("cost", cost)
 	rows.Add("wall time", (time.Duration(s.DurationMs) * time.Millisecond).String())
-	for _, i := range s.Interruptions {
-		text := fmt.Sprintf("after %d events, taken up again at %s", i.Events, i.Resumed)
-		if i.Torn {
-			text += "; an unfinished last line was cut"
-		}
-		rows.Add("interruption", text)
+	return rows
+}
+
+// Interruption describes where a run was interrupted, and when it was resumed.
+func Interruption(i rundir.Interruption) string {
+	text := fmt.Sprintf("after %d events, taken up again at %s", i.Events, i.Resumed)
+	if i.Torn {
+		text += "; an unfinished last line was cut"
 	}
-	if !m.Rehearsal && !m.SubmitIntent {
-		rows.Add("submission", NotForSubmission)
-	}
-	rows.AddNonEmpty("unsubmittable", unsubmittable)
-	rows.Add("manifest", found.ManifestSHA256)
-	rows.Add("run", dir)
-	if s.Unrecorded == "" {
-		rows.Add("next", "gaia show "+view.Quote(dir))
-		rows.Add("", "gaia audit "+view.Quote(dir))
-	}
-	return view.Rows(w, rows)
+	return text
 }
 
 // preflightRows describes the questions to the models before the tasks.
