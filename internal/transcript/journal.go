@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -50,6 +51,8 @@ type attempt struct {
 	lines []uint32 // from 0, in the journal
 	ended bool
 	turns turns
+
+	began, last time.Time // times of the first and the last of its events
 }
 
 // entry is an event in the journal. 96 bits of the digest of its line show that the line is still the same.
@@ -137,8 +140,12 @@ func (j *Journal) take(e trajectory.Event, line []byte) error {
 	sum := sha256.Sum256(line)
 	typ, _ := slices.BinarySearch(types, e.Payload.Type())
 	j.lines.add(entry{[12]byte(sum[:12]), uint32(j.state.Bytes), uint32(len(line)), uint32(e.Turn), uint8(typ)})
+	if !a.ended {
+		a.last = e.Time()
+	}
 	switch p := e.Payload.(type) {
 	case trajectory.TaskStarted:
+		a.began = a.last
 		j.seePictures(e, p.Workspace)
 	case trajectory.CheckpointSaved:
 		j.seePictures(e, p.Workspace)

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -187,5 +188,29 @@ func (j *Journal) Turns(task string, attempt int) []Turns {
 		all[i] = Turns{First: first, Count: min(a.turns.size, a.turns.last-first+1), Tokens: trajectory.Tokens{Cached: g.cached, In: g.in, Out: g.out, Reasoning: g.reasoning},
 			ModelMs: g.modelMs, TurnMs: g.turnMs, Calls: int(g.calls)}
 	}
+	return all
+}
+
+// Span is an attempt in time.
+type Span struct {
+	Task        string
+	Attempt     int
+	Began, Last time.Time // of its first and last event so far
+	Ended       bool
+}
+
+// Spans returns the attempts in the order in which they began.
+func (j *Journal) Spans() []Span {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	var all []Span
+	for at, a := range j.attempts {
+		if at.attempt > 0 && !a.began.IsZero() {
+			all = append(all, Span{at.task, at.attempt, a.began, a.last, a.ended})
+		}
+	}
+	slices.SortFunc(all, func(a, b Span) int {
+		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Attempt, b.Attempt))
+	})
 	return all
 }

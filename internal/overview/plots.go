@@ -1,0 +1,46 @@
+package overview
+
+import (
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/plot"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/transcript"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// usagePlots returns what a run spent, and its attempts, over time.
+func usagePlots(j *transcript.Journal, state transcript.State) []plot.Plot {
+	start, err := time.Parse(trajectory.TimeFormat, state.Started)
+	if err != nil { // the first event is not read yet
+		return nil
+	}
+	usage := j.Usage()
+	var spent []plot.Spent
+	unpriced := int64(0)
+	for _, s := range usage.Spent {
+		spent = append(spent, plot.Spent{Ms: s.At.Sub(start).Milliseconds(), CostMicroUSD: s.CostMicroUSD, Tokens: s.Tokens.In + s.Tokens.Out})
+		unpriced = s.Unpriced
+	}
+	spans := j.Spans()
+	drawn := make([]plot.Span, len(spans))
+	j.Read(func(run *rundir.Run) {
+		for i, s := range spans {
+			drawn[i] = plot.Span{Task: s.Task, Attempt: s.Attempt, Start: s.Began.Sub(start).Milliseconds(), End: s.Last.Sub(start).Milliseconds(), Open: !s.Ended}
+			if t := run.Task(s.Task); t != nil && s.Attempt <= len(t.Attempts) && t.Attempts[s.Attempt-1].Ended != nil {
+				drawn[i].Outcome = t.Attempts[s.Attempt-1].Ended.Outcome
+			}
+		}
+	})
+	return []plot.Plot{plot.CostOverTime(spent, unpriced), plot.Attempts(drawn)}
+}
+
+// turnPlot returns the tokens and the latency of the turns of an attempt.
+func turnPlot(j *transcript.Journal, task string, attempt int) plot.Plot {
+	var turns []plot.Turn
+	for _, t := range j.Turns(task, attempt) {
+		n := int64(max(t.Count, 1))
+		turns = append(turns, plot.Turn{Number: t.First, TokensIn: t.Tokens.In / n, TokensOut: t.Tokens.Out / n, LatencyMs: t.ModelMs / n})
+	}
+	return plot.Turns(turns)
+}
