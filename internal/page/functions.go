@@ -37,6 +37,7 @@ var functions = template.FuncMap{
 	"list":       func(args ...any) []any { return args },
 	"local":      local,
 	"mark":       mark,
+	"minute":     minute,
 	"noticeKind": noticeKind,
 	"numeric":    numeric,
 	"percent":    func(ppm int64) string { return view.Percent(ppm) },
@@ -202,6 +203,14 @@ func duration(ms int64) string {
 func clock(t string) string {
 	if at, err := time.Parse(time.RFC3339Nano, t); err == nil {
 		return at.UTC().Format(time.TimeOnly)
+	}
+	return t
+}
+
+// minute writes a time as RFC 3339 does as its day and time to the minute.
+func minute(t string) string {
+	if at, err := time.Parse(time.RFC3339Nano, t); err == nil {
+		return at.UTC().Format("2006-01-02 15:04")
 	}
 	return t
 }
@@ -378,6 +387,14 @@ func (p Run) pagePath(from int) string {
 	q := p.Filter.query()
 	set(q, "from", positive(from))
 	return p.Row.Path + "?" + q.Encode()
+}
+
+// SoFar returns the official rate over the tasks that have ended; nil: none was scored.
+func (p Run) SoFar() *stats.Rate {
+	if len(p.Levels) == 0 {
+		return nil
+	}
+	return p.Levels[0].Official
 }
 
 // Pages returns the links to the tasks before and after those of the page; "" where there

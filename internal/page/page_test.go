@@ -13,28 +13,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"golang.org/x/net/html"
 )
 
-// payloads are what strangers write into fields. Each contains planted, so that it is found
-// wherever it goes.
-var payloads = []string{
-	"<script>alert('zq9')</script>", "zq9\"><script>alert(1)</script>", "'><img src=x onerror=alert('zq9')>", "<svg onload=alert('zq9')>",
-	"</title><script>alert('zq9')</script>", "</textarea><script>alert('zq9')</script>", "</style><script>alert('zq9')</script>", "</script><script>alert('zq9')</script>",
-	"--><script>alert('zq9')</script><!--", "]]><script>alert('zq9')</script>", "<iframe src=javascript:alert('zq9')>", "<object data=//zq9.example>",
-	"<embed src=//zq9.example>", "<link rel=stylesheet href=//zq9.example/x.css>", "<base href=//zq9.example/>", "<meta http-equiv=refresh content='0;url=//zq9.example'>",
-	"<form action=//zq9.example><button>", "<a href=javascript:alert('zq9')>x</a>", "<details open ontoggle=alert('zq9')>", "<video><source onerror=alert('zq9')>",
-	"<math><mi//xlink:href=\"data:x,<script>alert('zq9')</script>\">", "<noscript><p title=\"</noscript><img src=x onerror=alert('zq9')>\">", "<template><script>zq9</script></template>",
-	"javascript:alert('zq9')", "JaVaScRiPt:alert('zq9')", "java\tscript:alert('zq9')", "data:text/html,<script>alert('zq9')</script>", "vbscript:zq9", "//zq9.example/x", "https://zq9.example/x",
-	"\\\\zq9.example\\x", "/\\zq9.example", "blob:zq9", "file:///zq9", "zq9 onmouseover=alert(1) ", "zq9\" onmouseover=\"alert(1)", "zq9' onfocus='alert(1)' autofocus='",
-	"zq9` onfocus=alert(1)", "zq9\u2028alert(1)\u2029", "zq9{{.}}{{template \"top\" .}}", "zq9${alert(1)}#{1}<%= 1 %>", "zq9;background:url(//x.example)", "zq9}body{display:none}",
-	"expression(zq9)", "zq9\u202eevil\u202c", "zq9\u2066\u2067\u2069\u200e\u200f\u061c", "zq9\u200b\u200c\u200d\u2060\ufeff", "zq9\U000e0041\U000e0042\U000e007f",
-	"zq9\x00\x01\x07\x08\x1b[31m\x7f", "zq9\u0080\u0085\u009b31m", "zq9\r\nSet-Cookie: x=1", "zq9\xff\xfe\xc0\xaf", "zq9\ud7ff\ufffe\uffff", "zq9" + strings.Repeat("\u0335\u0489", 100),
-	"zq9" + strings.Repeat("W", 1300), "[zq9](javascript:alert(1)) ![x](//x.example/y.png) **b**", "&lt;script&gt;zq9&#60;script&#62;", "%3Cscript%3Ezq9", "+ADw-script+AD4-zq9", "zq9\t\n\v\f",
-	"<!DOCTYPE html><html><body onload=alert('zq9')>", "<plaintext>zq9", "<xmp>zq9", "<select><option>zq9</select><script>", "<x:y style=zq9>", "＜script＞zq9", "../../zq9", "#zq9", "?zq9=1",
-}
-
+// planted is added to each payload, so that it is found wherever it goes.
 const planted = "zq9"
 
 var isPath = regexp.MustCompile(`Path$|^(Prev|Next|Live|Static)$`)
@@ -157,7 +141,8 @@ func TestHostileText(t *testing.T) {
 			}
 		}
 	}
-	for _, payload := range payloads {
+	for _, payload := range runs.Payloads {
+		payload += planted
 		for name, p := range everyPage(filler{text: always(payload), path: always("/p"), filters: always("plain")}.fill) {
 			out := written(t, p)
 			if i := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && r != '\t' && visible.Hidden(r) }); i >= 0 {
@@ -187,7 +172,8 @@ func TestHostileText(t *testing.T) {
 
 // TestHostilePaths: a path or filter from outside leads nowhere but to this server.
 func TestHostilePaths(t *testing.T) {
-	for _, payload := range payloads {
+	for _, payload := range runs.Payloads {
+		payload += planted
 		for name, p := range everyPage(filler{text: always(payload), path: always(payload), filters: always(payload)}.fill) {
 			for _, e := range elements(t, written(t, p)) {
 				for _, a := range e.Attr {
@@ -250,7 +236,7 @@ func TestContrast(t *testing.T) {
 	themes := strings.SplitN(string(Style), "prefers-color-scheme: dark", 2)
 	for i, css := range themes {
 		colour := map[string]string{}
-		for _, m := range regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]{6})`).FindAllStringSubmatch(css, -1) {
+		for _, m := range regexp.MustCompile(`--([a-z0-9-]+): (#[0-9a-f]{6})`).FindAllStringSubmatch(css, -1) {
 			if colour[m[1]] == "" {
 				colour[m[1]] = m[2]
 			}
@@ -265,6 +251,9 @@ func TestContrast(t *testing.T) {
 				check(front, back, 4.5)
 			}
 			check("edge", back, 3)
+		}
+		for _, series := range []string{"s0", "s1", "s2", "s3", "s4", "s5"} {
+			check(series, "panel", 4.5)
 		}
 		for _, name := range []string{"good", "bad", "warn", "live", "calm", "accent"} {
 			check(name, name+"-soft", 4.5)

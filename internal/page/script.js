@@ -314,17 +314,6 @@ function csvOf(table) {
   return [...table.rows].map(row => [...row.cells].map(cell).join(',') + '\n')
 }
 
-// svgOf returns a picture with the colours of this page as attributes.
-function svgOf(svg) {
-  const copy = svg.cloneNode(true)
-  const from = [svg, ...all('*', svg)]
-  for (const [i, e] of [copy, ...all('*', copy)].entries()) {
-    const style = getComputedStyle(from[i])
-    for (const name of ['fill', 'stroke', 'stroke-width', 'font-size', 'font-family', 'text-anchor', 'opacity']) e.setAttribute(name, style.getPropertyValue(name))
-  }
-  return new XMLSerializer().serializeToString(copy)
-}
-
 function offerSaving(figure) {
   if (figure.querySelector('.save')) return
   const name = figure.dataset.name || 'plot'
@@ -336,7 +325,7 @@ function offerSaving(figure) {
   }
   const svg = figure.querySelector('.picture svg')
   const table = figure.querySelector('table')
-  if (svg) offer('SVG', () => save(`${name}.svg`, 'image/svg+xml', [svgOf(svg)]))
+  if (svg) offer('SVG', () => save(`${name}.svg`, 'image/svg+xml', [new XMLSerializer().serializeToString(svg)]))
   if (table) offer('CSV', () => save(`${name}.csv`, 'text/csv', csvOf(table)))
   if (svg || table) figure.append(p)
 }
