@@ -32,7 +32,7 @@ const (
 
 // siteFile reports whether a file of a site can have this name, with slashes.
 func siteFile(name string) bool {
-	return regexp.MustCompile(`^(data\.json|index\.html|style\.css|[a-z]+(-[a-z]+)*\.(svg|csv)|packages/[0-9a-f]{16}\.html)$`).MatchString(name)
+	return regexp.MustCompile(`^(data\.json|index\.html|style\.css|[a-z]+(-[a-z]+)*\.(svg|csv)|packages/[0-9a-f]{32}\.html)$`).MatchString(name)
 }
 
 // writeSite writes a site into the folder out, which must not exist, be empty, or be a site of this program, which it

@@ -45,6 +45,7 @@ var functions = template.FuncMap{
 	"plotName":   plotName,
 	"script":     func() template.HTML { return template.HTML("<script type=\"module\">" + string(Script) + "</script>") },
 	"share":      func(part, whole int) int { return 1000 * part / max(1, whole) },
+	"siteCSP":    func() string { return siteCSP },
 	"stack":      stack,
 	"style":      func() template.HTML { return template.HTML("<style>" + string(Style) + "</style>") },
 	"sum":        func(a, b int) int { return a + b },

@@ -20,6 +20,7 @@ type Head struct {
 	Live    string // path of the stream of events that says when this page has changed; "": it does not change
 	File    bool   // the page is a file: links are fragments, style and script are inside, and nothing is requested
 	Static  string // path of the folder with style.css and script.js, with its slash; "": "/static/"
+	Site    bool   // the page is a file of a static site: its policy is inside, and it has no script
 	Program string // program and version that wrote the page, for its foot
 }
 

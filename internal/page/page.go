@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"io"
+	"io/fs"
 	"reflect"
 	"strings"
 
@@ -80,13 +81,25 @@ func Shell(w io.Writer, h Head, body template.HTML) error {
 	}{h, body})
 }
 
-// write executes a template on a copy of the model in which every string is visible. The
+// With returns how pages are written that further templates define. These can use the templates and functions of this
+// package. It is called before any page is written: a package has it as a variable.
+func With(files fs.FS, pattern string) func(w io.Writer, name string, model any) error {
+	t := template.Must(template.Must(templates.Clone()).ParseFS(files, pattern))
+	return func(w io.Writer, name string, model any) error { return execute(w, t, name, model) }
+}
+
+// siteCSP is the policy of a page of a static site: its style sheet and pictures, and nothing else.
+const siteCSP = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; base-uri 'none'"
+
+func write(w io.Writer, name string, model any) error { return execute(w, templates, name, model) }
+
+// execute executes a template on a copy of the model in which every string is visible. The
 // page is written as a whole or not at all.
-func write(w io.Writer, name string, model any) error {
+func execute(w io.Writer, t *template.Template, name string, model any) error {
 	v := reflect.New(reflect.TypeOf(model)).Elem()
 	v.Set(reflect.ValueOf(model))
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, shown(v).Interface()); err != nil {
+	if err := t.ExecuteTemplate(&b, name, shown(v).Interface()); err != nil {
 		return err
 	}
 	_, err := w.Write(b.Bytes())
