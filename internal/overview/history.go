@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/page"
@@ -60,7 +62,8 @@ func History(r *ledger.Reader, paths []string, by string, plots string) (page.Hi
 	p.Trend.Columns, p.Trend.Rows = cells(result.Table())
 	p.Rules.Columns, p.Rules.Rows = cells(ledger.RankRows(ranking.Rules()))
 	if read.FailedErr != nil {
-		p.Notices = append(p.Notices, page.Notice{Kind: page.NoticeBad, Text: "left out: " + read.FailedErr.Error()})
+		why := append([]string{"left out: " + read.FailedErr.Error()}, exit.Of(read.FailedErr).Reasons...)
+		p.Notices = append(p.Notices, page.Notice{Kind: page.NoticeBad, Text: strings.Join(why, "\n")})
 	}
 	if unrecorded := read.Unrecorded(); unrecorded != "" {
 		p.Notices = append(p.Notices, page.Notice{Kind: page.NoticeBad, Text: unrecorded})

@@ -71,7 +71,11 @@ func (s Source) report() *audit.Report {
 
 // incomplete reports whether the check ended because the run has not.
 func (s Source) incomplete() bool {
-	return s.Check.Err != nil && exit.Of(s.Check.Err).Code == exit.Incomplete
+	if s.Check.Err == nil {
+		return false
+	}
+	code := exit.Of(s.Check.Err).Code
+	return code == exit.Incomplete || code == exit.Untrusted && !s.state().Complete // the signer is told apart in Audited
 }
 
 // state is how far the journal was read; of a public package that is all.
@@ -132,7 +136,8 @@ func (s Source) notices(m plan.Plan, marked string) []page.Notice {
 		add(page.NoticeWarn, "not finished: it is verified and audited when it is complete. Scores are of the tasks that have ended")
 	case !s.Check.Done:
 		add(page.NoticeWarn, "not verified yet")
-	case s.Check.Audited.Signer != nil:
+	}
+	if s.damage() == nil && s.Check.Audited.Signer != nil {
 		add(page.NoticeWarn, "%s", s.text(s.Check.Audited.Signer.Error(), "signed by a key that the reader does not trust"))
 	}
 	if s.Check.Public != nil {
