@@ -36,6 +36,7 @@ type AuditRequest struct {
 	Only      []string                      // ids of the checks to run; empty: all
 	Strict    bool                          // no countersigned dismissal counts, and nothing may be left to review
 	Trust     func() (keyring.Trust, error) // whom the reader trusts
+	Opened    *Evidence                     // what is at Place, if it is open already; it stays open
 }
 
 // Check checks the time and the checks of the request, and settles their form.
@@ -127,11 +128,13 @@ func (r AuditRequest) stored() (audit.Report, error) {
 // auditRun audits a run directory with the gold answers of its private file, or a package without, or either with those of a
 // dataset. A package is verified first: the audit itself reads no more of it than a run has.
 func (e Env) auditRun(r AuditRequest) (none audit.Report, _ *rundir.Run, err error) {
-	p, err := OpenJournal(r.Place)
-	if err != nil {
-		return none, nil, err
+	p := r.Opened
+	if p == nil {
+		if p, err = OpenJournal(r.Place); err != nil {
+			return none, nil, err
+		}
+		defer p.Close()
 	}
-	defer p.Close()
 	o := audit.Options{AuditedAt: r.AuditedAt, Only: r.Only}
 	gold := r.Gold
 	switch {
