@@ -61,7 +61,6 @@ func (q *ledgerQuery) addFrom(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&q.Paths, "runs", nil, "run directory, package, archive or folder of runs to read (default: runs, if it exists)")
 	f.BoolVar(&q.NoImported, "no-imported", false, "leave imported events out")
-	cli.CompleteDirs(cmd, "runs")
 }
 
 // add registers the flags of a command that prints.

@@ -108,14 +108,16 @@ and is never a GAIA score.`,
   gaia ledger rank                     rank broken rules by their cost
   gaia trend runs                      solve rates by week
   gaia compare runs/01J… runs/01K…     test whether two runs differ
-  gaia show runs/01J…                  see what happened
+  gaia runs                            list the runs
+  gaia show latest                     see what happened
   gaia prune runs --older-than 90d     remove old runs, keep their counts`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
 		DisableSuggestions: true, // which cobra has in the error
 	}
-	root.AddCommand(a.runCommand(), a.agentCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.showCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand(), convertAttemptsCommand())
+	root.AddCommand(a.runCommand(), a.agentCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.showCommand(), a.runsCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand(), convertAttemptsCommand())
+	a.named(root)
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exit.Help)
 	return root

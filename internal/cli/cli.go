@@ -235,6 +235,35 @@ func CompleteWith(cmd *cobra.Command, flag string, directive cobra.ShellCompDire
 	complete(cmd, flag, cobra.FixedCompletions(values, directive))
 }
 
+// CompleteRuns completes a flag by names that are looked up when they are asked for, else by files.
+func CompleteRuns(cmd *cobra.Command, flag string, names func() []string) {
+	complete(cmd, flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return names(), cobra.ShellCompDirectiveDefault
+	})
+}
+
+// EachValue gives the values of a flag that was given, one or a list, to change, and sets what they became.
+func EachValue(cmd *cobra.Command, flag string, change func(value *string) error) error {
+	f := cmd.Flags().Lookup(flag)
+	if !f.Changed {
+		return nil
+	}
+	values := []string{f.Value.String()}
+	list, isList := f.Value.(pflag.SliceValue)
+	if isList {
+		values = list.GetSlice()
+	}
+	for i := range values {
+		if err := change(&values[i]); err != nil {
+			return err
+		}
+	}
+	if isList {
+		return list.Replace(values)
+	}
+	return f.Value.Set(values[0])
+}
+
 // CompleteList completes the last of a flag's values, which are separated by commas.
 func CompleteList(cmd *cobra.Command, flag string, values ...string) {
 	complete(cmd, flag, func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {

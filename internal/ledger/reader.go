@@ -369,27 +369,36 @@ func (r *Reader) read(at place, verify bool) result {
 	if at.removed != nil {
 		return result{stats: *at.removed}
 	}
-	kept, before, found := r.recall(at.path)
-	if found && !verify {
-		return result{stats: kept}
-	}
-	stats, run, err := r.Verify(at.path)
+	stats, run, err := r.Counted(at.path, verify)
 	switch {
 	case err != nil:
 		return result{err: err}
-	case !run.Complete && at.named:
+	case run != nil && !run.Complete && at.named:
 		return result{stats: rundir.RunStats{SignedBy: run.Key.ID()}, err: r.Incomplete(at.path, run)}
-	case !run.Complete:
+	case run != nil && !run.Complete:
 		return result{left: "the run is not complete: " + run.Missing}
-	case stats.RunID != at.runID || stats.Started != at.started:
+	case run != nil && (stats.RunID != at.runID || stats.Started != at.started):
 		return result{err: trajectory.Faultf(trajectory.JournalFile, "was another before it was verified")}
 	}
-	if path, after, settled := r.stamp(at.path); settled && after == before && r.Store.Key != nil {
-		// Where it cannot be kept, it is verified again the next time.
-		_ = r.Store.Keep(history.Record{Created: run.Manifest.Created, Files: after, Kind: kind(at.path), ManifestSHA256: stats.ManifestSHA256,
-			Path: path, Rehearsal: stats.Rehearsal, RunID: stats.RunID, SignedBy: stats.SignedBy}, &stats)
-	}
 	return result{stats: stats}
+}
+
+// Counted returns what is counted of the run at path, by its record if that is good; run is nil then. Else, or if verify is
+// set, the run is verified, and a record of it is kept. The stats of a run that is not complete are the zero value.
+func (r *Reader) Counted(path string, verify bool) (stats rundir.RunStats, run *rundir.Run, err error) {
+	kept, before, found := r.recall(path)
+	if found && !verify {
+		return kept, nil, nil
+	}
+	if stats, run, err = r.Verify(path); err != nil || !run.Complete {
+		return stats, run, err
+	}
+	if real, after, settled := r.stamp(path); settled && after == before && r.Store.Key != nil {
+		// Where it cannot be kept, it is verified again the next time.
+		_ = r.Store.Keep(history.Record{Created: run.Manifest.Created, Files: after, Kind: kind(path), ManifestSHA256: stats.ManifestSHA256,
+			Path: real, Rehearsal: stats.Rehearsal, RunID: stats.RunID, SignedBy: stats.SignedBy}, &stats)
+	}
+	return stats, run, nil
 }
 
 // recall returns what was kept of the run at path, and the stamp of its files.

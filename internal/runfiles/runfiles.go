@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/durable"
@@ -146,15 +147,19 @@ func journalLock(dir string) *flock.Flock {
 	return flock.New(filepath.Join(dir, trajectory.JournalFile), flock.SetFlag(os.O_RDONLY))
 }
 
+// tryLock locks at once or returns ErrBusy. It tries again, since a process that lists runs looks at the lock (Busy).
 func tryLock(lock *flock.Flock) error {
-	got, err := lock.TryLock()
-	if err != nil {
-		return fmt.Errorf("locking the run: %w", err)
+	for range 4 {
+		got, err := lock.TryLock()
+		if err != nil {
+			return fmt.Errorf("locking the run: %w", err)
+		}
+		if got {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
-	if !got {
-		return ErrBusy
-	}
-	return nil
+	return ErrBusy
 }
 
 // Hold locks a run directory against a process that would write it, until release is called. It returns ErrBusy if one
@@ -165,6 +170,23 @@ func Hold(dir string) (release func() error, err error) {
 	}
 	lock := journalLock(dir)
 	return lock.Unlock, tryLock(lock)
+}
+
+// Busy reports whether a process writes the run, or keeps others from writing it. It shares its look at the lock with
+// others that look.
+func Busy(dir string) (bool, error) {
+	if err := checkTypes(dir, lockFile, trajectory.JournalFile); err != nil {
+		return false, err
+	}
+	lock := journalLock(dir)
+	got, err := lock.TryRLock()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking at the lock of the run: %w", err)
+	}
+	return !got, lock.Unlock()
 }
 
 // Open locks the run, if it is not locked yet, and opens the files that grow.

@@ -1,0 +1,344 @@
+// Package runlist says which runs there are in folders, and which run a name means.
+//
+// [List] returns an [Entry] of each run. What an entry says comes from evidence: the plan with its checked signature, and of
+// a finished run what was counted of it when it was verified, now or at a time for which a signed record is good (package
+// ledger). So a list of hundreds of finished runs reads no journal, and a score is never printed that nothing verified
+// (TestList, TestScoresAreVerified). A run that does not verify is listed as damaged, with its reason.
+//
+// [Find] turns "latest", a run id or the start of one into the path of a run directory. A path that exists always wins
+// (TestFind).
+package runlist
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/page"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
+	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sync/errgroup"
+)
+
+// States of a run.
+const (
+	Complete    = "complete"
+	Running     = "running"     // a process holds its lock
+	Interrupted = "interrupted" // no process writes it; 'gaia resume' continues it
+	Stopped     = "stopped"     // closed before its end, since no model answered or it could not be recorded
+	Damaged     = "damaged"     // it does not verify, or cannot be read
+)
+
+// Entry is a run in a list. Of a damaged run it has what verified.
+type Entry struct {
+	Agent        string      `json:"agent,omitzero"` // name of the own agent; left out: the built-in one
+	CostMicroUSD *int64      `json:"cost_microusd"`  // so far; null: a price is unknown, or the run is damaged
+	Dataset      string      `json:"dataset"`        // its name and split
+	Dir          string      `json:"dir"`
+	Done         int         `json:"done"` // tasks at which no further attempt is due
+	ID           string      `json:"id"`
+	Model        string      `json:"model"`
+	Planned      int         `json:"planned"`           // tasks
+	Problem      string      `json:"problem,omitempty"` // why it is damaged
+	Rehearsal    bool        `json:"rehearsal,omitzero"`
+	Score        *stats.Rate `json:"score"`               // official, of a complete run with gold answers; else null
+	SignedBy     string      `json:"signed_by,omitempty"` // id of the key of the plan
+	Started      string      `json:"started"`
+	State        string      `json:"state"`
+	Trusted      bool        `json:"signer_trusted"`
+
+	Err error `json:"-"` // why it is damaged, with its exit code
+}
+
+// Row returns the entry as a row of a page, without its path there.
+func (e Entry) Row() page.RunRow {
+	return page.RunRow{ID: e.ID, Dir: e.Dir, Started: e.Started, Model: e.Model, Agent: e.Agent, Dataset: e.Dataset, State: e.State, Problem: e.Problem,
+		Rehearsal: e.Rehearsal, Planned: e.Planned, Done: e.Done, Score: e.Score, CostMicroUSD: e.CostMicroUSD, Verified: e.State == Complete}
+}
+
+// Options say how a list is made.
+type Options struct {
+	Reader *ledger.Reader // verifies finished runs, and keeps records of them
+	Verify bool           // verify all runs again
+	Limit  int            // only so many, the newest; 0: all
+}
+
+// place is a run directory or a package. Its id and its start are what the first line of its journal says, which nothing
+// verified.
+type place struct{ dir, id, started string }
+
+// DefaultFolder is where 'gaia run' makes runs.
+const DefaultFolder = ledger.DefaultRuns
+
+// List returns the runs in folders, the newest first. A folder may be a run directory or a package itself; else its runs
+// and its packages count, and those of a folder runs in it. Without folders it reads DefaultFolder, which need not exist.
+// left is how many runs the limit left out. The error is of a folder that cannot be read.
+func List(folders []string, o Options) (entries []Entry, left int, err error) {
+	var found []place
+	if len(folders) == 0 {
+		found, err = scan(DefaultFolder)
+		if errors.Is(err, fs.ErrNotExist) {
+			return []Entry{}, 0, nil
+		}
+	}
+	for _, folder := range folders {
+		in, err := placesAt(folder)
+		if err != nil {
+			return nil, 0, err
+		}
+		found = append(found, in...)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	newestFirst(found)
+	found = slices.CompactFunc(found, func(a, b place) bool { return filepath.Clean(a.dir) == filepath.Clean(b.dir) })
+	if o.Limit > 0 && len(found) > o.Limit {
+		found, left = found[:o.Limit], len(found)-o.Limit
+	}
+	entries = make([]Entry, len(found))
+	var group errgroup.Group
+	group.SetLimit(max(o.Reader.AtOnce, 1))
+	for i, at := range found {
+		group.Go(func() error {
+			entries[i] = read(at, o)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	o.Reader.Store.Evict()
+	slices.SortStableFunc(entries, func(a, b Entry) int { return strings.Compare(b.Started, a.Started) }) // as verified
+	return entries, left, nil
+}
+
+// placesAt returns the run or package that a user named, or those in the folder there.
+func placesAt(path string) ([]place, error) {
+	const want = "give a folder of runs, such as runs/, or a run directory or package"
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
+	case err != nil:
+		return nil, exit.Usagef(want, "reading %q: %v", path, regular.Cause(err))
+	case verify.IsRun(path) == nil:
+		return []place{begun(path, os.DirFS(path))}, nil
+	case verify.IsPackage(path):
+		given, err := verify.OpenJournal(path)
+		if errors.As(err, new(*trajectory.Fault)) {
+			return []place{{dir: path, id: filepath.Base(path)}}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer given.Close()
+		return []place{begun(path, given.Files)}, nil
+	case !info.IsDir():
+		return nil, exit.Usagef(want, "%q is a file, and no archive of a package", path)
+	}
+	found, err := scan(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
+	}
+	for _, entry := range entries {
+		in := filepath.Join(path, entry.Name())
+		if entry.Type() == fs.ModeSymlink || !strings.HasPrefix(entry.Name(), "submission-") || !verify.IsPackage(in) {
+			continue
+		}
+		packaged, err := placesAt(in)
+		if err != nil && exit.Of(err).Code == exit.Usage { // a public one, which has no journal
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, packaged...)
+	}
+	below, err := scan(filepath.Join(path, DefaultFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
+	}
+	return append(found, below...), nil
+}
+
+// scan returns the run directories in a folder. Links are not followed; folders that are being made or removed are left out.
+func scan(folder string) ([]place, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var found []place
+	for _, e := range entries {
+		dir := filepath.Join(folder, e.Name())
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && verify.IsRun(dir) == nil {
+			found = append(found, begun(dir, os.DirFS(dir)))
+		}
+	}
+	return found, nil
+}
+
+// begun returns which run is at dir and when it began, by the first line of its journal in files, else by the name of dir.
+func begun(dir string, files fs.FS) place {
+	const most = 1 << 16 // bytes; run_started has some 600
+	at := place{dir: dir, id: filepath.Base(dir)}
+	f, _, err := rundir.OpenFile(files, trajectory.JournalFile, rundir.MaxFile)
+	if err != nil {
+		return at
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(io.LimitReader(f, most)).ReadBytes('\n')
+	var first struct {
+		RunID     string `json:"run_id"`
+		Timestamp string `json:"timestamp"`
+	}
+	if err == nil && json.Unmarshal(line, &first) == nil && isID(first.RunID) && len(first.Timestamp) <= len(trajectory.TimeFormat) {
+		at.id, at.started = first.RunID, first.Timestamp
+	}
+	return at
+}
+
+func newestFirst(places []place) {
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(strings.Compare(b.started, a.started), strings.Compare(b.id, a.id), strings.Compare(a.dir, b.dir))
+	})
+}
+
+// read returns the entry of a run. What it says is verified; a run that is being written is read as far as it is.
+func read(at place, o Options) Entry {
+	e := Entry{Dir: at.dir, ID: at.id, Started: at.started}
+	given, err := verify.OpenJournal(at.dir)
+	if err != nil {
+		return e.damaged(err)
+	}
+	defer given.Close()
+	m, digest, key, err := rundir.ReadPlan(given.Files)
+	if err != nil {
+		return e.damaged(err)
+	}
+	e.plan(m)
+	e.SignedBy = key.ID()
+	e.Trusted = o.Reader.Trust.OfID(e.SignedBy) == nil
+	busy := false
+	if !given.Packaged {
+		if busy, err = runfiles.Busy(at.dir); err != nil {
+			return e.damaged(err)
+		}
+	}
+	_, closed := fs.Stat(given.Files, trajectory.CheckpointFile)
+	if busy && closed != nil {
+		return e.growing(given.Files)
+	}
+	counted, run, err := o.Reader.Counted(at.dir, o.Verify)
+	switch {
+	case err != nil && busy: // its files were written while they were read
+		return e.growing(given.Files)
+	case err != nil:
+		return e.damaged(err)
+	case run != nil && !run.Complete:
+		return e.unfinished(run, busy)
+	case counted.ManifestSHA256 != digest:
+		return e.damaged(trajectory.Faultf(plan.ManifestFile, "was another before the run was verified"))
+	}
+	e.State, e.Started, e.Done = Complete, counted.Started, e.Planned
+	e.CostMicroUSD = new(int64)
+	solved, scored := 0, m.Scored()
+	for _, t := range counted.Tasks {
+		e.CostMicroUSD = stats.AddCost(e.CostMicroUSD, t.CostMicroUSD)
+		if t.Outcome == trajectory.Solved {
+			solved++
+		}
+	}
+	if scored {
+		rate := stats.NewRate(solved, e.Planned)
+		e.Score = &rate
+	}
+	return e
+}
+
+// plan sets what the plan says.
+func (e *Entry) plan(m plan.Plan) {
+	e.ID, e.Model, e.Rehearsal, e.Planned = m.RunID, m.Model.Name, m.Rehearsal, len(m.Tasks)
+	e.Dataset = m.Dataset.Name + " " + m.Dataset.Split
+	if m.Agent != nil {
+		e.Agent = m.Agent.Name
+	}
+}
+
+func (e Entry) damaged(err error) Entry {
+	e.State, e.Problem, e.Err = Damaged, err.Error(), err
+	return e
+}
+
+// growing reads the journal of a run that a process is writing, as far as it goes.
+func (e Entry) growing(dir fs.FS) Entry {
+	run, err := rundir.Begin(dir)
+	if err == nil {
+		err = rundir.Follow(dir, run, new(sync.Mutex), func() error { return io.EOF }, func(trajectory.Event, []byte) error { return nil })
+	}
+	if err != nil {
+		return e.damaged(err)
+	}
+	return e.unfinished(run, true)
+}
+
+// unfinished sets what a run that is not complete has done so far.
+func (e Entry) unfinished(run *rundir.Run, busy bool) Entry {
+	e.State, e.Started, e.CostMicroUSD = Interrupted, cmp.Or(run.Started, e.Started), new(int64)
+	switch {
+	case busy:
+		e.State = Running
+	case run.Stopped != nil:
+		e.State = Stopped
+	}
+	for _, t := range run.Tasks {
+		if run.Settled(t) {
+			e.Done++
+		}
+		for _, a := range t.Attempts {
+			e.CostMicroUSD = stats.AddCost(e.CostMicroUSD, a.CostMicroUSD)
+		}
+	}
+	return e
+}
+
+// Problems returns the error that runs are damaged, else that the user does not trust signers; nil if neither is so.
+func Problems(entries []Entry, trust keyring.Trust) error {
+	var bad []*exit.Error
+	var untrusted []error
+	signers := map[string]bool{}
+	for _, e := range entries {
+		switch {
+		case e.Err != nil:
+			bad = append(bad, exit.Of(e.Err))
+		case !e.Trusted && !signers[e.SignedBy]:
+			signers[e.SignedBy] = true
+			untrusted = append(untrusted, trust.OfID(e.SignedBy))
+		}
+	}
+	if len(bad) == 0 {
+		return exit.First(untrusted...)
+	}
+	worst := slices.MinFunc(bad, func(a, b *exit.Error) int { return exit.Compare(a.Code, b.Code) })
+	return exit.New(worst.Code, fmt.Errorf("%d of %s damaged or unreadable", len(bad), view.Count(len(entries), "run")), "gaia verify DIR says more of one")
+}
