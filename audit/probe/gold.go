@@ -133,6 +133,7 @@ func (p *Prober) readGold(t probeText, read reading, ids foundIDs) goldFindings 
 func (p *Prober) walkGold(r *goldReader) {
 	g, t := r.gold, r.text
 	var state, labelState int32
+	var seen known
 	recent := make([]goldWord, g.longest)
 	label, previous, numeralEnd, n := -1, 0, 0, 0
 	buf := make([]byte, 0, 64)
@@ -146,7 +147,7 @@ func (p *Prober) walkGold(r *goldReader) {
 				}
 			})
 		}
-		id := p.lexicon.find(&s)
+		id := seen.find(p.lexicon, &s)
 		state = g.automaton.step(state, id)
 		for _, found := range g.automaton.found[state] {
 			sequence := &g.sequences[found]

@@ -174,10 +174,11 @@ func (p *Prober) read(t probeText, said echo, own []interval, throughout bool) r
 	r := reader{p: p, throughout: throughout, echo: said, seen: make([]bool, p.counted), seenNoEcho: make([]bool, p.counted)}
 	fields := fieldReader{text: t, own: cursor{all: own}}
 	var markers uint64
+	var seen known
 	state := int32(0)
 	alone, end := 0, 0 // letters alone in a row, and the end of the last word
 	for s := (wordScanner{b: t.b}); s.next(); {
-		id := r.echo.lexicon.find(&s)
+		id := seen.find(r.echo.lexicon, &s)
 		if p.isRotated(id) {
 			r.out.hints.rotated = true
 		}

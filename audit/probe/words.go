@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"math"
 	"unicode"
 	"unicode/utf8"
 )
@@ -120,6 +121,25 @@ func (l *lexicon) find(s *wordScanner) uint32 {
 	return 0
 }
 
+// known keeps the last words that were looked up in a lexicon, by their hashes: most words of a text come again.
+type known [128]struct {
+	word []byte // nil: none
+	id   uint32
+}
+
+// find returns the number of the scanner's word in a lexicon, always the same one, 0 if it has none.
+func (k *known) find(l *lexicon, s *wordScanner) uint32 {
+	i, bit := filterBit(s.hash)
+	if l.filter[i]&bit == 0 {
+		return 0
+	}
+	e := &k[s.hash%uint32(len(k))]
+	if e.word == nil || !bytes.Equal(e.word, s.word()) {
+		e.word, e.id = s.word(), l.find(s)
+	}
+	return e.id
+}
+
 func (l *lexicon) add(s *wordScanner) uint32 {
 	if id := l.find(s); id > 0 {
 		return id
@@ -143,6 +163,8 @@ func (l *lexicon) addAll(b []byte) []uint32 {
 // automaton finds sequences of words, all in one walk (Aho and Corasick 1975).
 type automaton struct {
 	edges map[edge]int32
+	first uint32 // of all words, which are numbered
+	last  uint32
 	fail  []int32
 	found [][]int // by state: the sequences that end here, longest first
 }
@@ -153,7 +175,7 @@ type edge struct {
 }
 
 func newAutomaton(sequences [][]uint32) *automaton {
-	a := &automaton{edges: map[edge]int32{}, fail: []int32{0}, found: [][]int{nil}}
+	a := &automaton{edges: map[edge]int32{}, first: math.MaxUint32, fail: []int32{0}, found: [][]int{nil}}
 	type child struct{ parent, state int32 }
 	var words []uint32 // the word that leads into a state
 	words = append(words, 0)
@@ -161,6 +183,7 @@ func newAutomaton(sequences [][]uint32) *automaton {
 	for i, sequence := range sequences {
 		state := int32(0)
 		for depth, word := range sequence {
+			a.first, a.last = min(a.first, word), max(a.last, word)
 			next, ok := a.edges[edge{state, word}]
 			if !ok {
 				next = int32(len(a.fail))
@@ -190,7 +213,7 @@ func newAutomaton(sequences [][]uint32) *automaton {
 
 // step returns the state after one more word; 0 is a word in no lexicon.
 func (a *automaton) step(state int32, word uint32) int32 {
-	for word > 0 {
+	for word >= a.first && word <= a.last {
 		if next, ok := a.edges[edge{state, word}]; ok {
 			return next
 		}

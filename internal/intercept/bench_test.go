@@ -18,6 +18,28 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
+// twoSyncs returns how long it takes at the median to append two lines of 600 bytes to a file and to sync each, a millisecond apart,
+// in milliseconds: what recording an exchange takes at least.
+func twoSyncs(b *testing.B, n int) float64 {
+	file, err := os.Create(filepath.Join(b.TempDir(), "lines"))
+	must(b, err)
+	defer file.Close()
+	var times []time.Duration
+	for range n {
+		var both time.Duration
+		for range 2 {
+			time.Sleep(time.Millisecond)
+			began := time.Now()
+			_, err := file.Write(make([]byte, 600))
+			must(b, err)
+			must(b, file.Sync())
+			both += time.Since(began)
+		}
+		times = append(times, both)
+	}
+	return median(times)
+}
+
 // onDisk makes the journal of a rig a file whose lines are synced.
 func onDisk(b *testing.B, r *rig) {
 	file, err := os.Create(filepath.Join(b.TempDir(), "events.jsonl"))
@@ -35,7 +57,7 @@ func median(d []time.Duration) float64 {
 }
 
 // BenchmarkAdded reports what recording adds to an exchange at the median, with TLS and a journal on disk: of a page of 20 kB,
-// alone and with 64 exchanges at once.
+// alone and with 64 exchanges at once. Beside it is what two bare syncs take.
 func BenchmarkAdded(b *testing.B) {
 	page := strings.Repeat("<p>The steamer left the harbour at dawn, says the log of the pilot, and came back in the night of the storm.</p>\n", 180)
 	address := serve(b, "https", "almanac.example", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) }))
@@ -80,6 +102,7 @@ func BenchmarkAdded(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(median(through)-median(without), "ms-added")
 			b.ReportMetric(median(through), "ms-through")
+			b.ReportMetric(twoSyncs(b, b.N+5), "ms-two-syncs")
 		})
 	}
 }
