@@ -30,6 +30,9 @@ const (
 	later   = "graded later"
 )
 
+// interrupted is the state of a run that no process writes.
+const interrupted = "interrupted"
+
 // maxFilter bounds the text of a filter, in bytes.
 const maxFilter = 200
 
@@ -76,8 +79,10 @@ func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
 	case run.Completed != nil:
 	case run.Stopped != nil:
 		p.Row.State = "stopped"
+	case p.s.State == interrupted:
+		p.Row.State = interrupted
 	default:
-		p.Row.State = cmp.Or(p.s.State, running)
+		p.Row.State = running
 	}
 	findings := findingsOf(p.s.report())
 	vote := m.Voting.Rule == plan.VoteMajority

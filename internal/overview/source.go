@@ -31,7 +31,7 @@ type Source struct {
 	Packaged bool                // it is a package
 	Journal  *transcript.Journal // nil: it is a public package, whose journal is withheld
 	Check    Check
-	State    string            // of a run that has not ended: "running" or "interrupted"; "" is "running"
+	State    string            // of a run that has not ended: "interrupted" if no process writes it; anything else is "running"
 	Gold     map[string]string // answers by task; nil: they are not shown
 	Compare  []page.Link       // other runs to compare with
 

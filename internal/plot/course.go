@@ -54,7 +54,7 @@ func CostOverTime(spent []Spent, unpriced int64) Plot {
 		highest = max(highest, of(s))
 	}
 	d := &drawing{height: 240}
-	in := panel{60, width - 20, 14, 206}
+	in := panel{76, width - 20, 14, 206}
 	y := d.yAxis(in, highest, label, roundStep)
 	x := d.timeAxis(in, spent[len(spent)-1].Ms)
 	path := "M" + num(in.left) + " " + num(in.bottom)

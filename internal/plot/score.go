@@ -90,7 +90,7 @@ func AccuracyByLevel(levels []LevelRate) Plot {
 			} else {
 				d.fill(class, m, 1)
 			}
-			d.text(in.right+6, y+4, "start", tenths(r.AccuracyPPM)+" %")
+			d.text(in.right+10, y+4, "start", tenths(r.AccuracyPPM)+" %")
 		}
 		apart := 0.0
 		if l.Official != nil && l.Judged != nil {
@@ -281,7 +281,7 @@ func Difference(c stats.Comparison, nameA, nameB string) Plot {
 		d.text(in.left-8, y+4, "end", side.name)
 		d.stroke(side.class+" ci", whisker(x.at(side.rate.WilsonLowPPM), x.at(side.rate.WilsonHighPPM), y), 1.5, false)
 		d.fill(side.class, mark(side.shape, x.at(side.rate.AccuracyPPM), y, 5), 1)
-		d.text(in.right+6, y+4, "start", tenths(side.rate.AccuracyPPM)+" %")
+		d.text(in.right+10, y+4, "start", tenths(side.rate.AccuracyPPM)+" %")
 	}
 	less := panel{in.left, in.right, in.bottom + 36, in.bottom + 76}
 	reach := max(-c.LowPPM, c.HighPPM, -c.RatePPM, c.RatePPM, 10_000)

@@ -172,7 +172,7 @@ type entry struct {
 func (d *drawing) legend(y float64, entries ...entry) float64 {
 	x := 8.0
 	for _, e := range entries {
-		w := 24 + 7*float64(len([]rune(e.text)))
+		w := 30 + 7*float64(len([]rune(e.text)))
 		if x > 8 && x+w > width {
 			x, y = 8, y+line
 		}
