@@ -17,6 +17,7 @@ func Audit(s Source) (page.Audit, error) {
 	if s.Journal == nil && s.Check.Public == nil {
 		return page.Audit{}, cmp.Or(s.Check.Err, errUnread)
 	}
+	s = s.begin()
 	run, err := Run(s, page.TaskFilter{}, 0)
 	if err != nil {
 		return page.Audit{}, err

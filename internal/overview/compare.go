@@ -14,7 +14,8 @@ import (
 // Compare returns the page that compares two runs as gaia compare does. Runs that are not complete, not verified or have
 // no gold answers are shown beside each other with the reason why there is no comparison.
 func Compare(a, b Source) (page.Compare, error) {
-	p := page.Compare{Head: page.Head{Title: "Compare two runs", Trail: a.Trail, Program: a.Program}}
+	a, b = a.begin(), b.begin()
+	p := page.Compare{Head: page.Head{Title: "Compare two runs", Trail: a.Trail, Program: a.Program}, Choices: a.Compare}
 	for i, side := range []struct {
 		of  Source
 		row *page.RunRow

@@ -70,7 +70,7 @@ func varied(t testing.TB) (one, two map[string][]byte) {
 	return one, two
 }
 
-// noTrust trusts nobody.
+// noTrust trusts no key.
 func noTrust() (keyring.Trust, error) { return keyring.Trust{}, nil }
 
 // source reads, verifies and audits what is at a place, as a server does.
@@ -196,7 +196,7 @@ func TestRunPage(t *testing.T) {
 		if last := cost.Rows[len(cost.Rows)-1]; sum.Cost() != nil && last[1] != fmt.Sprintf("%d.%06d", *sum.Cost()/1e6, *sum.Cost()%1e6) {
 			t.Errorf("%s: the plot ends with %q, the run cost %d", name, last, *sum.Cost())
 		}
-		if got := notice(p.Head, page.NoticeWarn); !strings.Contains(got, "trust") { // nobody is trusted
+		if got := notice(p.Head, page.NoticeWarn); !strings.Contains(got, "trust") { // no key is trusted
 			t.Errorf("%s: the notices %+v", name, p.Notices)
 		}
 	}
@@ -330,6 +330,53 @@ func TestUnfinished(t *testing.T) {
 	s.State = "interrupted"
 	if p := run(t, s); p.Row.State != "interrupted" || !strings.Contains(notice(p.Head, page.NoticeWarn), "not finished") || notice(p.Head, page.NoticeBad) != "" {
 		t.Errorf("%+v %+v", p.Row, p.Notices)
+	}
+}
+
+// TestLive makes all pages of a run while its journal is written and followed.
+func TestLive(t *testing.T) {
+	files := filesOf(t, runs.Good()["pair"])
+	lines := bytes.SplitAfter(files["events.jsonl"], []byte("\n"))
+	lines = lines[:len(lines)-1]
+	dir := write(t, unfinished(t, files, 1))
+	journal, err := transcript.Open(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "events.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	written, followed := 1, make(chan error, 1)
+	go func() {
+		followed <- journal.Follow(func() error {
+			if written == len(lines) {
+				return io.EOF
+			}
+			_, err := f.Write(lines[written])
+			written++
+			return err
+		})
+	}()
+	s := Source{Place: dir, Paths: page.Paths{Run: "/run/R"}, Journal: journal}
+	for done := false; !done; {
+		done = journal.State().Complete
+		p := run(t, s)
+		for _, row := range p.Tasks {
+			if _, err := Task(s, row.ID, 0, 0, transcript.Filter{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Audit(s); err != nil {
+			t.Fatal(err)
+		}
+		if done && (p.Row.State != "complete" || p.Row.Done != 2 || p.Row.Score == nil) {
+			t.Errorf("%+v", p.Row)
+		}
+	}
+	if err := <-followed; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -23,9 +23,16 @@ func usagePlots(j *transcript.Journal, state transcript.State) []plot.Plot {
 		unpriced = s.Unpriced
 	}
 	spans := j.Spans()
+	last, err := time.Parse(trajectory.TimeFormat, state.Last)
+	if err != nil {
+		return nil
+	}
 	drawn := make([]plot.Span, len(spans))
 	j.Read(func(run *rundir.Run) {
 		for i, s := range spans {
+			if !s.Ended && s.Last.Before(last) {
+				s.Last = last
+			}
 			drawn[i] = plot.Span{Task: s.Task, Attempt: s.Attempt, Start: s.Began.Sub(start).Milliseconds(), End: s.Last.Sub(start).Milliseconds(), Open: !s.Ended}
 			if t := run.Task(s.Task); t != nil && s.Attempt <= len(t.Attempts) && t.Attempts[s.Attempt-1].Ended != nil {
 				drawn[i].Outcome = t.Attempts[s.Attempt-1].Ended.Outcome

@@ -20,6 +20,7 @@ const (
 // it: what is left are its plan, ids, numbers, outcomes, names of planned tools, and rules of findings. The source has no
 // Paths. The error is that nothing can be shown.
 func Report(s Source, withTexts bool) (page.Report, error) {
+	s = s.begin()
 	s.Paths = page.Paths{}
 	s.Live, s.Trail, s.Compare = "", nil, nil
 	if s.textless = !withTexts; s.textless {

@@ -51,12 +51,13 @@ func Run(s Source, f page.TaskFilter, from int) (page.Run, error) {
 	if s.Journal == nil && s.Check.Public == nil {
 		return page.Run{}, cmp.Or(s.Check.Err, errUnread)
 	}
+	s = s.begin()
 	f.Text = f.Text[:min(len(f.Text), maxFilter)]
 	p := runPage{page.Run{Filter: f, From: max(from, 0), PlotsPath: s.Paths.Plots(), Compare: s.Compare}, s}
 	if s.Journal == nil {
 		p.ofPublic(s.Check.Public)
 	} else {
-		state := s.Journal.State()
+		state := s.state()
 		p.Events = limits(s)
 		s.Journal.Read(func(run *rundir.Run) { p.ofRun(run, state) })
 		p.Plots = append(p.Plots, usagePlots(s.Journal, state)...)

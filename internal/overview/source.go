@@ -39,7 +39,17 @@ type Source struct {
 	Live    string      // path of the events that say when a page has changed; "": it does not change
 	Program string      // and version, that shows the run
 
-	textless bool // no text of the run is shown: see Report
+	textless bool              // no text of the run is shown: see Report
+	seen     *transcript.State // how far the journal was read when the page was begun; nil: it is asked
+}
+
+// begin returns the source of a page that is made of what is read so far. Within Journal.Read nothing else may be asked
+// of the journal: who waits to write would keep both from going on.
+func (s Source) begin() Source {
+	if s.seen == nil {
+		s.seen = new(s.state())
+	}
+	return s
 }
 
 // text returns a text of the run, a tool, an endpoint or a person; where none may be shown, what stands instead.
@@ -80,17 +90,13 @@ func (s Source) incomplete() bool {
 
 // state is how far the journal was read; of a public package that is all.
 func (s Source) state() transcript.State {
+	if s.seen != nil {
+		return *s.seen
+	}
 	if s.Journal == nil {
 		return transcript.State{Complete: s.Check.Public != nil}
 	}
 	return s.Journal.State()
-}
-
-// read calls f with the run as far as it was read. f keeps nothing that changes.
-func (s Source) read(f func(*rundir.Run)) {
-	if s.Journal != nil {
-		s.Journal.Read(f)
-	}
 }
 
 // damage is why the evidence is not what was signed; nil if nothing is known of that.
@@ -115,8 +121,7 @@ func (s Source) notices(m plan.Plan, marked string) []page.Notice {
 	add := func(kind, format string, args ...any) {
 		all = append(all, page.Notice{Kind: kind, Text: fmt.Sprintf(format, args...)})
 	}
-	state, complete := s.state(), false
-	s.read(func(run *rundir.Run) { complete = run.Completed != nil })
+	state := s.state()
 	switch damage := s.damage(); {
 	case errors.Is(damage, rundir.ErrRemoved):
 		add(page.NoticeBad, "the run was removed; what was read of it before is shown")
@@ -132,7 +137,7 @@ func (s Source) notices(m plan.Plan, marked string) []page.Notice {
 	}
 	switch {
 	case s.damage() != nil:
-	case s.Journal != nil && !complete:
+	case s.Journal != nil && !state.Complete:
 		add(page.NoticeWarn, "not finished: it is verified and audited when it is complete. Scores are of the tasks that have ended")
 	case !s.Check.Done:
 		add(page.NoticeWarn, "not verified yet")

@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,10 +23,11 @@ import (
 func Task(s Source, id string, attempt, from int, f transcript.Filter) (page.Task, error) {
 	if s.Journal == nil {
 		if s.Check.Public == nil {
-			return page.Task{}, errUnread
+			return page.Task{}, cmp.Or(s.Check.Err, errUnread)
 		}
 		return publicTask(s, s.Check.Public, id)
 	}
+	s = s.begin()
 	p := page.Task{ID: id, Path: s.Paths.Task(id), PicturePath: s.Paths.Pictures(), JournalPath: s.Paths.Journal(), Filter: f, Attempt: attempt}
 	err := ErrNoTask
 	s.Journal.Read(func(run *rundir.Run) {
