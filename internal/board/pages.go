@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/page"
 	"github.com/gaia-harness/gaia/internal/plot"
 	"github.com/gaia-harness/gaia/internal/stats"
@@ -45,7 +46,7 @@ func (d Data) files() (map[string][]byte, error) {
 	files := map[string][]byte{dataFile: data, styleFile: page.Style}
 	var points []plot.CostPoint
 	for _, r := range d.Packages {
-		points = append(points, plot.CostPoint{Label: r.Model + ", " + r.Package, CostMicroUSD: r.CostMicroUSD, Rate: *r.Score})
+		points = append(points, plot.CostPoint{Label: visible.Line(r.Model + ", " + r.Package), CostMicroUSD: r.CostMicroUSD, Rate: *r.Score})
 	}
 	at := index{Head: page.Head{Title: d.Title, Static: "./", Site: true, Notices: d.notices()}, Data: d}
 	if len(points) > 0 {
@@ -146,6 +147,16 @@ func (r Rank) Text() string {
 // Page returns the name of the package's page, in the site.
 func (r Row) Page() string {
 	return packagesName + "/" + strings.TrimPrefix(r.AttestationSHA256, "sha256:")[:32] + ".html"
+}
+
+// Title says what a pass of the check says.
+func (c Check) Title() string {
+	for _, known := range audit.Checks() {
+		if known.ID == c.ID {
+			return known.Title
+		}
+	}
+	return ""
 }
 
 // Short returns the start of a digest, enough to tell those of a board apart.
