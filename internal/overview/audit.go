@@ -2,6 +2,7 @@ package overview
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -28,6 +29,13 @@ func Audit(s Source) (page.Audit, error) {
 		said := of.Statement.Predicate.Audit
 		p.Clean = said.Clean
 		p.Summary = [][2]string{{"whose", "the signer's: what the audit reads is withheld"}}
+		for _, d := range of.Statement.Predicate.Dismissals {
+			text := fmt.Sprintf("%s %s, by %s", d.Severity, d.Check, d.KeyID)
+			if d.TaskID != "" {
+				text += ", task " + d.TaskID
+			}
+			p.Summary = append(p.Summary, [2]string{"dismissed", text})
+		}
 		for _, c := range said.Checks {
 			row := page.Check{ID: c.ID, Status: string(c.Status), Severity: string(c.Severity)}
 			if known, err := render.CheckOf(c.ID); err == nil {
@@ -96,7 +104,7 @@ func newFinding(s Source, r audit.Report, f audit.Finding) page.Finding {
 		if d.Finding != f.ID {
 			continue
 		}
-		says := string(d.Decision) + " by a signed decision: " + d.Reason
+		says := fmt.Sprintf("%s, by the run's key %s: %s", d.Decision, s.Check.Audited.Run.Key.ID(), d.Reason)
 		if c := d.Countersigned; c != nil {
 			says += "; countersigned by " + c.KeyID
 		}
@@ -104,13 +112,11 @@ func newFinding(s Source, r audit.Report, f audit.Finding) page.Finding {
 		case f.Closed != "":
 			p.Closed = says
 		case d.Unheard != "":
-			p.Text += "\nA decision closes nothing: " + d.Unheard
-		case d.Pending != "":
-			p.Text += "\nA decision waits: " + d.Pending
+			p.Text += "\nDecided, and open: " + says + ". It closes nothing: " + d.Unheard
+		default:
+			waits := map[string]string{audit.PendingCountersignature: "another key countersigns it", audit.PendingTrust: "the reader trusts the countersigner"}
+			p.Text += "\nDecided, and open until " + waits[d.Pending] + ": " + says
 		}
-	}
-	if f.Closed != "" && p.Closed == "" {
-		p.Closed = string(f.Closed)
 	}
 	return p
 }

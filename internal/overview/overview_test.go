@@ -579,6 +579,74 @@ func TestAuditPage(t *testing.T) {
 	}
 }
 
+// TestClosedFinding: a finding that was decided about says by whom and why, and counts no longer in the list of tasks.
+func TestClosedFinding(t *testing.T) {
+	files, _ := varied(t)
+	dir := write(t, files)
+	s := source(t, dir)
+	var about audit.Finding
+	for _, c := range s.Check.Audited.Report.Checks {
+		for _, f := range c.Findings {
+			if f.TaskID != "" && f.Severity == audit.Critical {
+				about = f
+			}
+		}
+	}
+	ruling := audit.NewRuling(s.Check.Audited.Run, about, audit.Void, "the page held the record", "2031-02-03T04:05:06.789Z")
+	sealed, err := ruling.Seal(runs.Key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, ruling.File())
+	if err := errors.Join(os.Mkdir(filepath.Dir(name), 0o700), os.WriteFile(name, sealed, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s = source(t, dir)
+	p, err := Audit(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := 0
+	for _, c := range p.Checks {
+		for _, f := range c.Findings {
+			if f.Closed == "" {
+				continue
+			}
+			closed++
+			if f.ID != audit.ShortID(about.ID) || f.Closed != "void, by the run's key "+runs.Key().Public().ID()+": the page held the record" {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	if closed != 1 {
+		t.Errorf("%d findings are closed", closed)
+	}
+	before, after := findingsOf(&audit.Report{Checks: []audit.CheckReport{{ID: about.Check, Findings: []audit.Finding{about}}}}), findingsOf(s.report())
+	if len(before[about.TaskID]) != 1 || slices.Contains(after[about.TaskID], about.Check) && !otherOpen(s.report(), about) {
+		t.Errorf("before %v, after %v", before, after)
+	}
+	r, err := Report(s, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := r.Write(&out); err != nil || strings.Contains(out.String(), "the page held the record") {
+		t.Errorf("the report without texts has the reason of a decision: %v", err)
+	}
+}
+
+// otherOpen reports whether the check of a finding has another open one about its task.
+func otherOpen(r *audit.Report, about audit.Finding) bool {
+	for _, c := range r.Checks {
+		if slices.ContainsFunc(c.Findings, func(f audit.Finding) bool {
+			return f.Check == about.Check && f.TaskID == about.TaskID && f.ID != about.ID && f.Closed == ""
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
 // TestComparePage compares with what gaia compare counts.
 func TestComparePage(t *testing.T) {
 	a, again := varied(t)

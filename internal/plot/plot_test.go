@@ -334,10 +334,8 @@ func FuzzLabels(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, label string) {
-		for _, n := range []int{3, 70} {
-			for _, p := range examples(t, label, n) {
-				check(t, p)
-			}
+		for _, p := range examples(t, label, 2) {
+			check(t, p)
 		}
 	})
 }
