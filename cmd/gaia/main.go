@@ -110,13 +110,16 @@ and is never a GAIA score.`,
   gaia compare runs/01J… runs/01K…     test whether two runs differ
   gaia runs                            list the runs
   gaia show latest                     see what happened
+  gaia view latest                     see it in a browser, also while it runs
+  gaia report latest                   write it as one HTML file
+  gaia board packages -o site          write a leaderboard of packages
   gaia prune runs --older-than 90d     remove old runs, keep their counts`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
 		DisableSuggestions: true, // which cobra has in the error
 	}
-	root.AddCommand(a.runCommand(), a.agentCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.showCommand(), a.runsCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand(), convertAttemptsCommand())
+	root.AddCommand(a.runCommand(), a.agentCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.runsCommand(), a.showCommand(), a.viewCommand(), a.reportCommand(), a.boardCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand(), convertAttemptsCommand())
 	a.named(root)
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exit.Help)

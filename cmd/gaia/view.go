@@ -2,20 +2,38 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/board"
+	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/cli"
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/outfile"
+	"github.com/gaia-harness/gaia/internal/overview"
+	"github.com/gaia-harness/gaia/internal/page"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/runlist"
+	"github.com/gaia-harness/gaia/internal/stop"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/internal/viewer"
 	"github.com/spf13/cobra"
 )
 
 // takesRuns says which arguments of each command name runs: the first so many; -1: all.
 var takesRuns = map[string]int{
-	"adjudicate": 1, "audit": 1, "compare": -1, "disclose": 1, "export": 1, "judge run": 1, "prune bodies": -1, "prune runs": -1, "resume": 1, "runs": -1,
-	"scorecard": -1, "show": 1, "submit": 1, "trend": -1, "verify": -1, "witness export": 1,
+	"adjudicate": 1, "audit": 1, "compare": -1, "disclose": 1, "export": 1, "judge run": 1, "prune bodies": -1, "prune runs": -1, "report": 1, "resume": 1, "runs": -1,
+	"scorecard": -1, "show": 1, "submit": 1, "trend": -1, "verify": -1, "view": -1, "witness export": 1,
 }
 
 // flagsTakeRuns are the flags that name runs, by name, whatever their command.
@@ -139,4 +157,253 @@ func (a *app) runs(folders []string, o runlist.Options, asJSON bool) (err error)
 		Runs    []runlist.Entry `json:"runs"`
 	}{left, entries}, text)
 	return cmp.Or(err, runlist.Problems(entries, o.Reader.Trust))
+}
+
+// viewing is what the flags of view say.
+type viewing struct {
+	viewer.Config
+	gold     string
+	newToken bool
+}
+
+func (a *app) viewCommand() *cobra.Command {
+	var v viewing
+	cmd := &cobra.Command{
+		Use:   "view [DIR…]",
+		Short: "Show runs in a browser, also while they are written",
+		Long: `View serves pages of runs to a browser on this machine, until Ctrl-C: scores by level,
+tasks with every step, the audit with links into the journal, plots, two runs compared,
+and what many runs did. DIR is a run, a package, or a folder of them (default: runs).
+
+It prints an address with a token, which works once and in one browser; --new-token
+prints another address of the viewers that you have running. No page changes a run.
+
+A run that is being written is followed. A finished one is shown at once, and verified
+and audited in the background; the page says how far that is. Expected answers are
+shown only with --gold. docs/viewing.md describes the pages and plots.
+
+Only this machine can reach the viewer, unless --listen names another address: then
+give a certificate, too, since without TLS others can read what is sent.`,
+		Example: `  gaia view latest
+  gaia view --gold private runs submission-2026-01-02-5XK9QZ7M
+  gaia view --listen 192.0.2.7:8443 --tls-cert cert.pem --tls-key key.pem`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.NotEmpty(cmd, "listen", "tls-cert", "tls-key", "gold"); err != nil {
+				return err
+			}
+			if v.gold != "" && v.gold != verify.GoldPrivate {
+				if err := (&runflags.Tasks{Source: v.gold}).CheckSource(); err != nil {
+					return usage("give private, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--gold is %q", v.gold)
+				}
+			}
+			return a.view(cmd.Context(), args, v)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&v.Listen, "listen", "", "host:port to listen on (default: 127.0.0.1 and a free port)")
+	f.StringVar(&v.Cert, "tls-cert", "", "certificate in PEM, for HTTPS")
+	f.StringVar(&v.Key, "tls-key", "", "key of the certificate in PEM")
+	f.StringVar(&v.gold, "gold", "", "also show the expected answers: private (of run directories), or the dataset as --source writes it")
+	f.BoolVar(&v.newToken, "new-token", false, "print new addresses of the viewers that run, and end")
+	cli.Complete(cmd, "listen", "127.0.0.1:")
+	cli.CompletePrefixes(cmd, "gold", verify.GoldPrivate, runflags.SourceHub, runflags.SourceRepo, runflags.SourceDir, runflags.SourceFixtures)
+	return cmd
+}
+
+func (a *app) view(ctx context.Context, places []string, v viewing) error {
+	if v.Control = a.xdg("XDG_RUNTIME_DIR", ".cache"); v.Control != "" {
+		v.Control = filepath.Join(v.Control, "gaia", "view")
+	}
+	if v.newToken {
+		running, err := viewer.NewAddresses(v.Control)
+		for _, r := range running {
+			fmt.Fprintln(a.stdout, r.Address)
+		}
+		return err
+	}
+	reader, err := a.runReader()
+	if err != nil {
+		return err
+	}
+	reader.AtOnce = 1 // beside the pages
+	o := runlist.Options{Reader: reader, Quick: true, Seen: new(runlist.Seen)}
+	if len(places) == 1 && (verify.IsRun(places[0]) == nil || verify.IsPackage(places[0])) {
+		v.First = places[0]
+	}
+	if _, _, err := runlist.List(places, o); err != nil { // before a page is asked for
+		return err
+	}
+	v.Runs = func() (rows []page.RunRow, err error) {
+		entries, _, err := runlist.List(places, o)
+		for _, e := range entries {
+			rows = append(rows, e.Row())
+		}
+		return rows, err
+	}
+	v.History = func() (page.History, error) {
+		if len(places) == 0 {
+			return overview.History(reader, []string{runlist.DefaultFolder}, history.ByWeek, "")
+		}
+		return overview.History(reader, places, history.ByWeek, "")
+	}
+	ctx, release := stop.Context(ctx)
+	defer release()
+	if v.gold != "" {
+		var one sync.Mutex // datasets are loaded once
+		v.Gold = func(place string) (map[string]string, error) {
+			one.Lock()
+			defer one.Unlock()
+			return a.goldAt(ctx, v.gold, place)
+		}
+	}
+	v.Verify, v.Trust, v.Program = a.verifyEnv(ctx), a.ownTrust, "gaia "+build.Describe().Version
+	v.Log = func(line string) { fmt.Fprintf(a.stderr, "gaia: %s\n", view.Line(line)) }
+	s, err := viewer.New(v.Config)
+	if err != nil {
+		return err
+	}
+	l, err := s.Listen()
+	if err != nil {
+		return err
+	}
+	if warning := s.Warning(); warning != "" {
+		a.warn(warning)
+	}
+	if _, err := fmt.Fprintln(a.stdout, s.Address()); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	fmt.Fprintln(a.stderr, "gaia: open the address in a browser; Ctrl-C ends the viewer")
+	go func() { // verifies what has no record, for the list
+		_, _, _ = runlist.List(places, runlist.Options{Reader: reader, Seen: o.Seen})
+	}()
+	return s.Serve(ctx, l)
+}
+
+// goldAt returns the expected answers of the run or package at a place, from its private file or a dataset; none if it has none
+// there.
+func (a *app) goldAt(ctx context.Context, source, place string) (map[string]string, error) {
+	var gold *audit.Gold
+	var err error
+	if source == verify.GoldPrivate {
+		gold, err = grading.PrivateGold(place)
+	} else {
+		given, opened := verify.Open(place)
+		if opened != nil {
+			return nil, opened
+		}
+		defer given.Close()
+		m, _, _, read := rundir.ReadPlan(given.Files)
+		if read != nil {
+			return nil, read
+		}
+		gold, err = a.goldFor(ctx, source, m)
+	}
+	if err != nil || gold == nil {
+		return nil, err
+	}
+	return gold.Answers, nil
+}
+
+func (a *app) reportCommand() *cobra.Command {
+	var out string
+	var texts bool
+	cmd := &cobra.Command{
+		Use:   "report DIR|PACKAGE",
+		Short: "Write a run as one HTML file",
+		Long: `Report verifies and audits a run or a package, and writes what was found into one HTML
+file, which opens anywhere, also offline: scores, plots, tasks and findings. It holds
+no text of the run, unless --with-texts adds questions, answers and every step: do
+not publish such a report of GAIA where crawlers find it.
+
+The file says how to check it with 'gaia verify'. A run that does not verify is
+written, too, and says so first: exit code 4. 5: the run is not complete.`,
+		Example: `  gaia report latest
+  gaia report runs/01J… -o report.html --with-texts
+  gaia report submission-2026-01-02-5XK9QZ7M -o - > report.html`,
+		Args: cli.OneArg("the run directory, package or archive"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.NotEmpty(cmd, "out"); err != nil {
+				return err
+			}
+			return a.report(cmd.Context(), args[0], out, texts)
+		},
+	}
+	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, which must not exist, or - (default: report-<run>.html here)")
+	cmd.Flags().BoolVar(&texts, "with-texts", false, "also write the texts: questions, answers, steps")
+	return cmd
+}
+
+func (a *app) report(ctx context.Context, place, out string, texts bool) error {
+	ctx, release := stop.Context(ctx)
+	defer release()
+	s, done, err := overview.Read(place, a.verifyEnv(ctx), a.ownTrust)
+	if err != nil {
+		return err
+	}
+	defer done()
+	s.Program = "gaia " + build.Describe().Version
+	p, err := overview.Report(s, texts)
+	if err != nil {
+		return err
+	}
+	if out == "-" {
+		err = p.Write(outfile.Interruptible(ctx, a.stdout))
+	} else {
+		id := p.Run.Row.ID
+		out = cmp.Or(out, "report-"+id[max(0, len(id)-8):]+".html")
+		if err = verify.NotWithin("the report", place, filepath.Dir(out)); err == nil {
+			err = outfile.WriteStream(ctx, out, p.Write)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if out != "-" {
+		fmt.Fprintf(a.stderr, "gaia: wrote %s\n", view.Line(view.Quote(out)))
+	}
+	return exit.First(s.Check.Audited.Signer, s.Check.Err)
+}
+
+func (a *app) boardCommand() *cobra.Command {
+	var c board.Config
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "board PACKAGES",
+		Short: "Write a static leaderboard of packages that verify",
+		Long: `Board verifies and audits the packages in a folder and writes a site of static files:
+a table of those that count, a page for each, a plot of score against cost, and the
+data as JSON. Rows whose scores do not differ by more than chance are said to tie.
+
+board.yaml in the folder says which checks are required, which keys are trusted, and
+which packages are left out, with a reason; the site shows all three. --check writes
+nothing, and fails if a package does not count and board.yaml does not leave it out.
+docs/viewing.md has an example.`,
+		Example: `  gaia board packages -o site
+  gaia board packages --check
+  gaia board packages -o site --config strict.yaml`,
+		Args: cli.OneArg("the folder of packages"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err := cli.NotEmpty(cmd, "out", "config"); err != nil {
+				return err
+			}
+			if c.Check && cmd.Flags().Changed("out") {
+				return usage("leave one of them out", "--check writes no site, and --out names one")
+			}
+			if c.Own, err = a.ownTrust(); err != nil {
+				return err
+			}
+			c.Packages, c.Progress = args[0], a.stderr
+			ctx, release := stop.Context(cmd.Context())
+			defer release()
+			result, failed := board.Run(ctx, c)
+			return cmp.Or(result.Print(a.stdout, asJSON), failed)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&c.Out, "out", "o", "site", "folder of the site, which must not exist or be one that board wrote")
+	f.BoolVar(&c.Check, "check", false, "verify and write nothing, for continuous integration")
+	f.StringVar(&c.Rules, "config", "", "rules to use in place of the folder's board.yaml")
+	f.BoolVar(&asJSON, "json", false, "print a line of JSON for each package")
+	cli.CompleteDirs(cmd, "out")
+	return cmd
 }

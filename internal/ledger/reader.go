@@ -401,6 +401,12 @@ func (r *Reader) Counted(path string, verify bool) (stats rundir.RunStats, run *
 	return stats, run, nil
 }
 
+// Recall returns what a good record has of the run at path.
+func (r *Reader) Recall(path string) (stats rundir.RunStats, found bool) {
+	stats, _, found = r.recall(path)
+	return stats, found
+}
+
 // recall returns what was kept of the run at path, and the stamp of its files.
 func (r *Reader) recall(path string) (stats rundir.RunStats, files string, found bool) {
 	real, files, settled := r.stamp(path)

@@ -21,8 +21,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/page"
@@ -66,12 +68,17 @@ type Entry struct {
 	Trusted      bool        `json:"signer_trusted"`
 
 	Err error `json:"-"` // why it is damaged, with its exit code
+
+	waits bool // it is complete, as far as its files are there, and was not verified
 }
+
+// Verified reports whether the entry is of a complete run that was verified.
+func (e Entry) Verified() bool { return e.State == Complete && !e.waits }
 
 // Row returns the entry as a row of a page, without its path there.
 func (e Entry) Row() page.RunRow {
 	return page.RunRow{ID: e.ID, Dir: e.Dir, Started: e.Started, Model: e.Model, Agent: e.Agent, Dataset: e.Dataset, State: e.State, Problem: e.Problem,
-		Rehearsal: e.Rehearsal, Planned: e.Planned, Done: e.Done, Score: e.Score, CostMicroUSD: e.CostMicroUSD, Verified: e.State == Complete}
+		Rehearsal: e.Rehearsal, Planned: e.Planned, Done: e.Done, Score: e.Score, CostMicroUSD: e.CostMicroUSD, Verified: e.Verified()}
 }
 
 // Options say how a list is made.
@@ -79,6 +86,48 @@ type Options struct {
 	Reader *ledger.Reader // verifies finished runs, and keeps records of them
 	Verify bool           // verify all runs again
 	Limit  int            // only so many, the newest; 0: all
+	Quick  bool           // do not verify a finished run without a record: it is listed without a score
+	Seen   *Seen          // entries of earlier lists; nil: none
+}
+
+// Seen keeps entries for lists that are made again and again. Its zero value is ready for use, by several goroutines.
+type Seen struct {
+	mu      sync.Mutex
+	entries map[string]seen
+}
+
+type seen struct {
+	Entry
+	stamp string
+	at    time.Time
+	took  time.Duration
+}
+
+// maxShare is the inverse of the share of time that is spent on reading the journal of a run that grows.
+const maxShare = 20
+
+// get returns the entry of a run whose files are those of the stamp, or which was read a moment ago, for a while.
+func (s *Seen) get(dir, stamp string, quick bool, now time.Time) (Entry, bool) {
+	if s == nil {
+		return Entry{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, found := s.entries[dir]
+	fresh := e.stamp == stamp && e.State != Running || quick && now.Sub(e.at) < e.took*maxShare && e.State == Running
+	return e.Entry, found && fresh && (quick || !e.waits)
+}
+
+func (s *Seen) put(dir string, e seen) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entries == nil {
+		s.entries = map[string]seen{}
+	}
+	s.entries[dir] = e
 }
 
 // place is a run directory or a package. Its id and its start are what the first line of its journal says, which nothing
@@ -119,7 +168,17 @@ func List(folders []string, o Options) (entries []Entry, left int, err error) {
 	group.SetLimit(max(o.Reader.AtOnce, 1))
 	for i, at := range found {
 		group.Go(func() error {
+			names, _ := ledger.Files(at.dir)
+			began := o.Reader.Now()
+			stamp, settled := history.Stamp(at.dir, names, "", began)
+			e, found := o.Seen.get(at.dir, stamp, o.Quick, began)
+			if found && !o.Verify && (settled || e.State == Running) {
+				entries[i] = e
+				return nil
+			}
 			entries[i] = read(at, o)
+			now := o.Reader.Now()
+			o.Seen.put(at.dir, seen{entries[i], stamp, now, now.Sub(began)})
 			return nil
 		})
 	}
@@ -249,6 +308,12 @@ func read(at place, o Options) Entry {
 	if busy && closed != nil {
 		return e.growing(given.Files)
 	}
+	if kept, found := o.Reader.Recall(at.dir); o.Quick && closed == nil && !found {
+		e.State, e.Done, e.waits = Complete, e.Planned, true
+		return e
+	} else if o.Quick && found {
+		return e.counted(kept, m, digest)
+	}
 	counted, run, err := o.Reader.Counted(at.dir, o.Verify)
 	switch {
 	case err != nil && busy: // its files were written while they were read
@@ -257,19 +322,25 @@ func read(at place, o Options) Entry {
 		return e.damaged(err)
 	case run != nil && !run.Complete:
 		return e.unfinished(run, busy)
-	case counted.ManifestSHA256 != digest:
+	}
+	return e.counted(counted, m, digest)
+}
+
+// counted sets what was counted of a verified run with the plan m.
+func (e Entry) counted(counted rundir.RunStats, m plan.Plan, digest string) Entry {
+	if counted.ManifestSHA256 != digest {
 		return e.damaged(trajectory.Faultf(plan.ManifestFile, "was another before the run was verified"))
 	}
 	e.State, e.Started, e.Done = Complete, counted.Started, e.Planned
 	e.CostMicroUSD = new(int64)
-	solved, scored := 0, m.Scored()
+	solved := 0
 	for _, t := range counted.Tasks {
 		e.CostMicroUSD = stats.AddCost(e.CostMicroUSD, t.CostMicroUSD)
 		if t.Outcome == trajectory.Solved {
 			solved++
 		}
 	}
-	if scored {
+	if m.Scored() {
 		rate := stats.NewRate(solved, e.Planned)
 		e.Score = &rate
 	}

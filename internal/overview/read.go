@@ -1,0 +1,45 @@
+package overview
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/transcript"
+	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/submit"
+)
+
+// Read opens the run or package at a place, reads its journal to its end, and verifies and audits it. What does not verify is
+// in the Check of the source, which can be shown. The error is that there is nothing to show. The caller calls done when it
+// needs the source no longer.
+func Read(place string, env verify.Env, trust func() (keyring.Trust, error)) (s Source, done func(), err error) {
+	given, err := verify.Open(place)
+	if err != nil {
+		return s, nil, err
+	}
+	defer func() {
+		if err != nil {
+			given.Close()
+		}
+	}()
+	s = Source{Place: place, Packaged: given.Packaged, Check: Check{Done: true}}
+	if given.IsPublic() {
+		s.Check.Public, err = given.VerifyPublic(submit.Options{Harness: env.Harness})
+		return s, given.Close, err
+	}
+	if s.Journal, err = transcript.Open(given.Files); err != nil {
+		return s, nil, err
+	}
+	_ = s.Journal.Follow(func() error { return io.EOF }) // its state has the fault
+	r := verify.AuditRequest{Place: place, Trust: trust, Opened: given}
+	if _, err := os.Lstat(filepath.Join(place, rundir.PrivateFile)); !given.Packaged && errors.Is(err, fs.ErrNotExist) {
+		r.Gold = verify.GoldNone
+	}
+	s.Check.Audited, s.Check.Err = env.Audit(r)
+	return s, given.Close, nil
+}
