@@ -176,6 +176,9 @@ func (a *app) announce(r *run.Run, s *runflags.Settings) {
 		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", runview.ReplayNote)
 	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.State().ManifestSHA256)
+	if a.tty {
+		fmt.Fprintf(a.stderr, "gaia: to see it in a browser: gaia view %s\n", view.Quote(r.Dir))
+	}
 	if m.Agent != nil {
 		fmt.Fprintf(a.stderr, "gaia: agent: %s\n", view.Line(runview.Agent(m.Agent)))
 	}

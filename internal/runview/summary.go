@@ -84,8 +84,9 @@ func Summary(w io.Writer, dir string, found *rundir.Run, unsubmittable string) e
 	rows.Add("manifest", found.ManifestSHA256)
 	rows.Add("run", dir)
 	if s.Unrecorded == "" {
-		rows.Add("next", "gaia show "+view.Quote(dir))
-		rows.Add("", "gaia audit "+view.Quote(dir))
+		for i, command := range []string{"show", "view", "audit", "report"} {
+			rows.Add([]string{"next", ""}[min(i, 1)], "gaia "+command+" "+view.Quote(dir))
+		}
 	}
 	return view.Rows(w, rows)
 }
