@@ -38,7 +38,7 @@ type Fold struct {
 	kept      int64                // bytes of the lines of which texts are held to the end
 	harnesses []trajectory.Harness // that resumed the run
 	spending  spending
-	light     bool // steps are not kept: no records of attempts are wanted
+	light     bool // of open attempts the requests alone are kept, no steps: no records of attempts are wanted
 
 	repliedAs    map[string]bool // names of the model in its replies
 	repliedOther bool            // there are replies under other names
@@ -148,6 +148,9 @@ func (f *Fold) addLine(task *Task, e *trajectory.Event, line []byte) (reason str
 	reason, err = f.addTask(task, e)
 	if a := task.Open(); a != nil {
 		n := int64(len(line)) + a.listed(e.Payload)
+		if _, request := e.Payload.(trajectory.ContextCompiled); a.light && !request {
+			n = 0
+		}
 		a.bytes += n
 		f.open += n
 		f.mostOpen = max(f.mostOpen, f.open)
@@ -160,7 +163,7 @@ func (a *Attempt) listed(p trajectory.Payload) int64 {
 	const text, member, record = 16, 64, 128
 	switch p := p.(type) {
 	case trajectory.ContextCompiled:
-		if a.own {
+		if a.own || a.light {
 			return int64(record*len(a.fresh) + len(p.Head))
 		}
 		return int64(record*len(p.Messages) + len(p.Head))

@@ -56,7 +56,7 @@ func kindOf(t trajectory.Type) string {
 // item describes an event. Rules has the texts of rules, tool is the name of the tool of a call.
 func item(e trajectory.Event, rules map[string]string, tool string) Item {
 	i := Item{Line: e.Seq + 1, Time: e.Timestamp, Turn: e.Turn, Kind: kindOf(e.Payload.Type()), Title: cut(runview.Title(e.Payload), maxTitle),
-		Facts: facts(e.Payload, rules), Bad: isBad(e.Payload), Call: callOf(e.Payload), Tool: cut(tool, maxTitle), BodyOf: bodyOf(e.Payload), Pictures: pictures(e.Payload)}
+		Facts: facts(e.Payload, rules), Bad: isBad(e.Payload), Call: cut(callOf(e.Payload), maxTitle), Tool: cut(tool, maxTitle), BodyOf: bodyOf(e.Payload), Pictures: pictures(e.Payload)}
 	text, recorded := textOf(e.Payload)
 	i.Text = trajectory.CutUTF8(text, maxText)
 	if len(i.Text) < len(text) {
@@ -88,14 +88,7 @@ func textOf(payload trajectory.Payload) (text string, bytes int64) {
 	case trajectory.TaskStarted:
 		return p.Question, 0
 	case trajectory.ContextCompiled:
-		var b strings.Builder
-		for line := range strings.Lines(p.Head) {
-			b.WriteString(message(line))
-		}
-		for _, h := range p.MessageHeads {
-			b.WriteString(message(h.Head))
-		}
-		return b.String(), 0
+		return prompt(p), 0
 	case trajectory.ModelCallCompleted:
 		var m trajectory.SentMessage
 		if err := json.Unmarshal([]byte(p.Head), &m); err != nil {
@@ -121,6 +114,26 @@ func textOf(payload trajectory.Payload) (text string, bytes int64) {
 		}
 	}
 	return "", 0
+}
+
+// prompt returns what a request has of its new messages.
+func prompt(p trajectory.ContextCompiled) string {
+	var b strings.Builder
+	add := func(line string) bool {
+		b.WriteString(message(line))
+		return b.Len() <= maxText
+	}
+	for line := range strings.Lines(p.Head) {
+		if !add(line) {
+			return b.String()
+		}
+	}
+	for _, h := range p.MessageHeads {
+		if !add(h.Head) {
+			break
+		}
+	}
+	return b.String()
 }
 
 // message returns what a line with a message says, under its role; another line as it is.
@@ -283,7 +296,7 @@ func pictures(payload trajectory.Payload) []Picture {
 	var all []Picture
 	add := func(name, sha256, typ string) {
 		if slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, typ) && len(all) < maxPictures {
-			all = append(all, Picture{Name: cut(name, maxFact), SHA256: sha256, Type: typ})
+			all = append(all, Picture{Name: cut(name, maxFact), SHA256: cut(sha256, maxTitle), Type: typ})
 		}
 	}
 	files := func(workspace []trajectory.File) {

@@ -169,7 +169,7 @@ func (j *Journal) seePictures(e trajectory.Event, files []trajectory.File) {
 	task := j.run.Task(e.TaskID)
 	for _, f := range files {
 		name := path.Join("work", fmt.Sprintf("%04d-%d", task.Index+1, e.Attempt), f.Path)
-		if pictureType(f.Path) != "" && fs.ValidPath(f.Path) && len(f.Path) <= maxFact && len(j.pictures) < mostPictures {
+		if _, seen := j.pictures[f.SHA256]; !seen && pictureType(f.Path) != "" && fs.ValidPath(f.Path) && len(f.Path) <= maxFact && len(j.pictures) < mostPictures {
 			j.pictures[f.SHA256] = picture{place{e.TaskID, e.Attempt}, name}
 		}
 	}
@@ -182,7 +182,8 @@ func (j *Journal) State() State {
 	return j.state
 }
 
-// Read calls f with the run as far as it was read. f keeps nothing of it, and returns soon: the reading waits for it.
+// Read calls f with the run as far as it was read. f keeps nothing of it, calls no method of j, and
+// returns soon: the reading waits for it.
 func (j *Journal) Read(f func(*rundir.Run)) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()

@@ -1,14 +1,24 @@
 package transcript
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/google/go-cmp/cmp"
 )
 
 // varied returns the files of a run that has every type of event.
@@ -69,5 +79,293 @@ func TestChunks(t *testing.T) {
 	}
 	if s := j.State(); int64(len(seen)) != s.Events || !s.Complete || s.Fault != nil || s.Version < uint64(s.Events) {
 		t.Errorf("%d items, state %+v", len(seen), s)
+	}
+}
+
+// all reads every item of an attempt.
+func all(t testing.TB, j *Journal, task string, attempt int, filter Filter) (items []Item) {
+	t.Helper()
+	for from := 0; from >= 0; {
+		c, err := j.Chunk(task, attempt, from, filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items, from = append(items, c.Items...), c.Next
+	}
+	return items
+}
+
+// TestGrows: a journal that is written in pieces of any length is read while others read it, and in the end as one that
+// was whole.
+func TestGrows(t *testing.T) {
+	files := varied(t)
+	whole := read(t, os.DirFS(write(t, files)))
+	journal := files[trajectory.JournalFile]
+	files[trajectory.JournalFile] = nil
+	dir := write(t, files)
+	j, err := Open(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, trajectory.JournalFile), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var readers, writer sync.WaitGroup
+	more, ended := make(chan struct{}), make(chan struct{})
+	writer.Go(func() {
+		for rest := journal; len(rest) > 0; {
+			n := min(len(rest), 977)
+			if _, err := f.Write(rest[:n]); err != nil {
+				t.Error(err)
+			}
+			rest = rest[n:]
+			<-more
+		}
+	})
+	for range 2 {
+		readers.Go(func() {
+			for last := (State{}); ; {
+				s := j.State()
+				if s.Events < last.Events || s.Version < last.Version || s.Bytes < last.Bytes {
+					t.Errorf("state %+v after %+v", s, last)
+				}
+				last = s
+				for _, task := range whole.run.Tasks {
+					if c, err := j.Chunk(task.Plan.TaskID, 1, 0, Filter{}); err == nil && len(c.Items) != c.Total {
+						t.Errorf("%d of %d items", len(c.Items), c.Total)
+					} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+						t.Error(err)
+					}
+				}
+				if s.Events > 0 {
+					if lines, err := j.Line(s.Events, 2); err != nil || lines[len(lines)-1].Bad != "" {
+						t.Errorf("%+v, %v", lines, err)
+					}
+				}
+				j.Read(func(r *rundir.Run) { _ = r.Tasks[0].Attempts })
+				j.Usage()
+				select {
+				case <-ended:
+					return
+				default:
+				}
+			}
+		})
+	}
+	if err := j.Follow(func() error { more <- struct{}{}; return nil }); err != nil {
+		t.Error(err)
+	}
+	close(ended)
+	close(more)
+	writer.Wait()
+	readers.Wait()
+	if diff := cmp.Diff(whole.State(), j.State()); diff != "" {
+		t.Errorf("state (-whole +followed):\n%s", diff)
+	}
+	for at := range whole.attempts {
+		if diff := cmp.Diff(all(t, whole, at.task, at.attempt, Filter{}), all(t, j, at.task, at.attempt, Filter{})); diff != "" {
+			t.Errorf("%v (-whole +followed):\n%s", at, diff)
+		}
+	}
+	if err := j.Follow(noWriter); err == nil {
+		t.Error("it is followed twice")
+	}
+}
+
+// TestEnds: how the reading of a journal ends, and that what was read before stays readable.
+func TestEnds(t *testing.T) {
+	stopped := errors.New("stopped")
+	for _, tt := range []struct {
+		name   string
+		change func(journal []byte) []byte // before it is read
+		later  func(dir string) error      // at the first wait
+		err    error                       // of Follow; nil: none, or a fault
+		fault  string
+		events int64
+	}{
+		{"whole", nil, nil, nil, "", 79},
+		{"no writer", func(b []byte) []byte { return cutLines(b, 40) }, nil, nil, "", 40},
+		{"a torn line", func(b []byte) []byte { return cutLines(b, 41)[:len(cutLines(b, 40))+9] }, nil, nil, "", 40},
+		{"stopped", func(b []byte) []byte { return cutLines(b, 40) }, func(string) error { return stopped }, stopped, "", 40},
+		{"a changed byte", func(b []byte) []byte {
+			b[len(cutLines(b, 40))+200] ^= 1
+			return b
+		}, nil, nil, "line 41", 40},
+		{"a line left out", func(b []byte) []byte { return slices.Concat(cutLines(b, 40), b[len(cutLines(b, 41)):]) }, nil, nil, "line 41", 40},
+		{"cut off", func(b []byte) []byte { return cutLines(b, 40) }, func(dir string) error {
+			return os.Truncate(filepath.Join(dir, trajectory.JournalFile), 3000)
+		}, nil, "was cut off", 40},
+		{"removed", func(b []byte) []byte { return cutLines(b, 40) }, os.RemoveAll, rundir.ErrRemoved, "removed", 40},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := varied(t)
+			if tt.change != nil {
+				files[trajectory.JournalFile] = tt.change(files[trajectory.JournalFile])
+			}
+			dir := write(t, files)
+			j, err := Open(os.DirFS(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits := 0
+			err = j.Follow(func() error {
+				if waits++; tt.later == nil || waits > 1 {
+					return io.EOF
+				}
+				return tt.later(dir)
+			})
+			s := j.State()
+			var fault *trajectory.Fault
+			switch {
+			case tt.err != nil && !errors.Is(err, tt.err), tt.err == nil && tt.fault == "" && err != nil, tt.err == nil && tt.fault != "" && !errors.As(err, &fault):
+				t.Errorf("error %v", err)
+			case tt.fault == "" && s.Fault != nil, tt.fault != "" && (s.Fault == nil || !strings.Contains(s.Fault.Error(), tt.fault)):
+				t.Errorf("fault %v", s.Fault)
+			case s.Events != tt.events, s.Complete != (tt.events == 79):
+				t.Errorf("state %+v", s)
+			}
+			c, err := j.Chunk("", 0, 0, Filter{})
+			switch tt.name {
+			case "removed":
+				if !errors.Is(err, rundir.ErrRemoved) {
+					t.Errorf("a chunk of a run that was removed: %v", err)
+				}
+			default:
+				if err != nil || len(c.Items) < 4 {
+					t.Errorf("what was read before is %d items, %v", len(c.Items), err)
+				}
+			}
+		})
+	}
+}
+
+// cutLines returns the first lines of a journal.
+func cutLines(journal []byte, n int) []byte {
+	return bytes.Join(bytes.SplitAfterN(journal, []byte("\n"), n+1)[:n], nil)
+}
+
+// TestChangedLater: a line that is changed, cut off or moved after it was read is not shown as something else.
+func TestChangedLater(t *testing.T) {
+	files := varied(t)
+	dir := write(t, files)
+	j := read(t, os.DirFS(dir))
+	journal := files[trajectory.JournalFile]
+	at := len(cutLines(journal, 5)) + 300
+	line6 := append([]byte(nil), journal...)
+	line6[at]++
+	for name, changed := range map[string][]byte{"a byte": line6, "the end": journal[:at], "all": nil, "moved": append([]byte("\n"), journal...)} {
+		if err := os.WriteFile(filepath.Join(dir, trajectory.JournalFile), changed, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var fault *trajectory.Fault
+		if c, err := j.Chunk(j.run.Tasks[0].Plan.TaskID, 1, 0, Filter{}); !errors.As(err, &fault) || !strings.Contains(err.Error(), "was changed") || len(c.Items) > 0 {
+			t.Errorf("%s: %d items, %v", name, len(c.Items), err)
+		}
+		if lines, err := j.Line(6, 0); err != nil || len(lines) != 1 || lines[0].Text != "" || !strings.Contains(lines[0].Bad, "was changed") {
+			t.Errorf("%s: %+v, %v", name, lines, err)
+		}
+	}
+}
+
+// TestOpenSigned: a plan that was changed is not read, and a folder that is no run neither.
+func TestOpenSigned(t *testing.T) {
+	files := varied(t)
+	files[plan.ManifestFile] = bytes.Replace(files[plan.ManifestFile], []byte(`"rehearsal":true`), []byte(`"rehearsal":false`), 1)
+	var fault *trajectory.Fault
+	if _, err := Open(os.DirFS(write(t, files))); !errors.As(err, &fault) {
+		t.Errorf("another plan: %v", err)
+	}
+	if _, err := Open(os.DirFS(t.TempDir())); !errors.As(err, &fault) {
+		t.Errorf("no run: %v", err)
+	}
+}
+
+// TestFilter: a filter chooses the items that it names, and pages of a filtered attempt meet.
+func TestFilter(t *testing.T) {
+	j := read(t, os.DirFS(write(t, varied(t))))
+	task := j.run.Tasks[0].Plan.TaskID
+	whole := all(t, j, task, 1, Filter{})
+	for _, tt := range []struct {
+		filter Filter
+		want   func(Item) bool
+		least  int
+	}{
+		{Filter{Kind: KindReply}, func(i Item) bool { return i.Kind == KindReply }, 5},
+		{Filter{Tool: "read_file"}, func(i Item) bool { return i.Tool == "read_file" }, 8},
+		{Filter{Bad: true}, func(i Item) bool { return i.Bad }, 5},
+		{Filter{Text: "JUDGMENTS.jsonl"}, func(i Item) bool { return strings.Contains(fmt.Sprint(i), "judgments.jsonl") }, 4},
+		{Filter{Kind: KindDecision, Tool: "read_file", Bad: true, Text: "rollback"}, func(i Item) bool { return strings.HasPrefix(i.Title, "rollback") }, 1},
+		{Filter{Kind: "no such kind"}, func(Item) bool { return false }, 0},
+		{Filter{Tool: "python"}, func(Item) bool { return false }, 0},
+	} {
+		var want []Item
+		for _, i := range whole {
+			if tt.want(i) {
+				want = append(want, i)
+			}
+		}
+		if diff := cmp.Diff(want, all(t, j, task, 1, tt.filter)); diff != "" || len(want) < tt.least {
+			t.Errorf("%+v: %d items (-want +got):\n%s", tt.filter, len(want), diff)
+		}
+	}
+	// The tool of a decision is known where the call is in the chunk before.
+	for at, i := range whole {
+		c, err := j.Chunk(task, 1, at, Filter{})
+		if err != nil || c.Items[0].Tool != i.Tool {
+			t.Errorf("line %d: tool %q, %v", i.Line, c.Items[0].Tool, err)
+		}
+		if from, ok := j.Place(task, 1, i.Line); !ok || from != 0 {
+			t.Errorf("line %d is in the chunk from %d, %t", i.Line, from, ok)
+		}
+	}
+	if _, ok := j.Place(task, 1, 1); ok {
+		t.Error("a line of the run has a place in an attempt")
+	}
+	for _, missing := range []place{{"no such task", 1}, {task, 9}, {task, -1}} {
+		if _, err := j.Chunk(missing.task, missing.attempt, 0, Filter{}); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v: %v", missing, err)
+		}
+	}
+	c, err := j.Chunk(task, 1, 1<<40, Filter{})
+	if err != nil || len(c.Items) != 0 || c.Next != -1 || c.Prev != 0 {
+		t.Errorf("behind the end: %+v, %v", c, err)
+	}
+}
+
+// TestUsage: the series end with what the run used, and count the attempts under way.
+func TestUsage(t *testing.T) {
+	j := read(t, os.DirFS(write(t, varied(t))))
+	u, s := j.Usage(), j.run.Summary()
+	last := u.Spent[len(u.Spent)-1]
+	tokens := s.Tokens.Add(trajectory.Tokens{In: s.Judge.TokensIn, Out: s.Judge.TokensOut}).Add(trajectory.Tokens{In: s.Preflight.TokensIn, Out: s.Preflight.TokensOut})
+	if cost := s.Cost(); cost == nil || *cost != last.CostMicroUSD || last.Tokens != tokens || last.Unpriced != 0 {
+		t.Errorf("spent %+v, the run %v and %+v", last, cost, tokens)
+	}
+	if most := slices.MaxFunc(u.Running, func(a, b Running) int { return a.Most - b.Most }); most.Most != 1 || u.Running[len(u.Running)-1].Now != 0 {
+		t.Errorf("running %+v", u.Running)
+	}
+	turns := j.Turns(j.run.Tasks[0].Plan.TaskID, 1)
+	if want := (Turns{First: 1, Count: 1, Tokens: trajectory.Tokens{In: 500, Out: 60}, ModelMs: 1020, TurnMs: 950, Calls: 1}); len(turns) != 3 || turns[0] != want {
+		t.Errorf("turns %+v", turns)
+	}
+	if j.Turns("no such task", 1) != nil {
+		t.Error("turns of no task")
+	}
+}
+
+// TestSeries: a series of any length is short, in order, and keeps its last and its highest value.
+func TestSeries(t *testing.T) {
+	var s series[Running]
+	start := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+	for i := range 100_000 {
+		s.add(Running{start.Add(time.Duration(i) * 17 * time.Millisecond), i % 7, i % 7})
+	}
+	if n := len(s.points); n > maxPoints || n < maxPoints/2 || s.points[n-1].Now != 99_999%7 {
+		t.Errorf("%d points, the last %+v", n, s.points[n-1])
+	}
+	if !slices.IsSortedFunc(s.points, func(a, b Running) int { return a.At.Compare(b.At) }) || s.points[0].Most != 6 {
+		t.Error("the points are not in order, or lose the highest value")
 	}
 }

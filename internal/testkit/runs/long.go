@@ -1,0 +1,106 @@
+package runs
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// LongTask is the task of the run that Long makes, and LongRound how many events a round of its attempt has.
+const (
+	LongTask  = "fab1e951-0000-4000-8000-000000000777"
+	LongRound = 10
+)
+
+// Long returns a run of an own agent that is under way: its one attempt has so many rounds so far, each a turn with a
+// request and its reply, and a turn with a tool call and its result. The run verifies.
+func Long(rounds int) (map[string][]byte, error) {
+	c, err := Parse("A long attempt.\n\n-- plan --\n{\"agent\":{\"calls\":100000}}\n\n-- task " + LongTask + " --\nquestion: How many posts has the pier of Tolmey?\ngold: 14\n\n-- reply --\nAll were counted.\n\n-- gives answer-file.v1 14 --\n")
+	if err != nil {
+		return nil, err
+	}
+	whole, err := c.Files()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{rundir.TrajectoriesFile: {}, rundir.MarkerFile: []byte(rundir.MarkerOpen + "\n")}
+	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, plan.AgentFilesFile} {
+		files[name] = whole[name]
+	}
+	m, err := plan.Decode(files[plan.ManifestFile])
+	if err != nil {
+		return nil, err
+	}
+	journal := &memory{}
+	end := trajectory.End{}
+	if _, _, err = trajectory.ReadJournal(bytes.NewReader(whole[trajectory.JournalFile]), m.RunID, canonical.Digest(files[plan.ManifestFile]), func(e trajectory.Event, line []byte) error {
+		if e.Turn == 0 && e.Seq == end.Events && (e.TaskID == "" || e.Payload.Type() == trajectory.TypeTaskStarted) {
+			journal.Write(line)
+			end = trajectory.End{Events: e.Seq + 1, Head: canonical.Digest(line), LastID: e.ID}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	now := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+	elapsed := time.Duration(0)
+	log, err := trajectory.NewLog(journal, end, trajectory.LogConfig{RunID: m.RunID, Rand: rand.NewChaCha8([32]byte{7}),
+		Now: func() time.Time { elapsed += 40 * time.Millisecond; return now.Add(elapsed) }, Mono: func() time.Duration { return elapsed }})
+	if err != nil {
+		return nil, err
+	}
+	var drafts []trajectory.Draft
+	for round := range rounds {
+		for i, p := range longRound(round, m) {
+			drafts = append(drafts, trajectory.Draft{TaskID: LongTask, Attempt: 1, Turn: 2*round + 1 + i/5, Payload: p})
+		}
+		if round%100 == 99 || round == rounds-1 {
+			if _, err := log.Append(drafts...); err != nil {
+				return nil, err
+			}
+			drafts = drafts[:0]
+		}
+	}
+	files[trajectory.JournalFile] = journal.Bytes()
+	return files, nil
+}
+
+// longRound returns the events of two turns.
+func longRound(round int, m plan.Plan) []trajectory.Payload {
+	call, cost := fmt.Sprint("call-", round), int64(40)
+	page := fmt.Sprintf("Sheet %d of the harbour book. ", round) + strings.Repeat("The pier of Tolmey has posts of oak. ", 20)
+	reply := string(trajectory.SentMessage{Content: fmt.Sprintf("I read sheet %d.", round), Role: "assistant",
+		ToolCalls: []trajectory.SentCall{{Arguments: `{"path":"sheet.txt"}`, ID: call, Name: "read_file"}}}.Canonical())
+	shown := trajectory.SentMessage{Content: page, Role: "tool", ToolCallID: call}.Canonical()
+	digest := canonical.Digest(shown)
+	message := func(role string, text []byte) trajectory.Message {
+		return trajectory.Message{Bytes: int64(len(text)), Role: role, SHA256: canonical.Digest(text), Source: plan.AgentSource}
+	}
+	decision := trajectory.PolicyDecision{CallID: call, Decision: "allow", Mode: m.PolicyMode, PolicyHash: m.PolicyHash}
+	if round%50 == 49 {
+		decision.Decision, decision.Reason, decision.RuleIDs, decision.Shown = "deny", "this names the run's own records", []string{"R002"}, "refused: this names the run's own records"
+	}
+	return []trajectory.Payload{
+		trajectory.TurnStarted{},
+		trajectory.ContextCompiled{Bytes: int64(len(shown)), ContentSHA256: digest, Kept: 2 * round, Origins: &trajectory.Origins{Result: int64(len(page)), Reply: 20},
+			Messages: []trajectory.Message{message("assistant", []byte(reply)), message("tool", shown)}},
+		trajectory.ModelCallStarted{Request: &trajectory.AgentRequest{Bytes: int64(2000 + round), Dialect: "chat", SHA256: canonical.Digest([]byte(call))}, RequestedModel: m.Model.Name, Try: 1},
+		trajectory.ModelCallCompleted{Bytes: int64(len(reply)), CostMicroUSD: &cost, FinishReason: "tool_calls", Head: reply, LatencyMs: 800, OutputSHA256: canonical.Digest([]byte(reply)),
+			Reply:     &trajectory.AgentReply{Bytes: 700, SHA256: digest, Status: 200},
+			RequestID: fmt.Sprint("req-", round), RequestedModel: m.Model.Name, ResponseModel: m.Model.Name, Tokens: trajectory.Tokens{In: 900, Out: 30}, Try: 1, UsageReported: true},
+		trajectory.TurnCompleted{LatencyMs: 850},
+
+		trajectory.TurnStarted{},
+		trajectory.ToolProposed{Args: map[string]string{"path": "sheet.txt"}, ArgsSHA256: canonical.Digest([]byte(`{"path":"sheet.txt"}`)), CallID: call, Name: "read_file"},
+		decision,
+		trajectory.ToolExecuted{Bytes: int64(len(page)), CallID: call, Head: page, LatencyMs: 20, Name: "read_file", OutputSHA256: canonical.Digest([]byte(page)),
+			Probes: &trajectory.Probes{}, ShownBytes: int64(len(page)), ShownSHA256: digest},
+		trajectory.TurnCompleted{LatencyMs: 30, ToolCalls: 1}}
+}
