@@ -7,6 +7,8 @@ from openai import OpenAI
 from playwright.sync_api import Error, sync_playwright
 
 SYSTEM = "Answer with the tools. End with a line FINAL ANSWER: and the answer, as short as possible."
+# Chromium asks these addresses for sign-in and updates, in place of Google's: nothing answers there.
+QUIET = ["--gaia-url=http://127.0.0.1:9/", "--component-updater=url-source=http://127.0.0.1:9/"]
 PAGE = {
     "name": "web_fetch",
     "description": "Opens an address in a browser, with JavaScript, and returns its text and links.",
@@ -42,7 +44,7 @@ if attached := [name for name in os.listdir() if name.startswith("attachment")]:
 tools = [PAGE] + [t for t in gate()["tools"] if t["name"] not in ("web_fetch", "submit_answer")]
 messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
 with sync_playwright() as driver:
-    browser = driver.chromium.launch(executable_path="/usr/lib/chromium/chromium")
+    browser = driver.chromium.launch(executable_path="/usr/lib/chromium/chromium", args=QUIET)
     page, client = browser.new_page(), OpenAI()
     for _ in range(20):
         reply = client.chat.completions.create(
