@@ -11,6 +11,9 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
+// maxCompared is how many tasks of two runs are listed; of more, those that flipped.
+const maxCompared = 2000
+
 // Compare returns the page that compares two runs as gaia compare does. Runs that are not complete, not verified or have
 // no gold answers are shown beside each other with the reason why there is no comparison.
 func Compare(a, b Source) (page.Compare, error) {
@@ -66,7 +69,13 @@ func Compare(a, b Source) (page.Compare, error) {
 		case solvedA && !solvedB:
 			row.Flip = "worse"
 		}
+		if c.Tasks > maxCompared && row.Flip == "" {
+			continue
+		}
 		p.Tasks = append(p.Tasks, row)
+	}
+	if c.Tasks > maxCompared {
+		p.Notices = append(p.Notices, page.Notice{Kind: page.NoticeNote, Text: fmt.Sprintf("of %d tasks those are listed that one run solved and the other did not", c.Tasks)})
 	}
 	return p, nil
 }

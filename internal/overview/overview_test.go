@@ -292,7 +292,7 @@ func TestUnfinished(t *testing.T) {
 	files := filesOf(t, runs.Good()["pair"])
 	total := bytes.Count(files["events.jsonl"], []byte("\n"))
 	states := map[string]bool{}
-	for lines := 1; lines < total; lines++ {
+	for lines := range total {
 		dir := write(t, unfinished(t, files, lines))
 		journal, err := transcript.Open(os.DirFS(dir))
 		if err != nil {
@@ -516,6 +516,9 @@ func TestTaskPage(t *testing.T) {
 	s.Gold = c.Gold()
 	if p, err = Task(s, second, 0, 0, transcript.Filter{}); err != nil || p.Gold == nil || *p.Gold != "North Marrow" || p.Attempt != 2 || len(p.Attempts) != 2 || p.Outcome != "failed" {
 		t.Errorf("%+v, %v", p, err)
+	}
+	if p, err = Task(s, first, 0, 0, transcript.Filter{}); err != nil || plotOf(t, p.Plots, "tokens-and-latency-by-turn").Rows[0][4] != "yes" { // its first call was refused for load
+		t.Errorf("%q, %v", p.Plots, err)
 	}
 	if p, err = Task(s, second, 1, 0, transcript.Filter{}); err != nil || p.Answer != nil || !strings.Contains(value(p.Facts, "attempt"), "error") {
 		t.Errorf("%+v, %v", p, err)

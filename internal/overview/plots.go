@@ -47,7 +47,7 @@ func turnPlot(j *transcript.Journal, task string, attempt int) plot.Plot {
 	var turns []plot.Turn
 	for _, t := range j.Turns(task, attempt) {
 		n := int64(max(t.Count, 1))
-		turns = append(turns, plot.Turn{Number: t.First, TokensIn: t.Tokens.In / n, TokensOut: t.Tokens.Out / n, LatencyMs: t.ModelMs / n})
+		turns = append(turns, plot.Turn{Number: t.First, TokensIn: t.Tokens.In / n, TokensOut: t.Tokens.Out / n, LatencyMs: t.ModelMs / n, Failed: t.Failed > 0})
 	}
 	return plot.Turns(turns)
 }

@@ -119,7 +119,11 @@ func Turns(turns []Turn) Plot {
 		tokens, latency = max(tokens, b.TokensIn+b.TokensOut), max(latency, b.LatencyMs)
 	}
 	d := &drawing{}
-	top := d.legend(18, entry{"s0", square, false, "tokens in"}, entry{"s1", square, true, "tokens out"}, entry{"s2", diamond, false, "latency"}, entry{"s3", triangle, true, "failed"})
+	entries := []entry{{"s0", square, false, "tokens in"}, {"s1", square, true, "tokens out"}, {"s2", diamond, false, "latency"}}
+	if slices.ContainsFunc(bars, func(b bar) bool { return b.Failed }) {
+		entries = append(entries, entry{"s3", triangle, true, "failed"})
+	}
+	top := d.legend(18, entries...)
 	above := panel{60, width - 16, top + 6, top + 136}
 	below := panel{60, width - 16, above.bottom + 18, above.bottom + 108}
 	d.height = below.bottom + 40
@@ -159,7 +163,7 @@ func Turns(turns []Turn) Plot {
 	if each > 1 {
 		p.Note = fmt.Sprintf("Each bar is the mean of %d turns. ", each)
 	}
-	p.Note += "Above tokens, below the latency of the model; a triangle marks turns in which a call failed."
+	p.Note += "Above tokens, below the latency of the model; a triangle marks a turn in which a call of the model failed."
 	p.SVG = d.finish(p.Title, p.Note)
 	return p
 }

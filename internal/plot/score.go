@@ -365,7 +365,11 @@ func Trend(points []TrendPoint) Plot {
 		return at.Unix() / 86_400
 	}
 	d := &drawing{}
-	top := d.legend(18, entry{"s0", circle, false, "runs"}, entry{"s1", square, true, "rehearsals"})
+	entries := []entry{{"s0", circle, false, "runs"}}
+	if slices.ContainsFunc(drawn, func(t TrendPoint) bool { return t.Rehearsal }) {
+		entries = append(entries, entry{"s1", square, true, "rehearsals"})
+	}
+	top := d.legend(18, entries...)
 	in := panel{52, width - 24, top + 12, top + 212}
 	d.height = in.bottom + 28
 	y := scale{0, 1_000_000, in.bottom, in.top}

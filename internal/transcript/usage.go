@@ -39,6 +39,7 @@ type Turns struct {
 	ModelMs      int64 // of model calls
 	TurnMs       int64 // of turns that were completed
 	Calls        int   // of tools, in those
+	Failed       int   // model calls that failed
 }
 
 // usage gathers what a run uses.
@@ -127,7 +128,7 @@ type turns struct {
 type turnGroup struct {
 	in, out, cached, reasoning int64
 	modelMs, turnMs            int64
-	calls                      int32
+	calls, failed              int32
 }
 
 func (t *turns) add(e trajectory.Event) {
@@ -155,6 +156,9 @@ func (t *turns) add(e trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case trajectory.ModelCallCompleted:
 		g.modelMs = p.LatencyMs
+		if p.Error != nil {
+			g.failed = 1
+		}
 	case trajectory.TurnCompleted:
 		g.turnMs, g.calls = p.LatencyMs, int32(p.ToolCalls)
 	}
@@ -164,6 +168,7 @@ func (t *turns) add(e trajectory.Event) {
 func (g *turnGroup) sum(o turnGroup) {
 	g.in, g.out, g.cached, g.reasoning = g.in+o.in, g.out+o.out, g.cached+o.cached, g.reasoning+o.reasoning
 	g.modelMs, g.turnMs, g.calls = g.modelMs+o.modelMs, g.turnMs+o.turnMs, g.calls+o.calls
+	g.failed += o.failed
 }
 
 // Usage returns what the run used so far, in at most 500 points each.
@@ -186,7 +191,7 @@ func (j *Journal) Turns(task string, attempt int) []Turns {
 	for i, g := range a.turns.groups {
 		first := i*a.turns.size + 1
 		all[i] = Turns{First: first, Count: min(a.turns.size, a.turns.last-first+1), Tokens: trajectory.Tokens{Cached: g.cached, In: g.in, Out: g.out, Reasoning: g.reasoning},
-			ModelMs: g.modelMs, TurnMs: g.turnMs, Calls: int(g.calls)}
+			ModelMs: g.modelMs, TurnMs: g.turnMs, Calls: int(g.calls), Failed: int(g.failed)}
 	}
 	return all
 }
