@@ -77,6 +77,7 @@ func Audit(s Source) (page.Audit, error) {
 // newFinding returns a finding with a link to the line of the journal that it names.
 func newFinding(s Source, r audit.Report, f audit.Finding) page.Finding {
 	line := strconv.FormatInt(f.Seq+1, 10)
+	// Lines are counted from 1 for people, and from 0 in a finding.
 	p := page.Finding{ID: audit.ShortID(f.ID), Check: f.Check, Rule: f.RuleID, Severity: string(f.Severity), Task: f.TaskID}
 	if f.TaskID != "" {
 		p.TaskPath = s.Paths.Task(f.TaskID)
@@ -92,6 +93,7 @@ func newFinding(s Source, r audit.Report, f audit.Finding) page.Finding {
 	if rule, known := audit.RuleOf(audit.Checks(), f.RuleID); known {
 		p.Text = "The rule finds " + rule.When + "\n"
 	}
+	// What was found can be an address or an answer; the rule is this program's.
 	if s.textless {
 		p.Closed = string(f.Closed)
 		return p
@@ -104,6 +106,7 @@ func newFinding(s Source, r audit.Report, f audit.Finding) page.Finding {
 		if d.Finding != f.ID {
 			continue
 		}
+		// A decision counts only if the key of the plan signed it, which the audit has checked.
 		says := fmt.Sprintf("%s, by the run's key %s: %s", d.Decision, s.Check.Audited.Run.Key.ID(), d.Reason)
 		if c := d.Countersigned; c != nil {
 			says += "; countersigned by " + c.KeyID

@@ -32,6 +32,7 @@ func Compare(a, b Source) (page.Compare, error) {
 			p.Notices = append(p.Notices, page.Notice{Kind: n.Kind, Text: fmt.Sprintf("%c: %s", 'A'+i, n.Text)})
 		}
 	}
+	// The comparison is of what verified, not of what the journals are read to.
 	runs := [2]*rundir.Run{a.Check.Audited.Run, b.Check.Audited.Run}
 	for i, s := range []Source{a, b} {
 		if runs[i] == nil || !runs[i].Complete || s.damage() != nil {
@@ -50,6 +51,7 @@ func Compare(a, b Source) (page.Compare, error) {
 	p.Summary = c.Rows()
 	p.Plots = []plot.Plot{plot.Difference(c.Comparison, name(p.A), name(p.B)), plot.AccuracyAgainstCost([]plot.CostPoint{point(p.A), point(p.B)}),
 		repeats([]string{"A", "B"}, runs[:])}
+	// The tasks are those that stats.Compare paired.
 	other := map[string]bool{} // asks another question
 	for _, id := range c.Other {
 		other[id] = true

@@ -31,6 +31,7 @@ func History(r *ledger.Reader, paths []string, by string, plots string) (page.Hi
 		cells map[string]plot.Cell
 	}
 	var last []repeat
+	// The runs are read once for the trend, the ranking and the plots; each is held only while it is counted.
 	read, err := r.Runs(paths, ledger.Query{Empty: true}, func(run ledger.Run) error {
 		if err := trend.Add(run.RunStats); err != nil {
 			return err
@@ -47,6 +48,7 @@ func History(r *ledger.Reader, paths []string, by string, plots string) (page.Hi
 				solved++
 			}
 		}
+		// Rehearsals and unscored runs have no place in accuracy against cost.
 		if !unscored && !run.Rehearsal && len(points) < 10_000 {
 			points = append(points, plot.CostPoint{Label: run.Model + ", " + run.RunID, CostMicroUSD: cost, Rate: stats.NewRate(solved, len(run.Tasks))})
 		}

@@ -40,6 +40,7 @@ func Report(s Source, withTexts bool) (page.Report, error) {
 	if s.Program != "" {
 		p.Origin = append(p.Origin, [2]string{"written by", s.Program})
 	}
+	// The report says on top whether it is of a run that verifies; the command decides whether it is written.
 	switch damage := s.damage(); {
 	case damage != nil:
 		p.Problem = s.text(damage.Error(), faultOf(damage))
@@ -60,6 +61,7 @@ func Report(s Source, withTexts bool) (page.Report, error) {
 	if !withTexts || s.Journal == nil {
 		return p, nil
 	}
+	// Large transcripts are cut to their beginning, and say so: the file must still open.
 	room := maxReportItems
 	for _, row := range run.Tasks {
 		t, err := Task(s, row.ID, 0, 0, transcript.Filter{})

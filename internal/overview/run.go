@@ -48,6 +48,7 @@ type runPage struct {
 // Run returns the page of a run as far as it was read: the tasks that f chooses from the from-th on, at most
 // page.RowsSize of them, or in a file all. The error is that nothing can be shown of the run.
 func Run(s Source, f page.TaskFilter, from int) (page.Run, error) {
+	// Of a public package nothing is shown before it verifies: it has no journal that could be read meanwhile.
 	if s.Journal == nil && s.Check.Public == nil {
 		return page.Run{}, cmp.Or(s.Check.Err, errUnread)
 	}
@@ -68,13 +69,16 @@ func Run(s Source, f page.TaskFilter, from int) (page.Run, error) {
 
 // ofRun fills the page from a run that is read.
 func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
+	// Everything here is copied: the run changes when the lock is given back.
 	m, sum := run.Manifest, soFar(run.Fold, state.Last)
+	// Why recording failed is known from the journal, or only from a marker that verification reads.
 	marked := run.Marked
 	if of := p.s.Check.Audited.Run; of != nil {
 		marked = cmp.Or(marked, of.Marked)
 	}
 	p.Head, p.Row = p.s.head("Run "+m.RunID, m, marked), p.s.row(m)
 	p.Row.Started, p.Row.CostMicroUSD = run.Started, copyOf(sum.Cost())
+	// Damage comes first: a run whose journal is complete can have been changed.
 	switch {
 	case p.Row.State == "damaged":
 	case run.Completed != nil:
@@ -86,6 +90,7 @@ func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
 		p.Row.State = running
 	}
 	findings := findingsOf(p.s.report())
+	// Repeats are shown where the plan repeats: attempts after a failure are no sample.
 	vote := m.Voting.Rule == plan.VoteMajority
 	var heat []plot.HeatRow
 	for _, t := range run.Tasks {
@@ -108,10 +113,12 @@ func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
 	if !p.s.textless {
 		p.Facts = append(p.Facts, [2]string{"run", p.s.Place})
 	}
+	// The root and the end of the journal are of what was verified, not of what is being read.
 	if of := p.s.Check.Audited.Run; of != nil && of.Complete {
 		p.Facts = append(p.Facts, [2]string{"root", of.RootHash}, [2]string{"journal", of.End.Head})
 		p.Facts = append(p.Facts, [2]string{"exceptions", of.Exceptions().String()})
 	}
+	// Without texts only rows remain that consist of numbers and of words of this program.
 	rows := runview.Spent(run, sum)
 	if run.Completed != nil {
 		rows = append(rows, runview.Results(m, sum)[1:]...) // the outcomes are shown as numbers
@@ -193,6 +200,7 @@ func (p *runPage) score(m plan.Plan, sum rundir.Summary, complete bool) {
 	for _, t := range m.Tasks {
 		planned[t.Level]++
 	}
+	// A judge that failed its self-test does not count; before the end of the run that is not settled.
 	judged := m.Judge != nil && (!complete || sum.Judge.Counts())
 	level := func(name string, planned, ended int, s *rundir.Scores) page.Level {
 		l := page.Level{Name: name, Planned: planned, Done: ended}
@@ -209,6 +217,7 @@ func (p *runPage) score(m plan.Plan, sum rundir.Summary, complete bool) {
 	for _, n := range slices.Sorted(maps.Keys(planned)) {
 		p.Levels = append(p.Levels, level(strconv.Itoa(n), planned[n], done[n].Planned, done[n].Scores))
 	}
+	// A score is of the whole run: that of a part would look better or worse than it is.
 	if complete {
 		p.Row.Score = all.Official
 	}
@@ -262,6 +271,7 @@ func conclusionOf(r audit.Report) string {
 // choose lists the choices of the filter, applies it, and takes the rows of this page.
 func (p *runPage) choose() {
 	p.All = len(p.Tasks)
+	// The choices are of all tasks, so that one filter can be changed for another.
 	levels, seen := map[int]bool{}, [3]map[string]bool{{}, {}, {}}
 	text := strings.ToLower(p.Filter.Text)
 	var found []page.TaskRow
@@ -303,6 +313,7 @@ func soFar(f *rundir.Fold, last string) rundir.Summary {
 		}
 	}, rundir.Told{Started: f.Started, Completed: last, Interruptions: f.Interruptions, IntegrityEvents: f.IntegrityEvents(), Preflight: f.Preflight()})
 	s.Judge = nil // its verdicts are not all given
+	// What is not sealed has no result, but costs money.
 	for _, t := range f.Tasks {
 		for _, a := range t.Attempts {
 			s.RetriedCalls += a.Retried
@@ -339,6 +350,7 @@ func taskRow(f *rundir.Fold, t *rundir.Task) page.TaskRow {
 	}
 	slices.Sort(row.Tools)
 	row.Tools = slices.Compact(row.Tools)
+	// The answer and the time are those of the attempt that counts, as in results.jsonl.
 	a := t.Counted()
 	row.Answer = answerOf(a)
 	if a != nil && a.Ended != nil {

@@ -38,6 +38,7 @@ func Task(s Source, id string, attempt, from int, f transcript.Filter) (page.Tas
 	if err != nil {
 		return page.Task{}, err
 	}
+	// Closed findings are shown, too: a reader of the task sees that someone decided about it.
 	if r := s.report(); r != nil {
 		for _, c := range r.Checks {
 			for _, found := range c.Findings {
@@ -65,6 +66,7 @@ func (s Source) question(p *page.Task) error {
 	if p.Attempt == 0 {
 		return nil
 	}
+	// The chunk that is shown may begin later, or be filtered.
 	c, err := s.Journal.Chunk(p.ID, p.Attempt, 0, transcript.Filter{Kind: transcript.KindTask})
 	if err != nil || len(c.Items) == 0 {
 		return err
@@ -85,6 +87,7 @@ func ofTask(p *page.Task, s Source, run *rundir.Run, t *rundir.Task) error {
 	if counted != nil && (t.Sealed != nil || counted.Answer != nil) {
 		p.Counted = counted.Number
 	}
+	// Without a wish, the attempt that a reader looks for: the one under way, else the one that counts.
 	switch {
 	case p.Attempt < 0 || p.Attempt > len(t.Attempts):
 		return fmt.Errorf("attempt %d: %w", p.Attempt, fs.ErrNotExist)
@@ -97,6 +100,7 @@ func ofTask(p *page.Task, s Source, run *rundir.Run, t *rundir.Task) error {
 		n := strconv.Itoa(a.Number)
 		p.Attempts = append(p.Attempts, page.Link{Text: n, Path: p.Path + "?attempt=" + n})
 	}
+	// The expected answer is shown only to who asked for it by a flag.
 	if answer, known := s.Gold[p.ID]; known {
 		p.Gold = &answer
 	}
@@ -158,6 +162,7 @@ func attemptFacts(p *page.Task, m plan.Plan, t *rundir.Task, a *rundir.Attempt) 
 		p.Answer = new(a.Answer.Answer)
 		p.Facts = append(p.Facts, [2]string{"answer found by", a.Answer.Rule})
 	}
+	// The title of a judgment has both verdicts and the path, in the words of gaia show.
 	if j := a.Judgment; j != nil {
 		verdicts := view.List{{"verdict", runview.Title(*j)}}
 		if j.Model != "" {

@@ -39,6 +39,7 @@ func CostOverTime(spent []Spent, unpriced int64) Plot {
 		return p
 	}
 	of, label, unit := func(s Spent) int64 { return s.CostMicroUSD }, dollars, "s0"
+	// A line at 0 says nothing: where nothing has a price, tokens show how the run went on.
 	if !slices.ContainsFunc(spent, func(s Spent) bool { return s.CostMicroUSD > 0 }) {
 		p.Title = "Cumulative tokens over time"
 		of, label = func(s Spent) int64 { return s.Tokens }, count
@@ -99,6 +100,7 @@ func Turns(turns []Turn) Plot {
 		if len(part) > 1 {
 			b.name += "–" + strconv.Itoa(part[len(part)-1].Number)
 		}
+		// Each value is divided before it is added, so that no sum overflows.
 		b.TokensIn, b.TokensOut, b.LatencyMs, b.Failed = 0, 0, 0, false
 		n := int64(len(part))
 		for _, t := range part {
@@ -114,6 +116,7 @@ func Turns(turns []Turn) Plot {
 		p.Rows = append(p.Rows, []string{b.name, strconv.FormatInt(b.TokensIn, 10), strconv.FormatInt(b.TokensOut, 10), seconds(b.LatencyMs), failed})
 		bars = append(bars, b)
 	}
+	// Tokens and latency have one axis of turns and two panels: two scales in one panel would invite to compare them.
 	tokens, latency := int64(0), int64(0)
 	for _, b := range bars {
 		tokens, latency = max(tokens, b.TokensIn+b.TokensOut), max(latency, b.LatencyMs)
@@ -205,10 +208,12 @@ func Attempts(spans []Span) Plot {
 	if last < parts {
 		parts = last
 	}
-	// The most at once in each part of time, and what ended in it.
+	// In each part of time: the most at once, and what ended in it. A part has at least one millisecond.
 	type bin struct{ most, answered, other int64 }
 	bins := make([]bin, parts)
 	part := func(ms int64) int64 { return min(int64(float64(ms)/float64(last)*float64(parts)), parts-1) }
+	// Each beginning and end changes how many there are. An end comes before a beginning of the same millisecond: one
+	// attempt that follows another is not two at once.
 	type change struct {
 		at int64
 		by int64
@@ -228,6 +233,7 @@ func Attempts(spans []Span) Plot {
 	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
 	now, at, highest := int64(0), int64(0), int64(0)
 	for _, c := range changes {
+		// What is under way when a part ends is under way when the next begins.
 		for to := part(c.at); at < to; {
 			bins[at].most = max(bins[at].most, now)
 			at++
@@ -240,6 +246,7 @@ func Attempts(spans []Span) Plot {
 	in := panel{52, width - 16, 14, 94}
 	y := d.yAxis(in, highest, count, roundStep)
 	x := scale{0, last, in.left, in.right}
+	// The area has a step for each part, so that a peak is not made lower by what is beside it.
 	area := "M" + num(in.left) + " " + num(in.bottom)
 	start := func(i int) float64 { return in.left + float64((in.right-in.left)*float64(i)/float64(parts)) }
 	for i, b := range bins {
@@ -303,6 +310,7 @@ func (d *drawing) lanes(p *Plot, in panel, x scale, spans []Span) float64 {
 		free[lane] = max(s.End, s.Start+1)
 		top := in.top + 9*float64(lane)
 		from, to := x.at(s.Start), x.at(s.End)
+		// An attempt has a width, however short it was.
 		bar := box(from+0.5, top, max(to-from-1, 1), 6)
 		outcome := s.Outcome
 		switch {

@@ -51,7 +51,7 @@ func Repeats(columns []string, what string, rows []HeatRow) Plot {
 	each := (len(rows) + maxHeatRows - 1) / maxHeatRows
 	d := &drawing{}
 	top := d.legend(18, entry{"s2", square, false, "solved"}, entry{"s1", square, true, "failed"}, entry{"s3", triangle, false, "error"}, entry{"s5", diamond, true, "not graded"})
-	if each > 1 {
+	if each > 1 { // a row is of several tasks, and its cells are shares
 		d = &drawing{}
 		top = d.legend(18, entry{"s2", square, false, "share that was solved"})
 	}
@@ -64,6 +64,7 @@ func Repeats(columns []string, what string, rows []HeatRow) Plot {
 			d.text(left+float64(size*(float64(i)+0.5)), top-5, "middle", strconv.Itoa(i+1))
 		}
 	}
+	// Cells of a kind are one path: 60 rows of 30 columns stay below 60 kB. Kinds differ in shape, not by colour alone.
 	frame, absent, solved, failed, errored, ungraded := "", "", "", "", "", ""
 	at := 0
 	for part := range slices.Chunk(rows, each) {

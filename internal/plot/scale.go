@@ -18,7 +18,7 @@ type scale struct {
 	from, to float64
 }
 
-// at returns the place of a value.
+// at returns the place of a value. Values outside of the scale are at its ends.
 func (s scale) at(v int64) float64 {
 	part := float64(bound(v)-s.lo) / float64(s.hi-s.lo)
 	return s.from + float64(min(max(part, 0), 1)*(s.to-s.from)) // the conversion keeps machines from fusing the two
@@ -49,6 +49,7 @@ func timeStep(span int64, most int64) int64 {
 
 // ticks returns the multiples of a step from lo to hi.
 func ticks(lo, hi, step int64) (all []int64) {
+	// Division rounds towards 0: the first multiple can be below lo, and is left out.
 	for v := lo / step * step; v <= hi && len(all) < 50; v += step {
 		if v >= lo {
 			all = append(all, v)

@@ -56,6 +56,7 @@ const maxLevels = 24
 func AccuracyByLevel(levels []LevelRate) Plot {
 	p := Plot{Name: "accuracy-by-level", Title: "Accuracy by level, with 95 % intervals",
 		Columns: []string{"level", "official correct", "of", "official %", "from %", "to %", "judged correct", "of", "judged %", "from %", "to %"}}
+	// Levels are few; the bound keeps the picture small whatever the plan has.
 	levels = levels[:min(len(levels), maxLevels)]
 	scored, judged := false, false
 	for _, l := range levels {
@@ -92,6 +93,7 @@ func AccuracyByLevel(levels []LevelRate) Plot {
 			}
 			d.text(in.right+10, y+4, "start", tenths(r.AccuracyPPM)+" %")
 		}
+		// Two verdicts of a level stand side by side, so that neither interval hides the other.
 		apart := 0.0
 		if l.Official != nil && l.Judged != nil {
 			apart = 9
@@ -138,6 +140,8 @@ func AccuracyAgainstCost(points []CostPoint) Plot {
 			known = append(known, placed{CostPoint: c, number: i + 1})
 		}
 	}
+	// From the cheapest on, a run is on the front if it scores more than every one before it. A twin of one that is on the
+	// front, with the same cost and score, is on it too.
 	slices.SortStableFunc(known, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(*a.CostMicroUSD, *b.CostMicroUSD), cmp.Compare(b.Rate.AccuracyPPM, a.Rate.AccuracyPPM))
 	})
@@ -181,6 +185,7 @@ func AccuracyAgainstCost(points []CostPoint) Plot {
 	step := roundStep(highest, 5)
 	x := scale{0, roundUp(highest, step), in.left, in.right}
 	d.xTicks(in, x, ticks(0, x.hi, step), dollars)
+	// Marks and intervals of a kind are one path each: an SVG of many points stays small.
 	steps, whiskers := "", map[bool]string{}
 	marks := map[bool]string{}
 	last := 0.0
@@ -193,6 +198,7 @@ func AccuracyAgainstCost(points []CostPoint) Plot {
 		}
 		marks[k.front] += mark(shape, at, height, 4)
 	}
+	// The front is a staircase: between two runs on it, the cheaper one is the best that its money buys.
 	for _, k := range known {
 		if !k.front || len(steps) > 4000 {
 			continue
@@ -283,6 +289,7 @@ func Difference(c stats.Comparison, nameA, nameB string) Plot {
 		d.fill(side.class, mark(side.shape, x.at(side.rate.AccuracyPPM), y, 5), 1)
 		d.text(in.right+10, y+4, "start", tenths(side.rate.AccuracyPPM)+" %")
 	}
+	// The difference has an axis of its own with 0 in the middle, as wide as its interval needs.
 	less := panel{in.left, in.right, in.bottom + 36, in.bottom + 76}
 	reach := max(-c.LowPPM, c.HighPPM, -c.RatePPM, c.RatePPM, 10_000)
 	step := roundStep(reach, 2)
@@ -300,6 +307,7 @@ func Difference(c stats.Comparison, nameA, nameB string) Plot {
 	d.fill("s3", mark(diamond, dx.at(c.RatePPM), y, 5), 1)
 	d.text(less.right+6, y+4, "start", tenths(c.RatePPM)+" %")
 	bottom := less.bottom + 24
+	// Costs are bars from 0, which can be compared by their length.
 	if c.A.CostMicroUSD != nil && c.B.CostMicroUSD != nil {
 		highest := max(bound(*c.A.CostMicroUSD), bound(*c.B.CostMicroUSD), 1)
 		cost := panel{in.left, in.right, bottom + 10, bottom + 66}
@@ -360,6 +368,7 @@ func Trend(points []TrendPoint) Plot {
 		p.Note = fmt.Sprintf("The last %d of %d are drawn. ", maxTrend, len(drawn))
 		drawn = drawn[len(drawn)-maxTrend:]
 	}
+	// Days since 1970, so that a week without runs is a gap.
 	day := func(t TrendPoint) int64 {
 		at, _ := time.Parse(time.DateOnly, t.Start) // checked above
 		return at.Unix() / 86_400
@@ -379,6 +388,7 @@ func Trend(points []TrendPoint) Plot {
 	if first == last {
 		x = scale{first - 1, first + 1, in.left, in.right}
 	}
+	// Dates are long: the first, the last and one between them have room at 400 px.
 	labels := []int64{first}
 	if last > first {
 		labels = []int64{first, last}
@@ -397,6 +407,7 @@ func Trend(points []TrendPoint) Plot {
 		}
 		d.text(where, in.bottom+18, anchor, time.Unix(at*86_400, 0).UTC().Format(time.DateOnly))
 	}
+	// Runs and rehearsals are two series, by whether it is a rehearsal.
 	path, whiskers, marks := map[bool]string{}, map[bool]string{}, map[bool]string{}
 	for _, t := range drawn {
 		at, height := x.at(day(t)), y.at(t.Rate.AccuracyPPM)
