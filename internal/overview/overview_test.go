@@ -70,35 +70,18 @@ func varied(t testing.TB) (one, two map[string][]byte) {
 	return one, two
 }
 
-// noTrust trusts no key.
-func noTrust() (keyring.Trust, error) { return keyring.Trust{}, nil }
-
-// source reads, verifies and audits what is at a place, as a server does.
+// source reads, verifies and audits what is at a place.
 func source(t testing.TB, place string) Source {
 	t.Helper()
-	opened, err := verify.Open(place)
+	s, done, err := Read(place, verify.Env{
+		Harness:    func() (trajectory.Harness, error) { return trajectory.Harness{}, nil },
+		Incomplete: func(string, *rundir.Run) error { return exit.New(exit.Incomplete, errors.New("it is not finished")) },
+	}, func() (keyring.Trust, error) { return keyring.Trust{}, nil }) // trusts no key
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(opened.Close)
-	s := Source{Place: place, Packaged: opened.Packaged, Paths: page.Paths{Run: "/run/R"}, Program: "gaia v0"}
-	s.Check.Done = true
-	if opened.IsPublic() {
-		s.Check.Public, s.Check.Err = opened.VerifyPublic(submit.Options{Harness: func() (trajectory.Harness, error) { return trajectory.Harness{}, nil }})
-		return s
-	}
-	if s.Journal, err = transcript.Open(opened.Files); err != nil {
-		t.Fatal(err)
-	}
-	_ = s.Journal.Follow(func() error { return io.EOF }) // its state has the fault
-	env := verify.Env{Incomplete: func(string, *rundir.Run) error {
-		return exit.New(exit.Incomplete, errors.New("it is not finished"))
-	}}
-	r := verify.AuditRequest{Place: place, Trust: noTrust}
-	if _, err := os.Stat(filepath.Join(place, rundir.PrivateFile)); err != nil && !opened.Packaged {
-		r.Gold = verify.GoldNone
-	}
-	s.Check.Audited, s.Check.Err = env.Audit(r)
+	t.Cleanup(done)
+	s.Paths, s.Program = page.Paths{Run: "/run/R"}, "gaia v0"
 	return s
 }
 

@@ -435,7 +435,11 @@ func limits(s Source) (all [][2]string) {
 		}
 		for _, i := range c.Items {
 			if (i.Bad || strings.HasPrefix(i.Title, "requests at once")) && !strings.HasPrefix(i.Title, "run ") && len(all) < maxLimits {
-				all = append(all, [2]string{i.Time, s.text(i.Title, fmt.Sprintf("line %d of the journal", i.Line))})
+				text := fmt.Sprintf("line %d of the journal", i.Line)
+				if strings.HasPrefix(i.Title, "judge cache: ") { // which is all numbers
+					text = i.Title
+				}
+				all = append(all, [2]string{i.Time, s.text(i.Title, text)})
 			}
 		}
 		from = c.Next
