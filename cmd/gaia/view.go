@@ -225,26 +225,19 @@ func (a *app) view(ctx context.Context, places []string, v viewing) error {
 	if err != nil {
 		return err
 	}
-	reader.AtOnce = 1 // beside the pages
-	o := runlist.Options{Reader: reader, Quick: true, Seen: new(runlist.Seen)}
+	watch := runlist.NewWatch(places, *reader)
+	if _, err := watch.Rows(); err != nil { // before a page is asked for
+		return err
+	}
+	v.Runs = watch.Rows
 	if len(places) == 1 && (verify.IsRun(places[0]) == nil || verify.IsPackage(places[0])) {
 		v.First = places[0]
 	}
-	if _, _, err := runlist.List(places, o); err != nil { // before a page is asked for
-		return err
-	}
-	v.Runs = func() (rows []page.RunRow, err error) {
-		entries, _, err := runlist.List(places, o)
-		for _, e := range entries {
-			rows = append(rows, e.Row())
-		}
-		return rows, err
-	}
 	v.History = func() (page.History, error) {
-		if len(places) == 0 {
-			return overview.History(reader, []string{runlist.DefaultFolder}, history.ByWeek, "")
+		if len(places) > 0 {
+			return overview.History(reader, places, history.ByWeek, "")
 		}
-		return overview.History(reader, places, history.ByWeek, "")
+		return overview.History(reader, []string{runlist.DefaultFolder}, history.ByWeek, "")
 	}
 	ctx, release := stop.Context(ctx)
 	defer release()
@@ -273,9 +266,6 @@ func (a *app) view(ctx context.Context, places []string, v viewing) error {
 		return errors.Join(err, l.Close())
 	}
 	fmt.Fprintln(a.stderr, "gaia: open the address in a browser; Ctrl-C ends the viewer")
-	go func() { // verifies what has no record, for the list
-		_, _, _ = runlist.List(places, runlist.Options{Reader: reader, Seen: o.Seen})
-	}()
 	return s.Serve(ctx, l)
 }
 

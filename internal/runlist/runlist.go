@@ -183,7 +183,9 @@ func List(folders []string, o Options) (entries []Entry, left int, err error) {
 		})
 	}
 	_ = group.Wait()
-	o.Reader.Store.Evict()
+	if !o.Quick {
+		o.Reader.Store.Evict()
+	}
 	slices.SortStableFunc(entries, func(a, b Entry) int { return strings.Compare(b.Started, a.Started) }) // as verified
 	return entries, left, nil
 }

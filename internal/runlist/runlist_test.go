@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/page"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -167,6 +169,54 @@ func TestScoresAreVerified(t *testing.T) {
 	put(t, dir, rundir.SummaryFile, strings.Replace(string(summary), `"official"`, `"officiaI"`, 1))
 	if e := list(t, o, folder)["run"]; e.State != Damaged || e.Score != nil || !strings.HasPrefix(e.Problem, rundir.SummaryFile) {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestWatch: a finished run without a record is listed at once without a score, and with it when it was verified; what is
+// unchanged is not read again.
+func TestWatch(t *testing.T) {
+	folder := t.TempDir()
+	dir := write(t, runs.Good()["pair"], folder, "run", 0)
+	write(t, runs.Good()["lookup"], folder, "cut", 5)
+	o, verified := reading(t)
+	w := NewWatch([]string{folder}, *o.Reader)
+	rows, err := w.Rows()
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%v, %v", rows, err)
+	}
+	row := func() page.RunRow {
+		rows, err := w.Rows()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows[slices.IndexFunc(rows, func(r page.RunRow) bool { return r.Dir == dir })]
+	}
+	first := rows[slices.IndexFunc(rows, func(r page.RunRow) bool { return r.Dir == dir })]
+	if first.State != Complete || first.Score != nil || first.Verified {
+		t.Errorf("at first %+v", first)
+	}
+	for range 1000 {
+		if row().Verified {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if r := row(); r.Score == nil || r.Score.Planned != 2 {
+		t.Fatalf("%+v", r)
+	}
+	before := verified.Load()
+	if r := row(); !r.Verified || verified.Load() != before {
+		t.Errorf("%+v, verified %d times more", r, verified.Load()-before)
+	}
+	put(t, dir, rundir.ResultsFile, "{}\n")
+	for range 1000 {
+		if row().State == Damaged {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if r := row(); r.State != Damaged || r.Score != nil || r.Verified || r.Problem == "" {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -1,6 +1,9 @@
 // Package transcript reads a run's journal for people: the steps of any attempt in
 // chunks, any line of the journal, and what was spent over time. A journal may be
 // written while it is read, damaged, or large.
+//
+// It is pure. Its texts are what models, pages and people wrote: who shows them escapes
+// them. What was read before a fault stays readable, and the state names the fault.
 package transcript
 
 // Kinds of items.
