@@ -19,7 +19,6 @@ import (
 
 var functions = template.FuncMap{
 	"bar":        func(r stats.Rate) bar { return newBar(r) },
-	"cents":      cents,
 	"chip":       newChip,
 	"clock":      clock,
 	"comma":      comma,
@@ -32,7 +31,6 @@ var functions = template.FuncMap{
 	"join":       func(s []string) string { return strings.Join(s, ", ") },
 	"kind":       kindLabel,
 	"kinds":      func() []string { return kinds },
-	"last":       func(i int, l []Link) bool { return i == len(l)-1 },
 	"link":       func(text, path string) Link { return Link{text, path} },
 	"list":       func(args ...any) []any { return args },
 	"local":      local,
@@ -176,14 +174,6 @@ func dollars(micro *int64) string {
 		return "unknown"
 	}
 	return fmt.Sprintf("$%s.%04d", comma(*micro/1e6), max(0, *micro%1e6)/100)
-}
-
-// cents writes micro-USD as a headline: two decimals from a dollar on, four below.
-func cents(micro *int64) string {
-	if micro == nil || *micro < 1e6 {
-		return dollars(micro)
-	}
-	return fmt.Sprintf("$%s.%02d", comma(*micro/1e6), *micro%1e6/1e4)
 }
 
 // duration writes milliseconds in the two units that fit.

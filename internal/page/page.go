@@ -73,14 +73,6 @@ func (p Failure) Write(w io.Writer) error { return write(w, "failure", p) }
 // asks for when a reader comes to the end of a page.
 func TaskItems(w io.Writer, p Task) error { return write(w, "chunk", p) }
 
-// Shell writes a page with the given body in main. The body has no h1: the title is it.
-func Shell(w io.Writer, h Head, body template.HTML) error {
-	return write(w, "shell", struct {
-		Head
-		Body template.HTML
-	}{h, body})
-}
-
 // With returns how pages are written that further templates define. These can use the templates and functions of this
 // package. It is called before any page is written: a package has it as a variable.
 func With(files fs.FS, pattern string) func(w io.Writer, name string, model any) error {

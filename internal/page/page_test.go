@@ -41,7 +41,7 @@ func (f filler) fill(v reflect.Value, name string) {
 			v.SetString(f.text())
 		}
 	case reflect.Bool:
-		v.SetBool(name != "File")
+		v.SetBool(name != "File" && name != "Site")
 	case reflect.Int, reflect.Int64, reflect.Uint64:
 		n := int64(3)
 		if name == "Done" || name == "Correct" {
@@ -78,18 +78,13 @@ type fragment struct{ Task }
 
 func (p fragment) Write(w io.Writer) error { return TaskItems(w, p.Task) }
 
-// shell is what Shell writes, as a page.
-type shell struct{ Head }
-
-func (p shell) Write(w io.Writer) error { return Shell(w, p.Head, "<p>body</p>") }
-
 type page interface{ Write(io.Writer) error }
 
 // everyPage returns a page of each type, filled.
 func everyPage(fill func(reflect.Value, string)) map[string]page {
 	all := map[string]page{}
 	for name, zero := range map[string]page{"runs": Runs{}, "run": Run{}, "task": Task{}, "compare": Compare{}, "audit": Audit{}, "history": History{}, "journal": Journal{},
-		"failure": Failure{}, "report": Report{}, "fragment": fragment{}, "shell": shell{}} {
+		"failure": Failure{}, "report": Report{}, "fragment": fragment{}} {
 		v := reflect.New(reflect.TypeOf(zero)).Elem()
 		fill(v, "")
 		all[name] = v.Interface().(page)

@@ -107,7 +107,7 @@ func sampleTask() Task {
 	t.Answer, t.Gold = ptr("17"), ptr("19")
 	t.Verdicts = [][2]string{{"official scorer", "incorrect"}, {"judge", "incorrect: “The answer is another number.”"}}
 	t.Findings = []Finding{sampleFinding}
-	t.Plots = []plot.Plot{plot.Turns([]plot.Turn{{1, 4000, 220, 2100, false}, {2, 9000, 310, 3900, false}, {3, 13000, 180, 2500, true}, {4, 15000, 90, 1700, false}})}
+	t.Plots = []plot.Plot{plot.Turns([]plot.Turn{{Number: 1, TokensIn: 4000, TokensOut: 220, LatencyMs: 2100, Failed: false}, {Number: 2, TokensIn: 9000, TokensOut: 310, LatencyMs: 3900, Failed: false}, {Number: 3, TokensIn: 13000, TokensOut: 180, LatencyMs: 2500, Failed: true}, {Number: 4, TokensIn: 15000, TokensOut: 90, LatencyMs: 1700, Failed: false}})}
 	at := func(s int) string { return fmt.Sprintf("2026-11-26T09:14:%02d.5Z", s) }
 	t.Chunk = transcript.Chunk{From: 0, Next: 200, Prev: -1, Total: 412, Open: true, Items: []transcript.Item{
 		{Line: 801, Time: at(5), Kind: "task", Title: "question", Text: t.Question},

@@ -379,7 +379,7 @@ function onKey(event) {
     return
   }
   if (help.open) return
-  const field = all('form.filter').find(f => !f.hidden)?.querySelector('input[type=search], select')
+  const field = all('form.filter:not([hidden]) input[type=search]')[0]
   switch (event.key) {
     case 'j': step(1); break
     case 'k': step(-1); break
