@@ -36,9 +36,10 @@ function say(text) {
 
 // ---- Live: the page is asked for again when the server says that it has changed.
 
-// keyOf returns what a node is matched by among its siblings.
+// keyOf returns what a node is matched by among its siblings: a row by its first cell.
 function keyOf(node) {
-  return node.nodeType === Node.ELEMENT_NODE ? `${node.tagName}#${node.id || node.getAttribute('data-name') || ''}` : `${node.nodeType}`
+  if (node.nodeType !== Node.ELEMENT_NODE) return `${node.nodeType}`
+  return `${node.tagName}#${node.id || node.dataset?.name || node.cells?.[0]?.textContent || ''}`
 }
 
 // morph makes one node like another and keeps what has not changed: focus, selection,
@@ -52,7 +53,7 @@ function morph(from, to) {
   const kept = name => name === 'open' && from.tagName === 'DETAILS' || name === 'tabindex' || name === 'hidden' && from.hasAttribute('data-filters')
   for (const a of [...from.attributes]) if (!to.hasAttribute(a.name) && !kept(a.name)) from.removeAttribute(a.name)
   for (const a of to.attributes) if (from.getAttribute(a.name) !== a.value && !kept(a.name)) from.setAttribute(a.name, a.value)
-  if (from.tagName === 'SELECT' || from.tagName === 'INPUT' || from.id === 'items') return
+  if (['SELECT', 'INPUT', 'THEAD'].includes(from.tagName) || from.id === 'items') return
   const waiting = new Map()
   for (const child of from.childNodes) {
     const key = keyOf(child)
@@ -92,15 +93,17 @@ async function refresh() {
     const items = document.getElementById('items')
     const next = await load(items ? pathOfItems() : location.href)
     const anchor = scrollAnchor()
+    const focused = document.activeElement
     const fresh = next.querySelector('main')
     if (fresh) {
       if (items) refreshItems(items, fresh.querySelector('#items'))
       morph(main, fresh)
       document.title = next.title
       prepare()
+      if (focused?.isConnected) focused.focus({ preventScroll: true })
       anchor()
     }
-    say('live')
+    say(body.dataset.live ? 'live' : '')
   } catch (e) {
     say(`not updated: ${e.message}`)
   }
