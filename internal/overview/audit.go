@@ -24,7 +24,7 @@ func Audit(s Source) (page.Audit, error) {
 		return page.Audit{}, err
 	}
 	p := page.Audit{Head: run.Head, Row: run.Row}
-	p.Title = "Audit of run " + run.Row.ID
+	p.Title, p.Trail = "Audit of run "+run.Row.ID, s.under(run.Row.ID)
 	if of := s.Check.Public; of != nil {
 		said := of.Statement.Predicate.Audit
 		p.Clean = said.Clean

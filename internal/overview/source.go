@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -113,6 +114,14 @@ func (s Source) damage() error {
 // head returns what is on every page of the run.
 func (s Source) head(title string, m plan.Plan, marked string) page.Head {
 	return page.Head{Title: title, Trail: s.Trail, Live: s.Live, File: s.Paths.Run == "", Program: s.Program, Notices: s.notices(m, marked)}
+}
+
+// under returns the way from the list of runs to a page below the page of the run.
+func (s Source) under(run string) []page.Link {
+	if s.Paths.Run == "" {
+		return nil
+	}
+	return append(slices.Clone(s.Trail), page.Link{Text: "Run " + run, Path: s.Paths.Run})
 }
 
 // notices say what a reader must know before the numbers, the gravest first.

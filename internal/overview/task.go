@@ -82,6 +82,7 @@ func (s Source) question(p *page.Task) error {
 func ofTask(p *page.Task, s Source, run *rundir.Run, t *rundir.Task) error {
 	m := run.Manifest
 	p.Head = s.head("Task "+t.Plan.TaskID, m, run.Marked)
+	p.Trail = s.under(m.RunID)
 	p.RunID, p.Level, p.Outcome = m.RunID, t.Plan.Level, outcomeOf(t)
 	counted := t.Counted()
 	if counted != nil && (t.Sealed != nil || counted.Answer != nil) {
@@ -190,6 +191,7 @@ func publicTask(s Source, of *submit.Public, id string) (page.Task, error) {
 		}
 		p := page.Task{ID: id, RunID: of.Manifest.RunID, Level: r.Level, Outcome: r.Outcome, Counted: r.Attempt, Path: s.Paths.Task(id), Chunk: transcript.Chunk{Next: -1, Prev: -1}}
 		p.Head = s.head("Task "+id, of.Manifest, of.Statement.Predicate.RecordingFailed)
+		p.Trail = s.under(of.Manifest.RunID)
 		rows := view.List{{"outcome of the task", r.Outcome}}
 		rows.Addf("calls", "%s, %d turns, %d tool calls", view.Count(r.Attempts, "attempt"), r.Turns, r.ToolCalls)
 		rows.Addf("tokens", "%d in (%d cached), %d out", r.Tokens.In, r.Tokens.Cached, r.Tokens.Out)

@@ -24,7 +24,8 @@ import (
 type growing struct {
 	events atomic.Int64
 	asked  atomic.Int64 // how often its page was
-	news   chan string  // lines for its stream
+	live   atomic.Bool  // pages that are opened from now on follow the stream
+	news   chan string  // lines for the stream, which one page follows
 }
 
 // page returns the page from an event on.
@@ -33,7 +34,10 @@ func (g *growing) page(r *http.Request) Task {
 	if line := natural(r.FormValue("line")); line > 0 {
 		from = (line - 1001) / transcript.ChunkSize * transcript.ChunkSize
 	}
-	p := Task{Head: Head{Title: "Growing", Live: "/events"}, Path: "/growing", Attempt: 1, Chunk: transcript.Chunk{From: from, Total: total, Next: from + transcript.ChunkSize, Prev: from - transcript.ChunkSize, Open: true}}
+	p := Task{Head: Head{Title: "Growing"}, Path: "/growing", Attempt: 1, Chunk: transcript.Chunk{From: from, Total: total, Next: from + transcript.ChunkSize, Prev: from - transcript.ChunkSize, Open: true}}
+	if g.live.Load() {
+		p.Live = "/events"
+	}
 	if p.Chunk.Next >= total {
 		p.Chunk.Next = -1
 	}
@@ -185,6 +189,7 @@ func TestScriptInBrowser(t *testing.T) {
 
 	// What a reader has opened, focused and scrolled to stays as it is while the page grows.
 	g.events.Store(150)
+	g.live.Store(true)
 	p = b.Page(browser.Options{})
 	p.Open(at + "/growing")
 	p.Wait(`document.getElementById("live").textContent === "live"`)

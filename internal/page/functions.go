@@ -35,7 +35,7 @@ var functions = template.FuncMap{
 	"list":       func(args ...any) []any { return args },
 	"local":      local,
 	"mark":       mark,
-	"minute":     minute,
+	"moment":     moment,
 	"noticeKind": noticeKind,
 	"numeric":    numeric,
 	"percent":    func(ppm int64) string { return view.Percent(ppm) },
@@ -44,6 +44,7 @@ var functions = template.FuncMap{
 	"script":     func() template.HTML { return template.HTML("<script type=\"module\">" + string(Script) + "</script>") },
 	"share":      func(part, whole int) int { return 1000 * part / max(1, whole) },
 	"siteCSP":    func() string { return siteCSP },
+	"split":      split,
 	"stack":      stack,
 	"style":      func() template.HTML { return template.HTML("<style>" + string(Style) + "</style>") },
 	"sum":        func(a, b int) int { return a + b },
@@ -198,10 +199,10 @@ func clock(t string) string {
 	return t
 }
 
-// minute writes a time as RFC 3339 does as its day and time to the minute.
-func minute(t string) string {
+// moment shortens a time as RFC 3339 writes it to its day and time of the day.
+func moment(t string) string {
 	if at, err := time.Parse(time.RFC3339Nano, t); err == nil {
-		return at.UTC().Format("2006-01-02 15:04")
+		return at.UTC().Format(time.DateTime)
 	}
 	return t
 }
@@ -268,6 +269,20 @@ func turns(items []transcript.Item) []turn {
 		t.Nodes = append(t.Nodes, node{Item: item})
 	}
 	return all
+}
+
+// facts are names and values, divided by what a reader looks for first.
+type facts struct{ Short, Long [][2]string }
+
+func split(all [][2]string) (f facts) {
+	for _, fact := range all {
+		if len(fact[1]) > 60 || strings.Contains(fact[1], "sha256:") {
+			f.Long = append(f.Long, fact)
+		} else {
+			f.Short = append(f.Short, fact)
+		}
+	}
+	return f
 }
 
 // fold is a text that is shown by its beginning where it is long.
@@ -386,6 +401,11 @@ func (p Run) SoFar() *stats.Rate {
 		return nil
 	}
 	return p.Levels[0].Official
+}
+
+// Answers reports whether an answer is shown of any task.
+func (p Run) Answers() bool {
+	return slices.ContainsFunc(p.Tasks, func(t TaskRow) bool { return t.Answer != "" })
 }
 
 // Pages returns the links to the tasks before and after those of the page; "" where there

@@ -126,13 +126,17 @@ var textAttributes = []string{"title", "alt", "aria-label", "value", "content"}
 // elements and attributes that it has for harmless text, nothing of it is in an attribute
 // that does something, and no hidden character remains.
 func TestHostileText(t *testing.T) {
-	harmless := map[string]map[string]bool{}
-	for name, p := range everyPage(filler{text: always("plain"), path: always("/p"), filters: always("plain")}.fill) {
-		harmless[name] = map[string]bool{}
-		for _, e := range elements(t, written(t, p)) {
-			harmless[name][e.Data] = true
-			for _, a := range e.Attr {
-				harmless[name][e.Data+" "+a.Key] = true
+	harmless := map[string]map[string]bool{} // elements and attributes, by page
+	for _, text := range []string{"plain", strings.Repeat("long text, which is folded ", 60)} {
+		for name, p := range everyPage(filler{text: always(text), path: always("/p"), filters: always("plain")}.fill) {
+			if harmless[name] == nil {
+				harmless[name] = map[string]bool{}
+			}
+			for _, e := range elements(t, written(t, p)) {
+				harmless[name][e.Data] = true
+				for _, a := range e.Attr {
+					harmless[name][e.Data+" "+a.Key] = true
+				}
 			}
 		}
 	}

@@ -126,7 +126,7 @@ func TestNumbers(t *testing.T) {
 		{comma(0), "0"}, {comma(999), "999"}, {comma(1000), "1,000"}, {comma(int64(1234567)), "1,234,567"}, {comma(-1234), "-1,234"}, {comma(-123), "-123"},
 		{dollars(nil), "unknown"}, {dollars(ptr(int64(0))), "$0.0000"}, {dollars(ptr(int64(71_399))), "$0.0713"}, {dollars(ptr(int64(1_234_500_000))), "$1,234.5000"},
 		{duration(999), "999 ms"}, {duration(59_900), "59.9 s"}, {duration(61_000), "1 min 01 s"}, {duration(3_660_000), "1 h 01 min"},
-		{clock("2026-11-26T09:14:05.5Z"), "09:14:05"}, {clock("noon"), "noon"}, {minute("2026-11-26T09:14:05Z"), "2026-11-26 09:14"}, {minute("noon"), "noon"},
+		{clock("2026-11-26T09:14:05.5Z"), "09:14:05"}, {clock("noon"), "noon"}, {moment("2026-11-26T09:14:05.5Z"), "2026-11-26 09:14:05"}, {moment("noon"), "noon"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)

@@ -127,6 +127,8 @@ function pathOfItems() {
   if (chunk) {
     url.searchParams.delete('line')
     url.searchParams.set('from', chunk.dataset.from)
+    const attempt = document.querySelector('form.filter input[name=attempt]')?.value
+    if (attempt > 0) url.searchParams.set('attempt', attempt)
   }
   return url.href
 }
