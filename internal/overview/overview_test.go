@@ -440,7 +440,7 @@ func TestVoting(t *testing.T) {
 	s := source(t, write(t, parse(t, voting)))
 	p := run(t, s)
 	heat := plotOf(t, p.Plots, "repeats")
-	if len(heat.Rows) != 1 || !slices.Equal(heat.Rows[0][1:], []string{"failed", "solved"}) {
+	if len(heat.Rows) != 1 || !slices.Equal(heat.Rows[0][2:], []string{"failed", "solved"}) {
 		t.Errorf("the heat map %q", heat.Rows)
 	}
 	if !strings.Contains(value(p.Spent, "voting"), "2 attempts a task") {
@@ -740,7 +740,7 @@ func TestHistoryPage(t *testing.T) {
 	if len(p.Trend.Rows) != len(trend.Buckets) || len(p.Rules.Rows) != len(rules) || len(rules) == 0 || p.Rules.Rows[0][0] != rules[0].RuleID {
 		t.Errorf("%q and %q, not %+v and %+v", p.Trend, p.Rules, trend.Buckets, rules)
 	}
-	if heat := plotOf(t, p.Plots, "repeats"); len(heat.Columns) != 4 {
+	if heat := plotOf(t, p.Plots, "repeats"); len(heat.Columns) != 5 {
 		t.Errorf("the heat map has the columns %q", heat.Columns)
 	}
 	var out bytes.Buffer

@@ -281,9 +281,9 @@ func Attempts(spans []Span) Plot {
 			p.Rows = append(p.Rows, []string{seconds(int64(i) * last / parts), seconds(int64(i+1) * last / parts), strconv.FormatInt(b.most, 10),
 				strconv.FormatInt(b.answered, 10), strconv.FormatInt(b.other, 10)})
 		}
+		d.timeAxis(below, last)
 		d.fill("s0", got, 1)
 		d.stroke("s1", not, 1, false)
-		d.timeAxis(below, last)
 		d.height = below.bottom + 28
 		p.Note = fmt.Sprintf("Above how many of the %d attempts were under way at most; below how many ended.", len(spans))
 	}

@@ -28,59 +28,56 @@ type HeatRow struct {
 	Cells []Cell
 }
 
-// The most rows and columns of a heat map; of more tasks, neighbours share a row.
+// The most tasks and repeats of a heat map; of more tasks, neighbours share a column.
 const (
-	maxHeatRows    = 60
-	maxHeatColumns = 30
+	maxHeatTasks   = 45
+	maxHeatRepeats = 30
 )
 
-// Repeats shows tasks × repeats: what says how far a result depends on chance. columns
-// names the repeats, which what calls: "attempt" or "run". Of more than 60 tasks,
-// neighbours share a row, in which the filled part of a cell is the share that was solved.
-func Repeats(columns []string, what string, rows []HeatRow) Plot {
-	p := Plot{Name: "repeats", Title: "Tasks by " + what + ": which were solved", Columns: append([]string{"task"}, columns...)}
-	if len(rows) == 0 || len(columns) == 0 {
+// Repeats shows tasks × repeats: what says how far a result depends on chance. repeats
+// names them, and what calls one: "attempt" or "run". Of more than 45 tasks, neighbours
+// share a column, in which the filled part of a cell is the share that was solved.
+func Repeats(repeats []string, what string, tasks []HeatRow) Plot {
+	p := Plot{Name: "repeats", Title: "Tasks by " + what + ": which were solved", Columns: append([]string{"number", "task"}, repeats...)}
+	if len(tasks) == 0 || len(repeats) == 0 {
 		p.Note = "No task has ended."
 		return p
 	}
-	if len(columns) > maxHeatColumns {
-		p.Note = fmt.Sprintf("The first %d of %d are shown. ", maxHeatColumns, len(columns))
-		columns = columns[:maxHeatColumns]
-		p.Columns = p.Columns[:maxHeatColumns+1]
+	if len(repeats) > maxHeatRepeats {
+		p.Note = fmt.Sprintf("The first %d of %d are shown. ", maxHeatRepeats, len(repeats))
+		repeats = repeats[:maxHeatRepeats]
+		p.Columns = p.Columns[:maxHeatRepeats+2]
 	}
-	each := (len(rows) + maxHeatRows - 1) / maxHeatRows
+	each := (len(tasks) + maxHeatTasks - 1) / maxHeatTasks
 	d := &drawing{}
-	top := d.legend(18, entry{"s2", square, false, "solved"}, entry{"s1", square, true, "failed"}, entry{"s3", triangle, false, "error"}, entry{"s5", diamond, true, "not graded"})
-	if each > 1 { // a row is of several tasks, and its cells are shares
-		d = &drawing{}
-		top = d.legend(18, entry{"s2", square, false, "share that was solved"})
+	entries := []entry{{"s2", square, false, "solved"}, {"s1", square, true, "failed"}, {"s3", triangle, false, "error"}, {"s5", diamond, true, "not graded"}}
+	if each > 1 { // a column is of several tasks, and its cells are shares
+		entries = []entry{{"s2", square, false, "share that was solved"}}
 	}
-	left := 120.0
-	size := min((width-8-left)/float64(len(columns)), 24)
-	high := max(min(size, 14), 9)
-	top += 18
-	for i := range columns {
-		if every := (len(columns) + 9) / 10; i%every == 0 {
-			d.text(left+float64(size*(float64(i)+0.5)), top-5, "middle", strconv.Itoa(i+1))
-		}
+	top := d.legend(18, entries...) + 4
+	const left, high = 72.0, 13.0
+	columns := (len(tasks) + each - 1) / each
+	size := min((width-8-left)/float64(columns), 24)
+	for i, name := range repeats {
+		d.text(left-6, top+high*float64(i+1)-2, "end", short(name, 8))
 	}
-	// Cells of a kind are one path: 60 rows of 30 columns stay below 60 kB. Kinds differ in shape, not by colour alone.
+	bottom := top + high*float64(len(repeats))
+	// Cells of a kind are one path, so that 45 columns of 30 stay small. Kinds differ in shape, not by colour alone.
 	frame, absent, solved, failed, errored, ungraded := "", "", "", "", "", ""
+	labelled := int(roundStep(int64(columns), 9))
 	at := 0
-	for part := range slices.Chunk(rows, each) {
-		y := top + high*float64(at)
+	for part := range slices.Chunk(tasks, each) {
+		x, number := left+float64(size*float64(at)), strconv.Itoa(at*each+1)
+		if at%labelled == 0 {
+			d.text(x+size/2, bottom+15, "middle", number)
+		}
+		row := []string{number, part[0].Name}
+		if each > 1 {
+			row = []string{number + "–" + strconv.Itoa(at*each+len(part)), part[0].Name + " …"}
+		}
 		at++
-		name := short(part[0].Name, 14)
-		if len(part) > 1 {
-			name = fmt.Sprintf("%d–%d", (at-1)*each+1, (at-1)*each+len(part))
-		}
-		d.text(left-6, y+high-2, "end", name)
-		cells := []string{name}
-		if len(part) == 1 {
-			cells[0] = part[0].Name
-		}
-		for i := range columns {
-			x := left + float64(size*float64(i))
+		for i := range repeats {
+			y := top + high*float64(i)
 			if each > 1 {
 				good, there := 0, 0
 				for _, r := range part {
@@ -89,10 +86,11 @@ func Repeats(columns []string, what string, rows []HeatRow) Plot {
 						good += ordered(r.Cells[i] == Solved)
 					}
 				}
-				cells = append(cells, fmt.Sprintf("%d of %d", good, there))
-				frame += box(x+1, y+1, size-2, high-2)
-				if good > 0 {
-					solved += box(x+1, y+1, (size-2)*float64(good)/float64(there), high-2)
+				row = append(row, fmt.Sprintf("%d of %d", good, there))
+				frame += box(x+0.5, y+1, size-1, high-2)
+				if good > 0 { // from the bottom up
+					full := (high - 2) * float64(good) / float64(there)
+					solved += box(x+0.5, y+high-1-full, size-1, full)
 				}
 				continue
 			}
@@ -100,13 +98,13 @@ func Repeats(columns []string, what string, rows []HeatRow) Plot {
 			if i < len(part[0].Cells) {
 				cell = part[0].Cells[i]
 			}
-			cells = append(cells, cell.String())
+			row = append(row, cell.String())
 			middle, r := x+size/2, min(size, high)/2-1.5
 			switch cell {
 			case Solved:
-				solved += box(x+1, y+1, size-2, high-2)
+				solved += box(x+0.5, y+1, size-1, high-2)
 			case Failed:
-				failed += box(x+1.5, y+1.5, size-3, high-3)
+				failed += box(x+1, y+1.5, size-2, high-3)
 			case Errored:
 				errored += mark(triangle, middle, y+high/2, r)
 			case Ungraded:
@@ -115,7 +113,7 @@ func Repeats(columns []string, what string, rows []HeatRow) Plot {
 				absent += segment(middle-2, y+high/2, middle+2, y+high/2)
 			}
 		}
-		p.Rows = append(p.Rows, cells)
+		p.Rows = append(p.Rows, row)
 	}
 	d.stroke("grid", frame, 1, false)
 	d.stroke("axis", absent, 1, false)
@@ -123,11 +121,12 @@ func Repeats(columns []string, what string, rows []HeatRow) Plot {
 	d.stroke("s1", failed, 1, false)
 	d.fill("s3", errored, 1)
 	d.stroke("s5", ungraded, 1, false)
-	d.height = top + high*float64(at) + 10
+	d.text(left-6, bottom+15, "end", "task")
+	d.height = bottom + 26
 	if each > 1 {
-		p.Note += fmt.Sprintf("Each row is of %d tasks in the order of the plan. ", each)
+		p.Note += fmt.Sprintf("Each column is of %d tasks in the order of the table. ", each)
 	}
-	p.Note += "A row is a task, a column " + article(what) + ", in their order."
+	p.Note += "A column is a task by its number in the table, a row " + article(what) + "."
 	p.SVG = d.finish(p.Title, p.Note)
 	return p
 }
