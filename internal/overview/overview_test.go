@@ -26,6 +26,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/net/html"
 )
 
 // write writes the files of a run into a folder.
@@ -813,6 +814,73 @@ func TestReportWithoutTexts(t *testing.T) {
 	r, err := Report(s, false)
 	if err != nil || r.Verified == "" || r.Audit == nil || r.Tasks != nil {
 		t.Errorf("%q %q, %v", r.Verified, r.Problem, err)
+	}
+}
+
+// TestHostileTexts: whatever texts a run has, its pages have no element, attribute or address that they do not have with
+// harmless ones.
+func TestHostileTexts(t *testing.T) {
+	pages := func(instead func(int, string) string) map[string]bool {
+		files, err := runs.Hostile(instead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(files, rundir.PrivateFile)
+		s := source(t, write(t, files))
+		if s.Check.Err != nil {
+			t.Fatal(s.Check.Err)
+		}
+		var out bytes.Buffer
+		add := func(p interface{ Write(io.Writer) error }, err error) {
+			t.Helper()
+			if err == nil {
+				err = p.Write(&out)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := run(t, s)
+		add(p, nil)
+		for _, row := range p.Tasks {
+			p, err := Task(s, row.ID, 0, 0, transcript.Filter{})
+			add(p, err)
+		}
+		a, err := Audit(s)
+		add(a, err)
+		for _, texts := range []bool{true, false} {
+			r, err := Report(s, texts)
+			add(r, err)
+		}
+		found := map[string]bool{}
+		for z := html.NewTokenizer(&out); ; {
+			kind := z.Next()
+			if kind == html.ErrorToken {
+				return found
+			}
+			token := z.Token()
+			if kind != html.StartTagToken && kind != html.SelfClosingTagToken {
+				continue
+			}
+			found["<"+token.Data+">"] = true
+			for _, at := range token.Attr {
+				found[token.Data+" "+at.Key] = true
+				if slices.Contains([]string{"href", "src", "action", "data-chunk"}, at.Key) && !strings.HasPrefix(at.Val, "/run/R") && !strings.HasPrefix(at.Val, "#") && !strings.HasPrefix(at.Val, "/static/") {
+					found[at.Key+"="+at.Val] = true
+				}
+			}
+		}
+	}
+	harmless := pages(func(n int, text string) string {
+		return strings.Repeat("a long text that is cut and folded\n", 40*(n%2)) + text
+	})
+	for from := range 3 {
+		hostile := pages(func(n int, _ string) string { return runs.Payloads[(n+from*20)%len(runs.Payloads)] + fmt.Sprint(n) })
+		for what := range hostile {
+			if !harmless[what] {
+				t.Errorf("hostile texts make %q", what)
+			}
+		}
 	}
 }
 
