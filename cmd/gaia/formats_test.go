@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/rundir"
-
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/board"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -51,6 +51,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "history record", chapter(t, doc, "## History"), reflect.TypeFor[history.Record]())
 	documented(t, "what is counted of a run", chapter(t, doc, "## History"), reflect.TypeFor[rundir.RunStats](), "dataset")
 	documented(t, "export", chapter(t, doc, "## Ledger file"), reflect.TypeFor[history.Export]())
+	documented(t, "board", chapter(t, doc, "## Board `data.json`"), reflect.TypeFor[board.Data](), "score", "judged", "own_agent", "prompts", "exceptions", "claims", "submitter")
 	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[rundir.Summary](), "dataset", "harness", "tokens")
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"html"
 	"io/fs"
@@ -351,6 +352,48 @@ func TestBoardInBrowser(t *testing.T) {
 			p.Clean()
 			p.Accessible()
 			p.Clean("connect-src", "preload assets") // axe-core reads the style sheet
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// TestGolden: what the pages of a small board say, without digests, ids and elements.
+func TestGolden(t *testing.T) {
+	folder, out := t.TempDir(), filepath.Join(t.TempDir(), "site")
+	second := otherKey(t, 2)
+	put(t, filepath.Join(folder, RulesFile), onBoard+"description: Years of lamps.\n"+trusting(runs.Key(), *second)+"exclude:\n  - package: old.tar.gz\n    reason: Its signer withdrew it.\n  - package: none\n    reason: x\n")
+	for name, m := range map[string]made{"best": {about: "Best.", right: 9, tasks: 9, own: true}, "middle": {about: "Middle.", right: 8, tasks: 9, public: true, by: &submit.Submitter{Contact: "lab@example.org", Organisation: "Lamp Lab"}},
+		"worst": {about: "Worst.", right: 0, tasks: 9, key: second}, "old.tar.gz": {about: "Old.", right: 7, tasks: 9, archive: true}, "test run": {about: "Rehearsal.", right: 9, tasks: 9, rehearsal: true}} {
+		if err := os.Rename(m.pack(t, folder).Path, filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Run(context.Background(), Config{Packages: folder, Out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(page string) string {
+		_, page, _ = strings.Cut(page, "<main")
+		page, _, _ = strings.Cut(page, "</main>")
+		page = regexp.MustCompile(`(?s)<svg.*?</svg>|<figure.*?</figure>`).ReplaceAllString("<main"+page, "")
+		page = regexp.MustCompile(`<(h1|h2|tr|p|pre|li|caption|/?div|dt|figcaption)\b[^>]*>`).ReplaceAllString(page, "\n")
+		page = regexp.MustCompile(`</t[dh]>|</dt>`).ReplaceAllString(page, " | ")
+		page = html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, " "))
+		for _, x := range [][2]string{{`sha256:[0-9a-f]+`, "sha256:…"}, {`SHA256:[A-Za-z0-9+/]+`, "SHA256:…"}, {`AAAA[A-Za-z0-9+/]+`, "AAAA…"}, {`(submission-[-0-9]{11})[0-9A-Z]{8}`, "${1}XXXXXXXX"},
+			{`\b01[0-9A-Z]{24}\b`, "01…"}, {`[ \t]+`, " "}, {` ?\n[ \n]*`, "\n"}, {`\d+ bytes that`, "N bytes that"}, {`tokens \| \d+`, "tokens | N"}, {`[0-9.]+ % of (its prompts|N bytes)`, "P % of $1"}} {
+			page = regexp.MustCompile(x[0]).ReplaceAllString(page, x[1])
+		}
+		return strings.TrimSpace(page) + "\n"
+	}
+	files := site(t, out)
+	for name, page := range map[string]string{"index.txt": files[indexFile], "full.txt": files[r.Data.Packages[0].Page()], "public.txt": files[r.Data.Packages[1].Page()]} {
+		got, path := text(page), filepath.Join("testdata", name)
+		if *update {
+			put(t, path, got)
+		}
+		if want := mustRead(t, path); got != want {
+			t.Errorf("%s is another (look at what -update writes):\n%s", name, got)
 		}
 	}
 }

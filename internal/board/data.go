@@ -18,7 +18,7 @@ type Data struct {
 	Date        string     `json:"date"` // of the newest package that counts; "" for none
 	Description string     `json:"description"`
 	Excluded    []Excluded `json:"excluded"`  // packages that do not count, by the names of their files
-	LevelPPM    int64      `json:"level_ppm"` // chance, in parts per million, that any difference is claimed wrongly
+	LevelPPM    int64      `json:"level_ppm"` // bound, in parts per million, on the chance that luck alone separates any pair
 	Packages    []Row      `json:"packages"`  // that count, the best first
 	Pairs       int        `json:"pairs"`     // that were compared
 	Paired      int        `json:"paired"`    // of them, by the tasks that only one solved
@@ -55,6 +55,19 @@ type Check struct {
 	Status   string `json:"status"`
 }
 
+// Finding is a finding of the audit, without what was found, which can be text of a task.
+type Finding struct {
+	Closed   string `json:"closed,omitzero"` // the decision; left out: open
+	Line     int64  `json:"line"`            // of the journal, from 1
+	Reason   string `json:"reason,omitzero"` // of the decision
+	Rule     string `json:"rule"`
+	Severity string `json:"severity"`
+	TaskID   string `json:"task_id,omitzero"` // left out: the whole run
+}
+
+// maxFindings bounds the findings of a package that are listed.
+const maxFindings = 200
+
 // Signer is who signed a package.
 type Signer struct {
 	KeyID     string `json:"key_id"`
@@ -75,9 +88,10 @@ type Row struct {
 	Dismissed         int               `json:"dismissed"` // findings, by signed decisions
 	DurationMs        int64             `json:"duration_ms"`
 	Exceptions        rundir.Exceptions `json:"exceptions"`
-	File              string            `json:"file"`            // its name in the folder of packages
-	Judged            *stats.Rate       `json:"judged,omitzero"` // left out: the run has no LLM judge
-	Levels            []Level           `json:"levels"`          // ascending
+	File              string            `json:"file"`               // its name in the folder of packages
+	Findings          []Finding         `json:"findings,omitempty"` // of a full package, at most maxFindings
+	Judged            *stats.Rate       `json:"judged,omitzero"`    // left out: the run has no LLM judge
+	Levels            []Level           `json:"levels"`             // ascending
 	ManifestSHA256    string            `json:"manifest_sha256"`
 	Model             string            `json:"model"`
 	NotRebuilt        string            `json:"not_rebuilt,omitzero"` // why README.md was not made again

@@ -244,6 +244,25 @@ func (e *entry) full(of *submit.Verified, trust keyring.Trust) {
 	e.row.CostMicroUSD, e.row.DurationMs, e.row.Tokens = summary.CostMicroUSD, summary.DurationMs, summary.Tokens.In+summary.Tokens.Out
 	e.row.Claims = of.Claims(submit.Given{Trusted: e.untrust == nil})
 	e.row.NotRebuilt, e.row.NotRerun = of.NotRebuilt, of.NotRerun
+	e.row.Findings = listed(report)
+}
+
+// listed returns the findings of a report, with the reasons of those who closed them.
+func listed(report audit.Report) (all []Finding) {
+	reasons := map[string]string{}
+	for _, a := range report.Adjudications {
+		reasons[a.Finding] = a.Reason
+	}
+	for _, c := range report.Checks {
+		for _, f := range c.Findings {
+			one := Finding{Closed: string(f.Closed), Line: f.Seq + 1, Rule: f.RuleID, Severity: string(f.Severity), TaskID: f.TaskID}
+			if f.Closed != "" {
+				one.Reason = reasons[f.ID]
+			}
+			all = append(all, one)
+		}
+	}
+	return all[:min(len(all), maxFindings)]
 }
 
 // public fills the entry from a public package.
@@ -309,6 +328,9 @@ func (e *entry) fill(m plan.Plan, p submit.Predicate, key sign.PublicKey, trust 
 			}
 		}
 		r.Score = new(stats.NewRate(correct, len(e.tasks)))
+		if p.Scores == nil || p.Scores.Official.Correct != correct || p.Scores.Official.Planned != len(e.tasks) { // which verification rules out
+			e.rejected = append(e.rejected, "its tasks do not give the score of its statement")
+		}
 	}
 	if p.Scores != nil && p.Scores.Judged != nil {
 		r.Judged = new(stats.NewRate(p.Scores.Judged.Correct, p.Scores.Judged.Planned))

@@ -174,8 +174,8 @@ func (r Row) At(level int) *stats.Rate {
 	return nil
 }
 
-// Findings returns in words what the audit left open, and what was decided.
-func (r Row) Findings() string {
+// Left returns in words what the audit left open, and what was decided.
+func (r Row) Left() string {
 	var parts []string
 	if n := len(r.Reviews); n > 0 {
 		parts = append(parts, "to review: "+strings.Join(r.Reviews, ", "))
@@ -234,7 +234,7 @@ func (r Row) Facts() [][2]string {
 		rows.AddNonEmpty("organisation", s.Organisation)
 		rows.AddNonEmpty("contact", s.Contact)
 	}
-	rows.Add("findings", r.Findings())
+	rows.Add("findings", r.Left())
 	rows.Add("exceptions", r.Exceptions.String())
 	if r.Judged != nil {
 		rows.Addf("with the judge", "%d of %d, %s, which does not rank", r.Judged.Correct, r.Judged.Planned, view.Percent(r.Judged.AccuracyPPM))

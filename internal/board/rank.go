@@ -8,7 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// levelPPM is the chance, in parts per million, that any of a board's differences is claimed where there is none.
+// levelPPM bounds, in parts per million, the chance that luck alone separates any pair of a board.
 const levelPPM = 50_000
 
 // Tests by which two packages are compared.
@@ -26,8 +26,8 @@ type pair struct {
 
 // rank orders the packages that count and gives each the range of ranks that it can have: from one more than the number
 // of those that are better by more than chance, to as many as there are less those that are worse. A difference is more
-// than chance by Holm's method over all pairs, so the chance of any wrong claim is at most levelPPM. Of two packages
-// that tie with a third, one can be better than the other, and the ranges say so. It returns the pairs.
+// than chance by Holm's method over all pairs, at levelPPM. Of two packages that tie with a third, one can be better
+// than the other, and the ranges say so. It returns the pairs.
 func rank(all []*entry) []pair {
 	slices.SortFunc(all, func(a, b *entry) int {
 		x, y := a.row.Score, b.row.Score

@@ -127,6 +127,23 @@ func TestRequired(t *testing.T) {
 	}
 }
 
+// TestListed: a page lists what was found by rule and place, with the reason of a decision that closed it.
+func TestListed(t *testing.T) {
+	var r audit.Report
+	for n := range maxFindings + 5 {
+		f := audit.Finding{ID: fmt.Sprint(n), RuleID: "AUD-1.uuid-with-answer", Severity: audit.High, Seq: int64(n), Got: "text of a task"}
+		if n == 1 {
+			f.Closed, f.TaskID = audit.Void, "task"
+		}
+		r.Checks = append(r.Checks, audit.CheckReport{Findings: []audit.Finding{f}})
+	}
+	r.Adjudications = []audit.Adjudicated{{Finding: "1", Reason: "It was told."}, {Finding: "2", Reason: "Not heard."}}
+	got := listed(r)
+	if len(got) != maxFindings || got[1] != (Finding{Closed: "void", Line: 2, Reason: "It was told.", Rule: "AUD-1.uuid-with-answer", Severity: "HIGH", TaskID: "task"}) || got[2].Reason != "" {
+		t.Errorf("%d findings: %+v", len(got), got[:3])
+	}
+}
+
 // TestDefaults: without board.yaml only GAIA counts, by the keys of the reader, and the page says so.
 func TestDefaults(t *testing.T) {
 	folder, out := t.TempDir(), filepath.Join(t.TempDir(), "site")
