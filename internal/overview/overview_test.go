@@ -317,6 +317,18 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
+// TestNotClosed: a run that crashed between its last event and its last file is not said to verify.
+func TestNotClosed(t *testing.T) {
+	files := filesOf(t, runs.Good()["pair"])
+	for _, name := range []string{rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile} {
+		delete(files, name)
+	}
+	p := run(t, source(t, write(t, files)))
+	if p.Row.Verified || !strings.Contains(notice(p.Head, page.NoticeWarn), "not complete") || notice(p.Head, page.NoticeBad) != "" {
+		t.Errorf("%+v %+v", p.Row, p.Notices)
+	}
+}
+
 // TestLive makes all pages of a run while its journal is written and followed.
 func TestLive(t *testing.T) {
 	files := filesOf(t, runs.Good()["pair"])

@@ -80,13 +80,11 @@ func (s Source) report() *audit.Report {
 	return &s.Check.Audited.Counted
 }
 
-// incomplete reports whether the check ended because the run has not.
+// incomplete reports whether the check ended because the run has not. Where the signer is not trusted either, the error
+// is about that alone.
 func (s Source) incomplete() bool {
-	if s.Check.Err == nil {
-		return false
-	}
-	code := exit.Of(s.Check.Err).Code
-	return code == exit.Incomplete || code == exit.Untrusted && !s.state().Complete // the signer is told apart in Audited
+	run := s.Check.Audited.Run
+	return s.Check.Err != nil && (exit.Of(s.Check.Err).Code == exit.Incomplete || exit.Of(s.Check.Err).Code == exit.Untrusted && run != nil && !run.Complete)
 }
 
 // state is how far the journal was read; of a public package that is all.
@@ -150,6 +148,8 @@ func (s Source) notices(m plan.Plan, marked string) []page.Notice {
 		add(page.NoticeWarn, "not finished: it is verified and audited when it is complete. Scores are of the tasks that have ended")
 	case !s.Check.Done:
 		add(page.NoticeWarn, "not verified yet")
+	case s.incomplete(): // it crashed after its last event, before all files were written
+		add(page.NoticeWarn, "not complete: the journal is, but not all that is written from it. 'gaia resume' completes it")
 	}
 	if s.damage() == nil && s.Check.Audited.Signer != nil {
 		add(page.NoticeWarn, "%s", s.text(s.Check.Audited.Signer.Error(), "signed by a key that the reader does not trust"))
@@ -169,7 +169,7 @@ func (s Source) notices(m plan.Plan, marked string) []page.Notice {
 // row returns the run as a list of runs has it, without its counts and scores.
 func (s Source) row(m plan.Plan) page.RunRow {
 	r := page.RunRow{ID: m.RunID, Path: s.Paths.Run, Dir: s.text(s.Place, ""), Model: m.Model.Name, Rehearsal: m.Rehearsal,
-		Dataset: m.Dataset.Name + ", " + m.Dataset.Split, Planned: len(m.Tasks), Verified: s.Check.Done && s.Check.Err == nil, State: "complete"}
+		Dataset: m.Dataset.Name + ", " + m.Dataset.Split, Planned: len(m.Tasks), Verified: s.Check.Done && s.Check.Err == nil && s.damage() == nil, State: "complete"}
 	if m.Agent != nil {
 		r.Agent = m.Agent.Label()
 	}
