@@ -349,15 +349,15 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	}
 	look(modelIdentity, func(n *notes) { servedOtherwise(w.plan, w.names, n, at, ev.Payload) })
 	for _, c := range checks {
-		why := ""
+		why, of := "", ev.TaskID
 		if i := slices.IndexFunc(c.Findings, func(f Finding) bool { return f.Severity == Critical || f.Severity == High }); i >= 0 {
-			why = c.Findings[i].Got
+			why, of = c.Findings[i].Got, c.Findings[i].TaskID
 		} else if c.Gate && len(c.Gaps) > 0 {
 			why = c.Gaps[0]
 		}
 		if why != "" {
-			if t != nil {
-				why += fmt.Sprintf(" (task %s)", ev.TaskID)
+			if w.task(of) != nil {
+				why += fmt.Sprintf(" (task %s)", of)
 			}
 			return c.ID + " " + c.Name + ": " + why
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -88,6 +89,33 @@ func TestWatch(t *testing.T) {
 		if said := checkPrompts(t, name); len(said) > 0 {
 			t.Errorf("%s: told %q", name, said)
 		}
+	}
+}
+
+// TestWatchNamesTheTask: what is said is of the task of the finding, which may show with an event of another one.
+func TestWatchNamesTheTask(t *testing.T) {
+	m := plan.New()
+	m.Agent = &plan.AgentPlan{}
+	gold := map[string]string{}
+	for _, id := range []string{"one", "two", "three"} {
+		m.Tasks = append(m.Tasks, plan.PlannedTask{TaskID: id, Level: 1})
+		gold[id] = "Marchetti"
+	}
+	watch := audit.NewWatch(m, gold)
+	said := ""
+	for i, id := range []string{"one", "two", "three"} {
+		sent := trajectory.ContextCompiled{Origins: &trajectory.Origins{Agent: 9, Probes: &trajectory.Probes{}}}
+		if i == 0 {
+			sent.Origins = &trajectory.Origins{Agent: 9, Probes: &trajectory.Probes{GoldHits: 1}, Passages: []trajectory.Passage{{Key: "k"}}}
+		}
+		for n, p := range []trajectory.Payload{trajectory.TaskStarted{Question: "Who was it?", Workspace: []trajectory.File{}}, sent} {
+			if why := watch.Add(trajectory.Event{Attempt: 1, Payload: p, Seq: int64(2*i + n), TaskID: id}); why != "" {
+				said += id + ": " + why
+			}
+		}
+	}
+	if !strings.HasPrefix(said, "three: AUD-22 ") || !strings.HasSuffix(said, "(task one)") {
+		t.Errorf("told %q", said)
 	}
 }
 
