@@ -16,7 +16,7 @@ import (
 )
 
 // goAgents are agents that the test binary is, in the sandbox.
-var goAgents = map[string]func() error{"mcp": mcpAgent, "mcp-raw": rawAgent, "calls": callsAgent, "fetch": fetchAgent, "leave": leaveAgent, "mcp-forever": foreverAgent}
+var goAgents = map[string]func() error{"mcp": mcpAgent, "mcp-raw": rawAgent, "calls": callsAgent, "fetch": fetchAgent, "leave": leaveAgent, "early": earlyAgent, "mcp-forever": foreverAgent}
 
 // mcpAgent calls tools over MCP, as the library's client does, and a model, all in parallel.
 func mcpAgent() error {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/guard"
 	"github.com/gaia-harness/gaia/internal/intercept"
+	"github.com/gaia-harness/gaia/internal/pending"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/tools"
@@ -63,11 +64,11 @@ func (a Agent) serve(ctx context.Context, fail context.CancelCauseFunc, session 
 			names = append(names, spec.Name)
 		}
 	}
-	turns := proxy.NewTurns(rec)
+	turns, replies := proxy.NewTurns(rec), &pending.Set{}
 	s.proxy = proxy.New(ctx, a.Proxy, proxy.Attempt{Rec: rec, Tools: names, Turns: turns, Session: session, Money: a.Money, Full: a.Bodies,
-		Origins: a.Origins, Passages: a.Passages, Probe: a.Probe})
+		Pending: replies, Origins: a.Origins, Passages: a.Passages, Probe: a.Probe})
 	if a.Plan.Tools == plan.AgentToolsGate {
-		s.tools = newToolServer(ctx, a, session, rec, turns)
+		s.tools = newToolServer(ctx, a, session, rec, turns, replies)
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -81,7 +82,7 @@ func (a Agent) serve(ctx context.Context, fail context.CancelCauseFunc, session 
 	})
 	s.http = begin(l, http.StripPrefix(prefix, handler))
 	if a.Plan.Network == plan.NetworkRecord {
-		if err := a.serveNetwork(ctx, s, fail, session, rec); err != nil {
+		if err := a.serveNetwork(ctx, s, fail, session, rec, replies); err != nil {
 			return nil, errors.Join(fmt.Errorf("serving the agent's network: %w", err), s.close())
 		}
 	}
@@ -96,7 +97,7 @@ func begin(l net.Listener, h http.Handler) *http.Server {
 }
 
 // serveNetwork begins to serve the recorded network.
-func (a Agent) serveNetwork(ctx context.Context, s *server, fail context.CancelCauseFunc, session *tools.Session, rec *trajectory.Attempt) (err error) {
+func (a Agent) serveNetwork(ctx context.Context, s *server, fail context.CancelCauseFunc, session *tools.Session, rec *trajectory.Attempt, replies *pending.Set) (err error) {
 	c, n := a.Network, &s.network
 	c.Guard = cmp.Or(c.Guard, guard.New(nil, ""))
 	if c.Authority, err = intercept.NewAuthority(a.Now()); err != nil {
@@ -108,7 +109,7 @@ func (a Agent) serveNetwork(ctx context.Context, s *server, fail context.CancelC
 		return err
 	}
 	c.Now, c.Dir, n.authority = a.Now, s.dir, c.Authority.PEM()
-	n.proxy = intercept.New(ctx, c, intercept.Attempt{Rec: rec, Decide: session.DecideURL, Probe: a.Probe, Origins: a.Origins, Full: a.Bodies})
+	n.proxy = intercept.New(ctx, c, intercept.Attempt{Rec: rec, Decide: session.DecideURL, Probe: a.Probe, Pending: replies, Origins: a.Origins, Full: a.Bodies})
 	n.http = begin(l, n.proxy)
 	go func() { // recording may fail when no request is handled
 		<-n.proxy.Done()

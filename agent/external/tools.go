@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/origin"
+	"github.com/gaia-harness/gaia/internal/pending"
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -43,6 +44,7 @@ type toolServer struct {
 	session *tools.Session
 	rec     *trajectory.Attempt
 	turns   *proxy.Turns
+	pending *pending.Set
 	now     func() time.Time
 	ctx     context.Context // of calls; it does not end when the agent hangs up
 	end     context.CancelFunc
@@ -60,12 +62,12 @@ type toolServer struct {
 	failed error // of the last call, if it says nothing about the task
 }
 
-func newToolServer(ctx context.Context, a Agent, session *tools.Session, rec *trajectory.Attempt, turns *proxy.Turns) *toolServer {
+func newToolServer(ctx context.Context, a Agent, session *tools.Session, rec *trajectory.Attempt, turns *proxy.Turns, replies *pending.Set) *toolServer {
 	for _, spec := range session.Specs() {
 		a.Origins.Add(origin.Definition, spec.Description)
 		a.Origins.Add(origin.Definition, string(spec.Parameters))
 	}
-	s := &toolServer{session: session, rec: rec, turns: turns, now: a.Now, most: max(a.Plan.Calls, toolCalls), places: make(chan struct{}, toolParallel), slots: make(chan struct{}, toolParallel)}
+	s := &toolServer{session: session, rec: rec, turns: turns, pending: replies, now: a.Now, most: max(a.Plan.Calls, toolCalls), places: make(chan struct{}, toolParallel), slots: make(chan struct{}, toolParallel)}
 	s.ctx, s.end = context.WithCancel(ctx)
 	s.mcp = s.mcpHandler()
 	return s
@@ -114,7 +116,7 @@ func (s *toolServer) spent() bool {
 	return s.begun >= s.most || s.bytes > maxArguments-maxToolRequest
 }
 
-// call takes one call through the Gate; args are the bytes that came. The result is durable when it returns. Only where
+// call takes one call through the Gate, after the replies that may ask for it are recorded; args are the bytes that came. The result is durable when it returns. Only where
 // recording fails is an error one that matches trajectory.ErrNotRecorded.
 func (s *toolServer) call(name string, args []byte) (text string, isError bool, err error) {
 	id, err := s.enter(len(args))
@@ -128,6 +130,7 @@ func (s *toolServer) call(name string, args []byte) (text string, isError bool, 
 	case <-s.ctx.Done():
 		return errOver.Error(), true, nil
 	}
+	s.pending.Wait(s.ctx)
 	began := s.now()
 	turn, err := s.turns.Begin()
 	if err != nil {

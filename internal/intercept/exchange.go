@@ -159,6 +159,10 @@ func (x *exchange) handle(in *tunnel) *refusal {
 	if refused != nil {
 		return refused
 	}
+	wait, done := context.WithCancel(x.request.Context())
+	defer done()
+	defer context.AfterFunc(x.ctx, done)()
+	x.attempt.Pending.Wait(wait)
 	if refused := x.begin(); refused != nil {
 		return refused
 	}

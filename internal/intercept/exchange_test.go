@@ -323,3 +323,81 @@ func TestEcho(t *testing.T) {
 		}
 	})
 }
+
+// TestEarly: an agent that acts on an event of a stream, or hangs up, is recorded after what it acts on, and what it read is known.
+// A page that comes slowly is not waited for, and a stream that does not end only in time, and once.
+func TestEarly(t *testing.T) {
+	const event = "data: the lamp of the outer harbour wall\n\n"
+	for _, c := range []struct {
+		name, kind string
+		hangUp     bool
+		late       bool // it ends when the next exchange has begun
+	}{
+		{"an event", "text/event-stream; charset=utf-8", false, false},
+		{"an event, and it goes on", "text/event-stream", false, true},
+		{"it hangs up", "text/plain", true, false},
+		{"a page", "text/plain", false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			next := make(chan struct{}, 4)
+			lamps := serve(t, "http", "", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				if q.URL.Path != "/stream" {
+					next <- struct{}{}
+					return
+				}
+				w.Header().Set("Content-Type", c.kind)
+				_, _ = io.WriteString(w, event)
+				_ = http.NewResponseController(w).Flush()
+				if c.late {
+					<-next
+				} else {
+					time.Sleep(200 * time.Millisecond) // in which the agent acts
+				}
+				_, _ = io.WriteString(w, "data: bye\n\n")
+			}))
+			r := newRig(t, map[string]string{"lamps.example:80": lamps}, nil)
+			agent := r.client(false)
+			res, err := agent.Get("http://lamps.example/stream")
+			must(t, err)
+			_, err = io.ReadFull(res.Body, make([]byte, len(event)))
+			must(t, err)
+			if c.hangUp {
+				res.Body.Close()
+				time.Sleep(100 * time.Millisecond) // what an agent does takes as long
+			}
+			if status, _ := r.get(agent, "http://lamps.example/?q=the+lamp+of+the+outer+harbour+wall"); status != 200 {
+				t.Errorf("status %d", status)
+			}
+			if !c.hangUp {
+				_, err = io.Copy(io.Discard, res.Body)
+				must(t, err)
+				res.Body.Close()
+			}
+			var order []string
+			for _, e := range r.events() {
+				switch p := e.Payload.(type) {
+				case trajectory.ExchangeStarted:
+					order = append(order, fmt.Sprint("started ", p.Number))
+				case trajectory.ExchangeCompleted:
+					order = append(order, fmt.Sprint("completed ", p.Number))
+				}
+			}
+			want := []string{"started 1", "completed 1", "started 2", "completed 2"}
+			if c.late {
+				want[1], want[2] = want[2], want[1]
+			}
+			if !slices.Equal(order[:3], want[:3]) {
+				t.Errorf("recorded in the order %q", order)
+			}
+			if own := of[trajectory.ExchangeStarted](r)[1].Own; own == nil {
+				t.Error("a header of the agent's is explained")
+			}
+			_, rest := r.origins.Divide("the lamp of the outer harbour wall")
+			if len(rest) > 0 {
+				t.Errorf("%q is not known", rest)
+			}
+			r.finish()
+		})
+	}
+}

@@ -8,6 +8,8 @@
 //   - A request is durable in the journal before a name is resolved for it. The end of its reply is held until the exchange is
 //     durable, too: where the length is known, the last bytes; else the end of the body, and the last bytes unless nothing
 //     came for a moment, as in streams.
+//   - A request is recorded after the replies on which the agent may have acted before their end, within bounds (package pending).
+//     Of those here it may in a stream of events, and where it hangs up. A stream that goes on is waited for once.
 //   - What cannot be recorded does not happen: where recording fails each connection is cut without a well-formed end,
 //     [Proxy.Err] returns why, and everything after is refused.
 //   - The Gate decides on the whole address of each request, as it is sent. A request for another host than that of its tunnel
@@ -48,6 +50,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/guard"
 	"github.com/gaia-harness/gaia/internal/origin"
+	"github.com/gaia-harness/gaia/internal/pending"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -99,6 +102,7 @@ type Attempt struct {
 	Rec     *trajectory.Attempt
 	Decide  func(url string) policy.Decision // of tools.Session
 	Probe   Prober                           // nil: the evidence has no probes
+	Pending *pending.Set                     // replies of the attempt that are not recorded yet; nil: those of the proxy alone
 	Origins *origin.Index                    // nil: none are kept
 	Full    bool                             // the log keeps bodies: keep those of exchanges as well
 }
@@ -137,6 +141,9 @@ type bounds struct {
 
 // New returns the proxy of one attempt. When ctx ends, what is under way is cut.
 func New(ctx context.Context, c Config, a Attempt) *Proxy {
+	if a.Pending == nil {
+		a.Pending = &pending.Set{}
+	}
 	p := &Proxy{Config: c, attempt: a, slots: make(chan struct{}, mostAtOnce), bodies: semaphore.NewWeighted(maxBodies),
 		bounds: bounds{MostExchanges, MaxRequest, MaxReply, maxProbed, maxSpools, holdTime, handshakeTime, bodyTime, writeTime, lookTime, lateTime}}
 	p.ctx, p.cut = context.WithCancel(ctx)

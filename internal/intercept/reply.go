@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -73,10 +74,15 @@ func (x *exchange) copy(ctx context.Context, cut func(), r reply, res *http.Resp
 	}
 	r.body = &spool{proxy: x.Proxy}
 	defer r.body.drop()
+	coming := x.attempt.Pending.Reply()
+	defer coming.Recorded()
+	events := strings.HasPrefix(strings.ToLower(res.Header.Get("Content-Type")), "text/event-stream")
 	x.w.WriteHeader(r.status)
 	next, free := parts(ctx, res.Body)
 	var held []byte // came last, and is not passed on
 	release := func(flush bool) {
+		coming.Came(events && held != nil) // once: there are streams that last as long as the attempt
+		events = events && held == nil
 		_ = x.rc.SetWriteDeadline(time.Now().Add(x.bounds.write))
 		_, err := x.w.Write(held)
 		if err == nil && flush {
@@ -126,10 +132,12 @@ func (x *exchange) copy(ctx context.Context, cut func(), r reply, res *http.Resp
 		}
 	}
 	cut()
+	coming.Came(r.failed != nil) // it has all but what is held
 	if r.bytes > 0 {
 		r.sha256 = canonical.DigestOf(hash)
 	}
 	x.complete(r)
+	coming.Recorded()
 	if r.failed != nil {
 		panic(http.ErrAbortHandler)
 	}

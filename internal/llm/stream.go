@@ -21,12 +21,14 @@ type Stream struct {
 	added   bool // the usage was not asked for
 	limit   int
 
-	reply    object           // as far as it came
-	items    map[int64]string // whole items of a response, by their place
-	kept     int              // bytes of the above, at most
-	finished bool             // the response came, or a message has its stop reason
-	ended    bool             // the last event came
-	fault    string           // code of why the reply cannot be read; "" = it can be
+	reply    object            // as far as it came
+	items    map[int64]string  // whole items of a response, by their place
+	parts    map[int64]*object // what came of those that are not whole: "item" as it began, and "delta"
+	kept     int               // bytes of the above, at most
+	finished bool              // the response came, or a message has its stop reason
+	ended    bool              // the last event came
+	usable   bool              // of the event before
+	fault    string            // code of why the reply cannot be read; "" = it can be
 	why      string
 }
 
@@ -43,6 +45,7 @@ func (s *Stream) Next(event []byte) (pass []byte, last bool) {
 	if s.ended {
 		return nil, false
 	}
+	s.usable = false
 	kind, data := eventData(event)
 	if len(bytes.TrimSpace(data)) == 0 {
 		return event, false // a comment, or an event without data, which clients ignore
@@ -54,11 +57,12 @@ func (s *Stream) Next(event []byte) (pass []byte, last bool) {
 	e := gjson.ParseBytes(data)
 	if err := checkJSON(data); err != nil || !e.IsObject() {
 		s.fail("invalid_stream", "an event of the stream is not a JSON object")
+		s.usable = true // for what is not known
 		return event, false
 	}
 	if s.fault == "" && s.kept > s.limit {
 		s.fail("response_too_large", "the streamed reply is larger than "+strconv.Itoa(s.limit)+" bytes")
-		s.reply, s.items = s.reply.only("id", "model", "usage"), nil
+		s.reply, s.items, s.parts = s.reply.only("id", "model", "usage"), nil, nil
 	}
 	kind = cmp.Or(e.Get("type").Str, kind)
 	switch s.dialect {
@@ -71,6 +75,10 @@ func (s *Stream) Next(event []byte) (pass []byte, last bool) {
 	}
 	return event, s.ended
 }
+
+// Usable reports whether a client may act on the reply before its end, since the event that Next read last has the end of a
+// call or says why the reply ends. Where that is not known, it may.
+func (s *Stream) Usable() bool { return s.usable }
 
 func (s *Stream) fail(code, why string) {
 	if s.fault == "" {
@@ -93,26 +101,42 @@ func (s *Stream) merge(part gjson.Result) {
 // chunk reads a part of a chat completion and returns what is passed on of it.
 func (s *Stream) chunk(event []byte, e gjson.Result) []byte {
 	s.merge(e)
+	for _, choice := range e.Get("choices").Array() {
+		s.usable = s.usable || !holdsNothing(choice.Get("finish_reason")) || slices.ContainsFunc(append(choice.Get("delta.tool_calls").Array(), choice.Get("delta")), endsCall)
+	}
 	if s.added && holdsNothing(e.Get("choices")) && e.Get("usage").IsObject() && !e.Get("error").Exists() {
 		return nil
 	}
 	return event
 }
 
+// endsCall reports whether a part of a chat completion may be the end of a call: clients act on arguments that are whole JSON.
+func endsCall(part gjson.Result) bool {
+	for _, name := range []string{"function.arguments", "function_call.arguments"} {
+		if strings.HasSuffix(strings.TrimSpace(part.Get(name).Str), "}") {
+			return true
+		}
+	}
+	return false
+}
+
 // responseEvent reads an event of the Responses API and reports whether it is the last. The last event holds the whole
 // response; some endpoints leave the output to the events before.
 func (s *Stream) responseEvent(kind string, e gjson.Result) (last bool) {
+	place, item := e.Get("output_index").Int(), e.Get("item")
 	switch kind {
+	case "response.output_item.added":
+		s.part(place, "item", item)
 	case "response.output_item.done":
-		item := e.Get("item")
+		s.usable = strings.HasSuffix(item.Get("type").Str, "_call")
 		if s.items == nil {
 			s.items = map[int64]string{}
 		}
 		if s.fault == "" && item.IsObject() {
 			s.kept += len(item.Raw)
-			s.items[e.Get("output_index").Int()] = strings.Clone(item.Raw)
+			s.items[place] = strings.Clone(item.Raw)
+			delete(s.parts, place)
 		}
-		return false
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done":
 		response := e.Get("response")
 		s.finished = response.IsObject()
@@ -129,8 +153,28 @@ func (s *Stream) responseEvent(kind string, e gjson.Result) (last bool) {
 	case "error":
 		s.failure(e)
 		return true
+	default:
+		s.usable = strings.HasSuffix(kind, "_arguments.done") || strings.HasSuffix(kind, "_input.done")
+		if delta := e.Get("delta"); delta.Type == gjson.String {
+			s.part(place, "delta", delta)
+		}
 	}
 	return false
+}
+
+// part adds to what came of an item of a response that is not whole.
+func (s *Stream) part(place int64, name string, v gjson.Result) {
+	if s.fault != "" || !v.Exists() {
+		return
+	}
+	if s.parts == nil {
+		s.parts = map[int64]*object{}
+	}
+	if s.parts[place] == nil {
+		s.parts[place] = &object{}
+	}
+	s.kept += len(v.Raw)
+	s.parts[place].add(name, v)
 }
 
 // messageEvent reads an event of the Messages API and reports whether it is the last.
@@ -160,8 +204,15 @@ func (s *Stream) messageEvent(kind string, e gjson.Result) (last bool) {
 				return true
 			})
 		}
+	case "content_block_stop":
+		s.usable = s.fault != ""
+		if block := s.reply.list("content").byIndex[e.Get("index").Raw]; block != nil {
+			kind := block.get("type")
+			s.usable = s.usable || kind == nil || strings.HasSuffix(kind.raw, `tool_use"`)
+		}
 	case "message_delta":
-		s.finished = s.finished || !holdsNothing(e.Get("delta.stop_reason"))
+		s.usable = !holdsNothing(e.Get("delta.stop_reason"))
+		s.finished = s.finished || s.usable
 		if s.fault == "" {
 			s.reply.merge(e.Get("delta"))
 		}
@@ -214,8 +265,20 @@ func (s *Stream) Body() []byte {
 	return s.reply.appendTo(nil)
 }
 
-// Partial returns what came of the reply, as JSON, whether it is whole or not.
-func (s *Stream) Partial() []byte { return s.reply.appendTo(nil) }
+// Partial returns what came of the reply, as JSON, whether it is whole or not. Behind it are the items of a response that it does
+// not have.
+func (s *Stream) Partial() []byte {
+	b := s.reply.appendTo(nil)
+	if s.reply.get("output") == nil {
+		for _, place := range slices.Sorted(maps.Keys(s.items)) {
+			b = append(append(b, '\n'), s.items[place]...)
+		}
+	}
+	for _, place := range slices.Sorted(maps.Keys(s.parts)) {
+		b = s.parts[place].appendTo(append(b, '\n'))
+	}
+	return b
+}
 
 // done reports whether a chat completion came whole: by the event that says so, else each choice says why it ends.
 func (s *Stream) done() bool {

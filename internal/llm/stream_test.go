@@ -2,12 +2,15 @@ package llm
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 )
@@ -226,6 +229,72 @@ func TestStreamFaults(t *testing.T) {
 	}
 }
 
+// TestUsable: a client may act on the end of a call, and on why a reply ends, but not on text and thoughts.
+func TestUsable(t *testing.T) {
+	for dialect, events := range map[string][]struct {
+		data   string
+		usable bool
+	}{
+		DialectChat: {
+			{`{"choices":[{"index":0,"delta":{"role":"assistant","content":"{}"},"finish_reason":null}]}`, false},
+			{`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"a\":"}}]},"finish_reason":null}]}`, false},
+			{`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1} "}}]},"finish_reason":null}]}`, true},
+			{`{"choices":[{"index":0,"delta":{"function_call":{"name":"f","arguments":"{}"}},"finish_reason":null}]}`, true},
+			{`{"choices":[{"index":0,"delta":{"content":"b"},"finish_reason":""},{"index":1,"delta":{},"finish_reason":"stop"}]}`, true},
+			{`{"choices":[],"usage":{}}`, false},
+			{`{"choices":`, true},
+		},
+		DialectResponses: {
+			{`{"type":"response.created","response":{"output":[]}}`, false},
+			{`{"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning"}}`, false},
+			{`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call"}}`, false},
+			{`{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{}"}`, false},
+			{`{"type":"response.function_call_arguments.done","output_index":1,"arguments":"{}"}`, true},
+			{`{"type":"response.output_item.done","output_index":1,"item":{"type":"custom_tool_call"}}`, true},
+			{`{"type":"response.output_text.done","output_index":2,"text":"a"}`, false},
+		},
+		DialectMessages: {
+			{`{"type":"message_start","message":{"content":[]}}`, false},
+			{`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, false},
+			{`{"type":"content_block_stop","index":0}`, false},
+			{`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","name":"f","input":{}}}`, false},
+			{`{"type":"content_block_stop","index":1}`, true},
+			{`{"type":"content_block_stop","index":2}`, false},
+			{`{"type":"message_delta","delta":{"stop_reason":null}}`, false},
+			{`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, true},
+		},
+	} {
+		s := NewStream(dialect, false)
+		for _, e := range events {
+			if s.Next([]byte(sse(dialect, e.data))); s.Usable() != e.usable {
+				t.Errorf("%s: after %s: %t", dialect, e.data, s.Usable())
+			}
+		}
+		if s.Next([]byte(": waiting\n\n")); s.Usable() {
+			t.Errorf("%s: a comment is usable", dialect)
+		}
+	}
+}
+
+// TestPartial: all that came of a response stands in what is partial, once, whichever events came of it.
+func TestPartial(t *testing.T) {
+	s := NewStream(DialectResponses, false)
+	for _, data := range []string{`{"type":"response.created","response":{"id":"r","output":[]}}`,
+		`{"type":"response.output_text.delta","output_index":0,"delta":"one "}`, `{"type":"response.output_text.delta","output_index":0,"delta":"two"}`,
+		`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","name":"f"}}`, `{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"three"}`,
+		`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":"one two"}}`, `{"type":"response.output_item.added","output_index":2}`} {
+		s.Next([]byte(sse(DialectResponses, data)))
+	}
+	want := "{}\n" + `{"type":"message","content":"one two"}` + "\n" + `{"item":{"type":"function_call","name":"f"},"delta":"{\"three"}`
+	if got := string(s.Partial()); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	s.Next([]byte(sse(DialectResponses, `{"type":"response.failed","response":{"id":"r","output":[],"error":{"code":"x"}}}`)))
+	if got := string(s.Partial()); !strings.Contains(got, "one two") || !strings.Contains(got, "three") || !strings.Contains(got, `"code":"x"`) {
+		t.Errorf("after a failure: %s", got)
+	}
+}
+
 // FuzzStream passes any bytes through. They come out as they went in, up to the last event, and what was gathered is JSON.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(sse("", `{"choices":[{"index":0,"delta":{"content":"a","tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}}]}`,
@@ -248,6 +317,13 @@ func FuzzStream(f *testing.F) {
 			}
 			if !bytes.HasPrefix(events, passed) || !ended && len(passed) != len(events) {
 				t.Fatalf("%q: passed %q", events, passed)
+			}
+			for d := jsontext.NewDecoder(bytes.NewReader(s.Partial()), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); ; {
+				if _, err := d.ReadValue(); errors.Is(err, io.EOF) {
+					break
+				} else if err != nil {
+					t.Fatalf("%q: %q: %v", events, s.Partial(), err)
+				}
 			}
 			body := s.Body()
 			if err := checkJSON(body); err != nil {

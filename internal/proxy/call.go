@@ -14,6 +14,8 @@ import (
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/origin"
+	"github.com/gaia-harness/gaia/internal/pending"
 	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -36,6 +38,7 @@ type call struct {
 	holds    holds
 	turn     int // 0: it is not passed on
 	sent     time.Time
+	pending  *pending.Reply // of a stream; nil: none
 }
 
 // refusal is why a request is not passed on.
@@ -86,6 +89,7 @@ func (c *call) handle() *refusal {
 	if refused := c.admit(wait, upstream, body); refused != nil {
 		return refused
 	}
+	c.attempt.Pending.Wait(wait)
 	if err := c.begin(body, sent); err != nil {
 		c.notRecorded(err)
 	}
@@ -212,7 +216,12 @@ var passedOn = []string{"Accept", "Anthropic-Beta", "Anthropic-Version", "Openai
 func (c *call) pass(to Upstream, sent []byte, free func()) {
 	ctx, cut := context.WithCancel(c.ctx)
 	defer cut()
+	if !c.counts && c.asked.Stream {
+		c.pending = c.attempt.Pending.Reply()
+		defer c.pending.Recorded()
+	}
 	c.out.whenGone(func() {
+		c.pending.Came(true)
 		go func() {
 			select {
 			case <-time.After(c.Drain):
@@ -293,7 +302,8 @@ type reply struct {
 	sha256   string
 	failed   *llm.Error // nil: a whole reply came
 	streamed bool
-	last     []byte // the event of a stream that ends it; nil: none did
+	held     []byte // the end of a stream, which is not passed on yet
+	last     bool   // the event of a stream that ends it is in that
 	partial  []byte // what came of a stream, also where it is not whole
 }
 
@@ -303,7 +313,7 @@ func (c *call) complete(r reply, to Upstream) {
 	var failed *llm.Error
 	if good := r.status >= 200 && r.status <= 299; r.status != 0 && (!c.counts || !good) {
 		response, failed = llm.ReadAnswer(c.dialect, r.status, r.header, r.body, c.asked.Model, c.Prices)
-		if r.streamed && r.failed == nil && r.last == nil && (response == nil || response.FinishReason == "") {
+		if r.streamed && r.failed == nil && !r.last && (response == nil || response.FinishReason == "") {
 			r.failed = &llm.Error{Status: r.status, Code: "truncated_stream", Retryable: true, Message: "the stream ended before the event that ends it"}
 		}
 	}
@@ -330,6 +340,7 @@ func (c *call) complete(r reply, to Upstream) {
 		c.heard(said.Message, done.Reply)
 	case r.streamed: // what came before it broke
 		c.heard(llm.Message{Content: strings.Join(scalars(string(r.partial)), "\n")}, done.Reply)
+		done.Reply.Code = done.Reply.Code || origin.Code(string(r.partial), c.attempt.Tools)
 	}
 	if c.attempt.Full {
 		done.Reply.BodySHA256 = c.keep(to.hide(r.kept))
@@ -346,6 +357,7 @@ func (c *call) complete(r reply, to Upstream) {
 	if err := rec.Append(c.turn, payloads...); err != nil {
 		c.notRecorded(err)
 	}
+	c.pending.Recorded()
 	c.mu.Lock()
 	c.Proxy.failed = nil
 	if failed != nil && !done.Reply.Aborted && atFault(failed) {
@@ -370,9 +382,10 @@ func (c *call) complete(r reply, to Upstream) {
 func (c *call) answer(r reply, failed *llm.Error) {
 	switch {
 	case r.streamed && r.failed != nil:
+		c.out.event(r.held)
 		panic(http.ErrAbortHandler) // as the endpoint cut it
 	case r.streamed:
-		c.out.event(r.last)
+		c.out.event(r.held)
 	case r.failed != nil && failed.Code == "response_too_large":
 		c.out.fail(http.StatusBadGateway, "reply_too_large", failed.Message)
 	case r.failed != nil:

@@ -137,7 +137,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// TestHeldEvent: the agent has a stream as it comes, but not its last event before the reply is durable.
+// TestHeldEvent: the agent has a stream as it comes, but not before the reply is durable what it may act on.
 func TestHeldEvent(t *testing.T) {
 	next := make(chan string)
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -171,13 +171,15 @@ func TestHeldEvent(t *testing.T) {
 	if len(of[trajectory.ModelCallStarted](r)) != 1 || len(of[trajectory.ModelCallCompleted](r)) != 0 {
 		t.Error("the request is not durable, or its end is before it came")
 	}
+	text, finish, _ := strings.Cut(chatMiddle, "\n\n")
 	next <- chatMiddle
-	expect(chatMiddle)
+	expect(text + "\n\n")
 	next <- chatEnd
-	expect(chatEnd)
+	expect(finish[:1])
 	if len(of[trajectory.ModelCallCompleted](r)) != 1 {
-		t.Error("the last event came before the reply was durable")
+		t.Error("why the reply ends came before the reply was durable")
 	}
+	expect(finish[1:] + chatEnd)
 	close(next)
 }
 

@@ -2,12 +2,15 @@ package proxy
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/origin"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -93,6 +96,64 @@ func TestOrigins(t *testing.T) {
 		t.Errorf("replies: %s", got)
 	}
 	r.finish()
+}
+
+// TestBroken: what a stream said before it broke, or before the agent hung up, is known to the attempt, and whether it has code
+// or asks for a call of another tool than those of the run.
+func TestBroken(t *testing.T) {
+	const said = "the lamp of the outer harbour wall is 61 feet high"
+	for _, c := range []struct{ dialect, text, begun, call string }{
+		{llm.DialectChat, `data: {"choices":[{"index":0,"delta":{"content":"` + said + `"},"finish_reason":null}]}` + "\n\n", "",
+			`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t","function":{"name":"NAME","arguments":"{}"}}]},"finish_reason":null}]}` + "\n\n"},
+		{llm.DialectResponses, `data: {"type":"response.output_text.delta","output_index":0,"delta":"` + said + `"}` + "\n\n", "",
+			`data: {"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","arguments":"{}","call_id":"t","name":"NAME"}}` + "\n\n"},
+		{llm.DialectResponses, `data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"` + said + `"}]}}` + "\n\n", "",
+			`data: {"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","arguments":"","call_id":"t","name":"NAME"}}` + "\n\n"},
+		{llm.DialectMessages, `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + said + `"}}` + "\n\n",
+			`data: {"type":"message_start","message":{"content":[]}}` + "\n\n" + `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n",
+			`data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"NAME","input":{}}}` + "\n\n"},
+	} {
+		for i, call := range []string{"", strings.Replace(c.call, "NAME", "mcp__gaia__search", 1), strings.Replace(c.call, "NAME", "run_code", 1)} {
+			for _, hangUp := range []bool{false, true} {
+				t.Run(fmt.Sprint(c.dialect, " ", i, " ", hangUp), func(t *testing.T) {
+					t.Parallel()
+					given := origin.New()
+					r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
+						streams(c.begun, c.text+call)(w, q)
+						if hangUp {
+							<-q.Context().Done() // it is cut when the drain is over
+						}
+						panic(http.ErrAbortHandler)
+					}, func(s *settings) {
+						s.attempt.Origins, s.attempt.Tools, s.Drain = given, []string{"search"}, time.Millisecond
+					})
+					for _, d := range dialects {
+						if d.name != c.dialect {
+							continue
+						}
+						res, err := r.client.Do(r.request(d.path, streamed(d.request)))
+						if err != nil {
+							t.Fatal(err)
+						}
+						if _, err := io.ReadFull(res.Body, make([]byte, len(c.begun+c.text))); err != nil {
+							t.Fatal(err)
+						}
+						if !hangUp {
+							_, _ = io.Copy(io.Discard, res.Body)
+						}
+						res.Body.Close()
+					}
+					r.finish()
+					if _, rest := given.Divide(said); len(rest) > 0 {
+						t.Errorf("%q is not known", rest)
+					}
+					if p := of[trajectory.ModelCallCompleted](r); len(p) != 1 || p[0].Error == nil || p[0].Reply.Code != (i == 2) || p[0].Reply.Aborted != hangUp {
+						t.Errorf("recorded %+v", p)
+					}
+				})
+			}
+		}
+	}
 }
 
 // TestOrder: what is new of a request may be the order of what was sent before alone.

@@ -3,7 +3,10 @@
 // A [Proxy] answers the interfaces that agents speak: chat completions, responses and messages. It promises:
 //
 //   - A request is durable in the journal before it leaves. A whole reply is durable before its first byte goes to the
-//     agent. A stream passes through, and the event that ends it is held until the reply is durable.
+//     agent. A stream passes through up to what the agent may act on: the end of a call, the reason why the reply ends, and
+//     the event that ends it. From there on it is held until the reply is durable.
+//   - Of a stream that the agent has left, the rest is read. What begins meanwhile waits for its record, within bounds
+//     (package pending).
 //   - What cannot be recorded does not happen: where recording fails each connection is cut without a well-formed end,
 //     [Proxy.Err] returns why, and everything after is refused.
 //   - A body passes byte for byte, but for the edits of llm.EditAsked, each of which is recorded with both digests.
@@ -31,6 +34,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/origin"
+	"github.com/gaia-harness/gaia/internal/pending"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/sync/semaphore"
@@ -80,6 +84,7 @@ type Attempt struct {
 	Money   Money
 	Full    bool // the log keeps bodies: keep those of requests and replies as well
 
+	Pending  *pending.Set     // replies of the attempt that are not recorded yet; nil: those of the proxy alone
 	Origins  *origin.Index    // what the attempt was given, to which replies are added; nil: nothing yet
 	Passages *origin.Passages // that the attempts of the run have sent; nil: none yet
 	Tools    []string         // names of those that the Gate runs: a reply that calls others has calls whose results nothing records
@@ -131,6 +136,9 @@ func New(ctx context.Context, c Config, a Attempt) *Proxy {
 	c.Silence, c.Heartbeat, c.Drain = cmp.Or(c.Silence, 15*time.Second), cmp.Or(c.Heartbeat, 5*time.Second), cmp.Or(c.Drain, 120*time.Second)
 	if c.Bodies == nil {
 		c.Bodies = semaphore.NewWeighted(defaultBodies)
+	}
+	if a.Pending == nil {
+		a.Pending = &pending.Set{}
 	}
 	if a.Origins == nil {
 		a.Origins = origin.New()

@@ -14,8 +14,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 )
 
-// stream passes the events of a reply on as they come, but for the one that ends it, which is held until the reply is
-// recorded.
+// stream passes the events of a reply on as they come, up to the first that an agent may act on, and to the one that ends it. What
+// comes from there on is held until the reply is recorded.
 func (c *call) stream(r reply, body io.Reader, to Upstream, cut func()) {
 	c.out.open(r.header)
 	in := events{r: bufio.NewReaderSize(body, 16<<10)}
@@ -30,11 +30,15 @@ func (c *call) stream(r reply, body io.Reader, to Upstream, cut func()) {
 		}
 		if len(event) > 0 {
 			pass, last := parser.Next(to.hide(event))
-			if last {
-				r.last = bytes.Clone(pass)
+			if c.pending.Came(false); last {
+				r.held, r.last = append(r.held, pass...), true
 				break
 			}
-			if !errors.Is(err, errTooLong) {
+			switch {
+			case errors.Is(err, errTooLong):
+			case len(r.held) > 0 || parser.Usable():
+				r.held = append(r.held, pass...)
+			default:
 				c.out.event(pass)
 			}
 		}
@@ -50,7 +54,7 @@ func (c *call) stream(r reply, body io.Reader, to Upstream, cut func()) {
 	}
 	r.sha256, r.partial, r.body = canonical.DigestOf(hash), parser.Partial(), parser.Body()
 	c.complete(r, to)
-	if r.last != nil { // the end of the body, so that the connection can be used again
+	if r.last { // the end of the body, so that the connection can be used again
 		defer time.AfterFunc(maxRest, cut).Stop()
 		_, _ = io.CopyN(io.Discard, in.r, maxRestBytes)
 	}
