@@ -27,6 +27,7 @@ var functions = template.FuncMap{
 	"dollars":    dollars,
 	"duration":   duration,
 	"fileCSP":    fileCSP,
+	"first":      func(events [][2]string) [][2]string { return events[:min(len(events), firstEvents)] },
 	"fold":       newFold,
 	"join":       func(s []string) string { return strings.Join(s, ", ") },
 	"kind":       kindLabel,
@@ -41,6 +42,7 @@ var functions = template.FuncMap{
 	"percent":    func(ppm int64) string { return view.Percent(ppm) },
 	"picture":    picturePath,
 	"plotName":   plotName,
+	"rest":       func(events [][2]string) [][2]string { return events[min(len(events), firstEvents):] },
 	"script":     func() template.HTML { return template.HTML("<script type=\"module\">" + string(Script) + "</script>") },
 	"share":      func(part, whole int) int { return 1000 * part / max(1, whole) },
 	"siteCSP":    func() string { return siteCSP },
@@ -293,8 +295,10 @@ type fold struct {
 	Diff       bool
 }
 
-// Bounds on what is shown of a text before it is unfolded.
+// Bounds on what is shown before it is unfolded: of the limits and interruptions of a run, and of a text.
 const (
+	firstEvents = 6
+
 	foldLines = 14
 	foldChars = 1400
 	headLines = 5

@@ -305,7 +305,7 @@ function filterTable(form) {
   if (count) count.textContent = `${shown} of ${table.tBodies[0].rows.length} tasks`
 }
 
-// ---- Saving plots of a file: a page of a server has links.
+// ---- Saving plots where the page has no links for it.
 
 function save(name, type, parts) {
   const url = URL.createObjectURL(new Blob(parts, { type }))
@@ -412,7 +412,7 @@ function prepare() {
     }
     filterTable(form)
   }
-  if (inFile) all('figure.plot').forEach(offerSaving)
+  all('figure.plot').forEach(offerSaving)
   watchEnd()
 }
 
