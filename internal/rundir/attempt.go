@@ -32,8 +32,8 @@ type Attempt struct {
 	own             bool            // of an own agent
 	agent           *plan.AgentPlan // of the plan; nil: the built-in agent
 	network         network
-	inputs          *Inputs // of the run
-	tasks           int     // that are planned
+	inputs          [2]*Inputs // of the run and of the task
+	tasks           int        // that are planned
 	requests        trajectory.Requests
 	kept            int                  // by the last request of what the one before it lists
 	fresh           []trajectory.Message // that the last request lists besides
@@ -155,8 +155,10 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 		a.lastCall = e.ID
 	case trajectory.ContextCompiled:
 		a.kept, a.fresh = p.Kept, p.Messages
-		if !a.inputs.add(p, a.own) {
-			return "its messages cannot be added up"
+		for _, n := range a.inputs {
+			if !n.add(p, a.own) {
+				return "its messages cannot be added up"
+			}
 		}
 		whole, err := a.requests.Rebuild(p)
 		if err != nil {

@@ -52,6 +52,7 @@ type Task struct {
 	Index    int        // its place in the plan, from 0
 	Attempts []*Attempt // Attempts[i].Number is i+1
 	Sealed   *trajectory.TaskSealed
+	Inputs   Inputs // of all attempts
 
 	asked  [sha256.Size]byte // digest of the question of all attempts
 	rule   string            // how the counted attempt is chosen
@@ -283,7 +284,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 			return "asks another question than the attempt before it", nil
 		}
 		f.preflights.begun = true
-		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil, agent: f.Manifest.Agent, inputs: &f.Inputs, tasks: len(f.Tasks),
+		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil, agent: f.Manifest.Agent, inputs: [2]*Inputs{&f.Inputs, &t.Inputs}, tasks: len(f.Tasks),
 			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions), light: f.light, requests: trajectory.Requests{Known: f.Known}})
 		t.Open().requests.Add(p)
 		return "", nil

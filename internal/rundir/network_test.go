@@ -56,6 +56,9 @@ func TestExchanges(t *testing.T) {
 	if f.Inputs != (Inputs{PromptBytes: 59, WitnessedBytes: 39}) {
 		t.Errorf("%+v", f.Inputs)
 	}
+	if a, b := f.Task("a").Inputs, f.Task("b").Inputs; a != f.Inputs || b != (Inputs{}) {
+		t.Errorf("of the tasks: %+v, %+v", a, b)
+	}
 	if reason := badOrigins(&trajectory.Origins{Reply: 9, Probes: &trajectory.Probes{}}, 2); reason != "" { // of the order of what was sent before
 		t.Error(reason)
 	}

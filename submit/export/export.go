@@ -107,15 +107,20 @@ func (s Source) verdict(scorer string, t *rundir.Task, a *rundir.Attempt) *bool 
 // CSV writes a header and a row a planned task, in plan order. What is not known
 // is an empty cell. Verdicts are those that were recorded: "void" says which of
 // them count wrong all the same. Only a run with an LLM judge has judged_correct.
+// The bytes that models were sent are those of all attempts.
 func CSV(w io.Writer, s Source) error {
 	rows := [][]any{{"task_id", "level", "outcome", "attempt", "attempts", "official_correct", "judged_correct", "scoring_path",
 		"model_answer", "turns", "tool_calls", "tools_used", "tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning",
-		"cost_microusd", "latency_ms", "rehearsal", "void"}}
+		"cost_microusd", "latency_ms", "rehearsal", "void", "prompt_bytes", "witnessed_bytes"}}
 	for _, t := range s.Run.Tasks {
 		r := s.Run.Result(t)
+		var sent, witnessed *int64
+		if share := t.Inputs.Share(); share != nil {
+			sent, witnessed = &share.Bytes, &share.Witnessed
+		}
 		rows = append(rows, []any{r.TaskID, r.Level, r.Outcome, r.Attempt, r.Attempts, r.OfficialCorrect, r.JudgedCorrect, r.ScoringPath,
 			r.ModelAnswer, r.Turns, r.ToolCalls, strings.Join(r.ToolsUsed, ";"), r.Tokens.In, r.Tokens.Out, r.Tokens.Cached, r.Tokens.Reasoning,
-			r.CostMicroUSD, r.LatencyMs, r.Rehearsal, s.Void[r.TaskID]})
+			r.CostMicroUSD, r.LatencyMs, r.Rehearsal, s.Void[r.TaskID], sent, witnessed})
 	}
 	out := csv.NewWriter(w)
 	judged := slices.Index(rows[0], any("judged_correct"))
