@@ -289,7 +289,7 @@ func Difference(c stats.Comparison, nameA, nameB string) Plot {
 		d.fill(side.class, mark(side.shape, x.at(side.rate.AccuracyPPM), y, 5), 1)
 		d.text(in.right+10, y+4, "start", tenths(side.rate.AccuracyPPM)+" %")
 	}
-	// The difference has an axis of its own with 0 in the middle, as wide as its interval needs.
+	// The difference has another axis, with 0 in the middle, as wide as its interval needs.
 	less := panel{in.left, in.right, in.bottom + 36, in.bottom + 76}
 	reach := max(-c.LowPPM, c.HighPPM, -c.RatePPM, c.RatePPM, 10_000)
 	step := roundStep(reach, 2)
