@@ -15,10 +15,9 @@ func usagePlots(j *transcript.Journal, state transcript.State) []plot.Plot {
 	if err != nil { // the first event is not read yet
 		return nil
 	}
-	usage := j.Usage()
 	var spent []plot.Spent
 	unpriced := int64(0)
-	for _, s := range usage.Spent {
+	for _, s := range j.Spent() {
 		spent = append(spent, plot.Spent{Ms: s.At.Sub(start).Milliseconds(), CostMicroUSD: s.CostMicroUSD, Tokens: s.Tokens.In + s.Tokens.Out})
 		unpriced = s.Unpriced
 	}

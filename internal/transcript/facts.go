@@ -73,8 +73,9 @@ func (f *factList) member(path, label, member string, v reflect.Value) {
 		if value != nil {
 			f.add("origins", origins(*value))
 			if value.Probes != nil {
-				f.add("probes of the agent's text", describe(*value.Probes))
+				f.add("probes of the agent's text", describeOr(*value.Probes, "nothing found"))
 			}
+			f.list("agent's passages", "passages", reflect.ValueOf(value.Passages))
 		}
 		return
 	case *trajectory.Probes:

@@ -145,7 +145,8 @@ func TestGrows(t *testing.T) {
 					}
 				}
 				j.Read(func(r *rundir.Run) { _ = r.Tasks[0].Attempts })
-				j.Usage()
+				j.Spent()
+				j.Spans()
 				select {
 				case <-ended:
 					return
@@ -337,17 +338,18 @@ func TestFilter(t *testing.T) {
 // TestUsage: the series end with what the run used, and count the attempts under way.
 func TestUsage(t *testing.T) {
 	j := read(t, os.DirFS(write(t, varied(t))))
-	u, s := j.Usage(), j.run.Summary()
-	last := u.Spent[len(u.Spent)-1]
+	spent, s := j.Spent(), j.run.Summary()
+	last := spent[len(spent)-1]
 	tokens := s.Tokens.Add(trajectory.Tokens{In: s.Judge.TokensIn, Out: s.Judge.TokensOut}).Add(trajectory.Tokens{In: s.Preflight.TokensIn, Out: s.Preflight.TokensOut})
 	if cost := s.Cost(); cost == nil || *cost != last.CostMicroUSD || last.Tokens != tokens || last.Unpriced != 0 {
 		t.Errorf("spent %+v, the run %v and %+v", last, cost, tokens)
 	}
-	if most := slices.MaxFunc(u.Running, func(a, b Running) int { return a.Most - b.Most }); most.Most != 1 || u.Running[len(u.Running)-1].Now != 0 {
-		t.Errorf("running %+v", u.Running)
+	spans := j.Spans()
+	if first := spans[0]; len(spans) != 4 || first.Task != j.run.Tasks[0].Plan.TaskID || first.Attempt != 1 || !first.Ended || !first.Last.After(first.Began) {
+		t.Errorf("spans %+v", spans)
 	}
 	turns := j.Turns(j.run.Tasks[0].Plan.TaskID, 1)
-	if want := (Turns{First: 1, Count: 1, Tokens: trajectory.Tokens{In: 500, Out: 60}, ModelMs: 1020, TurnMs: 950, Calls: 1}); len(turns) != 3 || turns[0] != want {
+	if want := (Turns{First: 1, Count: 1, Tokens: trajectory.Tokens{In: 500, Out: 60}, ModelMs: 1020, TurnMs: 950, Calls: 1, Failed: 1}); len(turns) != 3 || turns[0] != want {
 		t.Errorf("turns %+v", turns)
 	}
 	if j.Turns("no such task", 1) != nil {
@@ -355,17 +357,22 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestSeries: a series of any length is short, in order, and keeps its last and its highest value.
-func TestSeries(t *testing.T) {
-	var s series[Running]
-	start := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+// TestThinned: however much is used, there are few points, in order, and the last one has it all.
+func TestThinned(t *testing.T) {
+	var u usage
+	start, cost := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC), int64(3)
 	for i := range 100_000 {
-		s.add(Running{start.Add(time.Duration(i) * 17 * time.Millisecond), i % 7, i % 7})
+		p := trajectory.Judgment{CostMicroUSD: &cost, Tries: 1, TokensIn: 2}
+		if i%10 == 9 {
+			p.CostMicroUSD = nil
+		}
+		u.add(trajectory.Event{Seq: int64(i), Payload: p, Timestamp: start.Add(time.Duration(i) * 17 * time.Millisecond).Format(trajectory.TimeFormat)})
 	}
-	if n := len(s.points); n > maxPoints || n < maxPoints/2 || s.points[n-1].Now != 99_999%7 {
-		t.Errorf("%d points, the last %+v", n, s.points[n-1])
+	last := u.points[len(u.points)-1]
+	if n := len(u.points); n > maxPoints || n < maxPoints/2 || last.CostMicroUSD != 270_000 || last.Unpriced != 10_000 || last.Tokens.In != 200_000 {
+		t.Errorf("%d points, the last %+v", n, last)
 	}
-	if !slices.IsSortedFunc(s.points, func(a, b Running) int { return a.At.Compare(b.At) }) || s.points[0].Most != 6 {
-		t.Error("the points are not in order, or lose the highest value")
+	if !slices.IsSortedFunc(u.points, func(a, b Spent) int { return a.At.Compare(b.At) }) {
+		t.Error("the points are not in order")
 	}
 }

@@ -52,15 +52,15 @@ func TestLarge(t *testing.T) {
 	if denied != events/runs.LongRound/50 || requests < events*3/5/maxScanned {
 		t.Errorf("%d denials in %d requests", denied, requests)
 	}
-	usage, turns := j.Usage(), j.Turns(runs.LongTask, 1)
-	if n := len(usage.Spent); n < maxPoints/4 || n > maxPoints || len(turns) < maxPoints/4 || len(turns) > maxPoints {
+	spent, turns := j.Spent(), j.Turns(runs.LongTask, 1)
+	if n := len(spent); n < maxPoints/4 || n > maxPoints || len(turns) < maxPoints/4 || len(turns) > maxPoints {
 		t.Errorf("%d and %d points", n, len(turns))
 	}
 	count, tokens := 0, int64(0)
 	for _, g := range turns {
 		count, tokens = count+g.Count, tokens+g.Tokens.In
 	}
-	if last := usage.Spent[len(usage.Spent)-1]; count != events/5 || tokens != int64(events/10*900) || last.Tokens.In != tokens || last.CostMicroUSD != int64(events/10*40) {
+	if last := spent[len(spent)-1]; count != events/5 || tokens != int64(events/10*900) || last.Tokens.In != tokens || last.CostMicroUSD != int64(events/10*40) {
 		t.Errorf("%d turns, %d tokens, %+v", count, tokens, last)
 	}
 }

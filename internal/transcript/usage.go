@@ -11,25 +11,12 @@ import (
 // maxPoints bounds the points of a series: points that come close to each other become one.
 const maxPoints = 500
 
-// Usage is what a run used over time, its judge and preflight included. Times are those of events.
-type Usage struct {
-	Spent   []Spent
-	Running []Running
-}
-
 // Spent is what was used from the beginning of the run to a time.
 type Spent struct {
 	At           time.Time
 	CostMicroUSD int64 // of the requests whose price is known
 	Unpriced     int64 // requests whose price is not known
 	Tokens       trajectory.Tokens
-}
-
-// Running counts the attempts that are under way from a time on.
-type Running struct {
-	At   time.Time
-	Now  int // at the end of what the point stands for
-	Most int // the most in it
 }
 
 // Turns is what the turns of an attempt used, from turn First on.
@@ -42,78 +29,44 @@ type Turns struct {
 	Failed       int   // model calls that failed
 }
 
-// usage gathers what a run uses.
+// usage gathers what a run uses: at most maxPoints points, in order, the last of each step of time in which something was
+// used.
 type usage struct {
-	spent   series[Spent]
-	running series[Running]
-	total   Spent
-	open    int
-}
-
-func (u *usage) add(e trajectory.Event) {
-	switch e.Payload.(type) {
-	case trajectory.TaskStarted:
-		u.open++
-	case trajectory.AttemptEnded:
-		u.open--
-	}
-	tokens, cost, requests := trajectory.Usage(e.Payload)
-	changes := e.Seq == 0 || requests > 0 || tokens != trajectory.Tokens{}
-	if changes {
-		u.total.At = e.Time()
-		u.total.Tokens = u.total.Tokens.Add(tokens)
-		switch {
-		case requests <= 0:
-		case cost == nil:
-			u.total.Unpriced += int64(requests)
-		default:
-			u.total.CostMicroUSD += *cost
-		}
-		u.spent.add(u.total)
-	}
-	if n := len(u.running.points); n == 0 || u.running.points[n-1].Now != u.open {
-		u.running.add(Running{e.Time(), u.open, u.open})
-	}
-}
-
-// point is a value at a time, that takes in a later one.
-type point[P any] interface {
-	when() time.Time
-	with(later P) P
-}
-
-func (p Spent) when() time.Time        { return p.At }
-func (p Spent) with(later Spent) Spent { return later }
-
-func (p Running) when() time.Time { return p.At }
-func (p Running) with(later Running) Running {
-	return Running{p.At, later.Now, max(p.Most, later.Most)}
-}
-
-// series has at most maxPoints points, in order: one for each step of time in which something was added.
-type series[P point[P]] struct {
-	points []P
+	total  Spent
+	points []Spent
 	step   time.Duration
 }
 
-func (s *series[P]) add(p P) {
-	s.step = max(s.step, time.Millisecond)
-	s.points = s.join(s.points, p)
-	for len(s.points) > maxPoints {
-		s.step *= 2
-		all := s.points
-		s.points = s.points[:0]
+func (u *usage) add(e trajectory.Event) {
+	tokens, cost, requests := trajectory.Usage(e.Payload)
+	if e.Seq > 0 && requests <= 0 && tokens == (trajectory.Tokens{}) {
+		return
+	}
+	u.total.At = e.Time()
+	u.total.Tokens = u.total.Tokens.Add(tokens)
+	switch {
+	case requests <= 0:
+	case cost == nil:
+		u.total.Unpriced += int64(requests)
+	default:
+		u.total.CostMicroUSD += *cost
+	}
+	u.step = max(u.step, time.Millisecond)
+	u.points = u.join(u.points, u.total)
+	for len(u.points) > maxPoints {
+		u.step *= 2
+		all := u.points
+		u.points = u.points[:0]
 		for _, p := range all {
-			s.points = s.join(s.points, p)
+			u.points = u.join(u.points, p)
 		}
 	}
 }
 
-// join adds a point, or takes it into the last one.
-func (s *series[P]) join(points []P, p P) []P {
-	if n := len(points); n > 0 && points[n-1].when().Truncate(s.step).Equal(p.when().Truncate(s.step)) {
-		points[n-1] = points[n-1].with(p)
-		return points
+// join adds a point, in place of the last one if that is of the same step.
+func (u *usage) join(points []Spent, p Spent) []Spent {
+	if n := len(points); n > 0 && points[n-1].At.Truncate(u.step).Equal(p.At.Truncate(u.step)) {
+		points = points[:n-1]
 	}
 	return append(points, p)
 }
@@ -171,11 +124,11 @@ func (g *turnGroup) sum(o turnGroup) {
 	g.failed += o.failed
 }
 
-// Usage returns what the run used so far, in at most 500 points each.
-func (j *Journal) Usage() Usage {
+// Spent returns what the run used so far, its judge and preflight included: at most 500 points, at the times of events.
+func (j *Journal) Spent() []Spent {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	return Usage{slices.Clone(j.usage.spent.points), slices.Clone(j.usage.running.points)}
+	return slices.Clone(j.usage.points)
 }
 
 // Turns returns what the turns of an attempt used so far, in at most 500 groups of as many turns; nil if there is no such
