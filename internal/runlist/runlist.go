@@ -310,11 +310,12 @@ func read(at place, o Options) Entry {
 	if busy && closed != nil {
 		return e.growing(given.Files)
 	}
-	if kept, found := o.Reader.Recall(at.dir); o.Quick && closed == nil && !found {
+	if o.Quick && closed == nil {
+		if kept, found := o.Reader.Recall(at.dir); found {
+			return e.counted(kept, m, digest)
+		}
 		e.State, e.Done, e.waits = Complete, e.Planned, true
 		return e
-	} else if o.Quick && found {
-		return e.counted(kept, m, digest)
 	}
 	counted, run, err := o.Reader.Counted(at.dir, o.Verify)
 	switch {

@@ -315,16 +315,28 @@ func TestText(t *testing.T) {
 	}
 }
 
-// BenchmarkList lists 200 finished runs that have records.
+// BenchmarkList lists 200 finished runs: that have records, for the first time, and again and again as a viewer does.
 func BenchmarkList(b *testing.B) {
 	folder := b.TempDir()
 	for i := range 200 {
 		write(b, runs.Honest(uint64(i)), folder, fmt.Sprint(i), 0)
 	}
 	o, _ := reading(b)
-	for b.Loop() {
-		if _, _, err := List([]string{folder}, o); err != nil {
-			b.Fatal(err)
+	list := func(o Options) func(*testing.B) {
+		return func(b *testing.B) {
+			for b.Loop() {
+				if _, _, err := List([]string{folder}, o); err != nil {
+					b.Fatal(err)
+				}
+			}
 		}
 	}
+	b.Run("first", func(b *testing.B) {
+		again := o
+		again.Verify = true
+		list(again)(b)
+	})
+	b.Run("records", list(o))
+	o.Seen = new(Seen)
+	b.Run("seen", list(o))
 }
