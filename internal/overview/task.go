@@ -28,7 +28,7 @@ func Task(s Source, id string, attempt, from int, f transcript.Filter) (page.Tas
 		return publicTask(s, s.Check.Public, id)
 	}
 	s = s.begin()
-	p := page.Task{ID: id, Path: s.Paths.Task(id), PicturePath: s.Paths.Pictures(), JournalPath: s.Paths.Journal(), Filter: f, Attempt: attempt}
+	p := page.Task{ID: id, Path: s.Paths.Task(id), PicturePath: s.Paths.Pictures(), BodyPath: s.Paths.Bodies(), JournalPath: s.Paths.Journal(), Filter: f, Attempt: attempt}
 	err := ErrNoTask
 	s.Journal.Read(func(run *rundir.Run) {
 		if t := run.Task(id); t != nil {

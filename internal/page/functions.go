@@ -17,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/view"
 )
 
+// functions are what templates can call. Text comes to them visible, but not escaped.
 var functions = template.FuncMap{
 	"bar":        func(r stats.Rate) bar { return newBar(r) },
 	"chip":       newChip,
@@ -24,6 +25,7 @@ var functions = template.FuncMap{
 	"comma":      comma,
 	"count":      view.Count,
 	"diff":       diff,
+	"digestPath": digestPath,
 	"dollars":    dollars,
 	"duration":   duration,
 	"fileCSP":    fileCSP,
@@ -40,7 +42,6 @@ var functions = template.FuncMap{
 	"noticeKind": noticeKind,
 	"numeric":    numeric,
 	"percent":    func(ppm int64) string { return view.Percent(ppm) },
-	"picture":    picturePath,
 	"plotName":   plotName,
 	"rest":       func(events [][2]string) [][2]string { return events[min(len(events), firstEvents):] },
 	"script":     func() template.HTML { return template.HTML("<script type=\"module\">" + string(Script) + "</script>") },
@@ -65,8 +66,8 @@ func local(path string) string {
 
 var hexDigest = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
 
-// picturePath returns where a picture is, or "" for a name that is no digest.
-func picturePath(folder, digest string) string {
+// digestPath returns where a picture or a whole text is, or "" for a name that is no digest.
+func digestPath(folder, digest string) string {
 	if folder == "" || !hexDigest.MatchString(digest) {
 		return ""
 	}
@@ -84,6 +85,7 @@ func plotName(name string) string {
 	return name
 }
 
+// noticeKind returns one of the kinds that the style sheet knows.
 func noticeKind(kind string) string {
 	if kind == NoticeBad || kind == NoticeWarn {
 		return kind
@@ -103,6 +105,7 @@ var chips = map[string]chip{
 	"skip": {"calm", "–", ""}, "n/a": {"calm", "–", ""}, "info": {"calm", "i", ""},
 }
 
+// newChip returns the chip of a word, which stays as it is written.
 func newChip(word string) chip {
 	c, ok := chips[strings.ToLower(word)]
 	if !ok {
@@ -129,6 +132,7 @@ type bar struct {
 	Low, Wide, At int64
 }
 
+// newBar returns the bar of a rate, whose interval can be seen however narrow it is.
 func newBar(r stats.Rate) bar {
 	low, high := clamp(r.WilsonLowPPM/1000), clamp(r.WilsonHighPPM/1000)
 	return bar{r, low, max(2, high-low), clamp(r.AccuracyPPM / 1000)}
@@ -209,6 +213,7 @@ func moment(t string) string {
 	return t
 }
 
+// number is a cell that is aligned to the right: a number, with its sign and unit.
 var number = regexp.MustCompile(`^[-+−±]?[$]?[0-9][0-9,.]*( ?(%|ms|s|min|h|points|pp|USD|tokens|[kMGT]?B))?$`)
 
 // numeric reports whether all cells of a column are numbers or empty: it is aligned to the
@@ -226,6 +231,7 @@ func numeric(rows [][]string, column int) bool {
 	return some
 }
 
+// kinds are those that a filter can ask for, in the order in which they happen; kindLabels are their names.
 var kinds = []string{transcript.KindTask, transcript.KindPrompt, transcript.KindReply, transcript.KindCall, transcript.KindDecision, transcript.KindResult,
 	transcript.KindExchange, transcript.KindAnswer, transcript.KindVerdict, transcript.KindEnd, transcript.KindOther}
 
@@ -276,6 +282,7 @@ func turns(items []transcript.Item) []turn {
 // facts are names and values, divided by what a reader looks for first.
 type facts struct{ Short, Long [][2]string }
 
+// split puts digests and values that are longer than a line of a phone apart.
 func split(all [][2]string) (f facts) {
 	for _, fact := range all {
 		if len(fact[1]) > 60 || strings.Contains(fact[1], "sha256:") {
@@ -305,6 +312,7 @@ const (
 	headChars = 420
 )
 
+// newFold folds a text that is longer than the bounds, and says how long it is.
 func newFold(text string, isDiff bool) fold {
 	lines := strings.Count(text, "\n") + 1
 	f := fold{Text: text, Diff: isDiff, Long: lines > foldLines || len(text) > foldChars, Size: comma(utf8.RuneCountInString(text)) + " characters"}
@@ -331,6 +339,7 @@ func newFold(text string, isDiff bool) fold {
 // diffLine is a line of a unified diff.
 type diffLine struct{ Class, Text string }
 
+// diff returns the lines of a unified diff. They keep their signs, so that colour says nothing alone.
 func diff(text string) []diffLine {
 	var lines []diffLine
 	for line := range strings.Lines(text) {
@@ -357,6 +366,7 @@ func ParseTaskFilter(q url.Values) (f TaskFilter, from int) {
 	return f, natural(q.Get("from"))
 }
 
+// query returns the filter as the form of its page sends it.
 func (f TaskFilter) query() url.Values {
 	q := url.Values{}
 	set(q, "outcome", f.Outcome, "tool", f.Tool, "check", f.Check, "text", f.Text, "level", positive(f.Level))
@@ -368,6 +378,7 @@ func ParseFilter(q url.Values) transcript.Filter {
 	return transcript.Filter{Kind: q.Get("kind"), Tool: q.Get("tool"), Bad: q.Get("bad") != "", Text: q.Get("text")}
 }
 
+// set sets names to values, which alternate in pairs; an empty value is left out.
 func set(q url.Values, pairs ...string) {
 	for pair := range slices.Chunk(pairs, 2) {
 		if pair[1] != "" {
@@ -385,6 +396,7 @@ func natural(s string) int {
 	return int(n)
 }
 
+// positive writes a number; of zero and less it is "".
 func positive(n int) string {
 	if n <= 0 {
 		return ""

@@ -140,6 +140,7 @@ type Task struct {
 	Chunk       transcript.Chunk
 	Path        string // of this task; chunks are at Path + "/chunk", pictures at PicturePath + digest
 	PicturePath string
+	BodyPath    string // + digest of a whole text; "": whole texts cannot be read here
 	JournalPath string // + line number
 	Filter      transcript.Filter
 }

@@ -8,12 +8,14 @@ import (
 
 // Write writes the report: one file without a request or a link to anywhere else.
 func (r Report) Write(w io.Writer) error {
+	// Tasks are linked where their texts are in the file, and lines of the journal where a transcript has them.
 	section := map[string]string{} // of a task, by its id
 	for i := range r.Tasks {
 		if _, ok := section[r.Tasks[i].ID]; !ok {
 			section[r.Tasks[i].ID] = fmt.Sprintf("#task-%d", i+1)
 		}
 	}
+	// What leads to a server is taken out: the models are of the caller, so copies are changed.
 	run := r.Run
 	run.File, run.Live, run.PlotsPath, run.Compare, run.Trail = true, "", "", nil, nil
 	run.Filter, run.From = TaskFilter{}, 0
@@ -30,7 +32,7 @@ func (r Report) Write(w io.Writer) error {
 	tasks := append([]Task(nil), r.Tasks...)
 	for i := range tasks {
 		t := &tasks[i]
-		t.File, t.PlotsPath, t.PicturePath, t.JournalPath, t.Path, t.Attempts = true, "", "", "", "", nil
+		t.File, t.PlotsPath, t.PicturePath, t.BodyPath, t.JournalPath, t.Path, t.Attempts = true, "", "", "", "", "", nil
 		t.Chunk.Prev, t.Chunk.Next = -1, -1
 		for _, item := range t.Chunk.Items {
 			lines[fmt.Sprint(item.Line)] = fmt.Sprintf("#e%d", item.Line)

@@ -5,11 +5,13 @@ import (
 	"encoding/base64"
 	"flag"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/transcript"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 )
@@ -130,6 +132,38 @@ func TestNumbers(t *testing.T) {
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// TestFilters: what a form sends is read again, and links to further tasks keep it.
+func TestFilters(t *testing.T) {
+	want := TaskFilter{Outcome: "failed", Tool: "a b&c", Check: "AUD-1", Text: "<é>", Level: 2}
+	p := Run{Row: RunRow{Path: "/run/x"}, Filter: want, From: RowsSize, Found: 3 * RowsSize, Tasks: make([]TaskRow, RowsSize)}
+	for path, place := range map[string]int{p.Pages().Prev: 0, p.Pages().Next: 2 * RowsSize} {
+		u, err := url.Parse(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, from := ParseTaskFilter(u.Query()); got != want || from != place || u.Path != "/run/x" {
+			t.Errorf("%s is read as %v from %d, want %v from %d", path, got, from, want, place)
+		}
+	}
+	if p.File = true; p.Pages().Prev+p.Pages().Next != "" {
+		t.Error("a file has pages")
+	}
+	task := Task{Path: "/t", Attempt: 2, Filter: transcript.Filter{Kind: "call", Tool: "x", Bad: true, Text: "a&b"}}
+	u, err := url.Parse(task.ChunkPath(200, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ParseFilter(u.Query()); got != task.Filter || u.Path != "/t/chunk" || u.Query().Get("from") != "200" || u.Query().Get("attempt") != "2" {
+		t.Errorf("%s is read as %v", u, got)
+	}
+	for query, level := range map[string]int{"level=-1": 0, "level=x": 0, "level=99999999999999999999": 0, "level=3": 3} {
+		q, _ := url.ParseQuery(query)
+		if got, _ := ParseTaskFilter(q); got.Level != level {
+			t.Errorf("%s is level %d", query, got.Level)
 		}
 	}
 }

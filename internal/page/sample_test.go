@@ -99,7 +99,7 @@ func sampleTask() Task {
 	row := sampleRow(165)
 	id := "061d22de-5f6c-4958-a7f6-5e9707bd3466"
 	p := Paths{row.Path}
-	t := Task{Head: sampleHead(id), RunID: row.ID, ID: id, Level: 2, Outcome: "failed", Attempt: 1, Counted: 1, Path: p.Task(id), PicturePath: p.Pictures(), JournalPath: p.Journal(), PlotsPath: p.TaskPlots(id, 1)}
+	t := Task{Head: sampleHead(id), RunID: row.ID, ID: id, Level: 2, Outcome: "failed", Attempt: 1, Counted: 1, Path: p.Task(id), PicturePath: p.Pictures(), BodyPath: p.Bodies(), JournalPath: p.Journal(), PlotsPath: p.TaskPlots(id, 1)}
 	t.Question = "How many lighthouses of the attached table were lit by electricity before the harbour wall was finished? Answer with a number without words."
 	t.Files = [][2]string{{"lighthouses.xlsx", "18.2 kB, sha256:5f0c2a6d…"}}
 	t.Attempts = []Link{{"1", t.Path + "?attempt=1"}, {"2", t.Path + "?attempt=2"}}
