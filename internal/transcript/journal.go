@@ -111,12 +111,13 @@ func (j *Journal) Follow(wait func() error) error {
 	if !j.followed.CompareAndSwap(false, true) {
 		return errors.New("this journal is followed already")
 	}
-	var stopped error
+	stopped := false
 	err := rundir.Follow(j.dir, j.run, &j.mu, func() error {
-		stopped = wait()
-		return stopped
+		err := wait()
+		stopped = err != nil
+		return err
 	}, j.take)
-	if err != nil && err != stopped {
+	if err != nil && !stopped {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.state.Fault = err
