@@ -46,18 +46,21 @@ type opened struct {
 	changed  bool
 }
 
-// read follows the run until it ends, and then verifies and audits it.
+// read reads the run, and keeps its files until it is closed.
 func (o *opened) read() {
-	caughtUp := sync.OnceFunc(func() { close(o.caughtUp) })
-	defer caughtUp()
 	o.err = o.begin()
 	close(o.ready)
-	defer func() {
-		if o.evidence != nil {
-			<-o.ctx.Done() // pages read its files
-			o.evidence.Close()
-		}
-	}()
+	o.follow()
+	if o.evidence != nil {
+		<-o.ctx.Done()
+		o.evidence.Close()
+	}
+}
+
+// follow follows the run until it ends, and then verifies and audits it.
+func (o *opened) follow() {
+	caughtUp := sync.OnceFunc(func() { close(o.caughtUp) })
+	defer caughtUp()
 	if o.err != nil {
 		o.end(overview.Check{})
 		return
@@ -77,8 +80,8 @@ func (o *opened) read() {
 			return nil
 		}
 	})
-	caughtUp()
 	o.end(overview.Check{})
+	caughtUp()
 	if err == nil { // else the journal has the fault
 		o.verify()
 	}
@@ -115,7 +118,7 @@ const sealTime = 10 * time.Second
 
 // verify verifies and audits a complete run, when no other one is being verified.
 func (o *opened) verify() {
-	if !o.await(trajectory.CheckpointFile, sealTime) {
+	if !o.evidence.Packaged && !o.await(trajectory.CheckpointFile, sealTime) {
 		return
 	}
 	select {

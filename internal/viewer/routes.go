@@ -52,6 +52,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 		"/history":                   s.show(s.historyPage),
 		"/history/plot/{file}":       s.historyPlot,
 		"/events":                    s.events,
+		"/favicon.ico":               func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
 		"/static/{file}":             s.static,
 		"/static/{hash}/{file}":      s.static,
 		"/":                          s.show(func(*http.Request) (document, error) { return nil, errNoPage }),

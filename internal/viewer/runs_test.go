@@ -416,6 +416,7 @@ func TestRoutes(t *testing.T) {
 		"/history":                   {"/history": 200},
 		"/history/plot/{file}":       {"/history/plot/none.svg": 404},
 		"/events":                    {"/events?run=none": 404, "/events?since=" + strings.Repeat("1", 500): 400, "/events?run=" + id + "&since=" + url.QueryEscape(r.version(id)): 204},
+		"/favicon.ico":               {"/favicon.ico": 204},
 		"/static/{file}":             {"/static/style.css": 200, "/static/script.js": 200, "/static/none": 404, "/static/..%2fviewer.go": 404},
 		"/static/{hash}/{file}":      {staticPath + "style.css": 200, staticPath + "script.js": 200, "/static/0/style.css": 404},
 		"/":                          {"/nothing": 404, "/run": 404, "/run/" + id + "/nothing": 404, "/etc/passwd": 404, "/%2e%2e/%2e%2e/etc/passwd": 404},
