@@ -17,13 +17,14 @@ function element(name, attributes = {}, ...children) {
   return e
 }
 
-// load asks for a page of this origin, and resolves to its document.
+// load asks for a page of this origin, and resolves to its document, which may say why there
+// is no page any more.
 function load(path) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
     request.open('GET', new URL(path, location.href))
     request.responseType = 'document'
-    request.onload = () => request.status === 200 && request.response ? resolve(request.response) : reject(new Error(`status ${request.status}`))
+    request.onload = () => request.response?.querySelector('main, .chunk') ? resolve(request.response) : reject(new Error(`status ${request.status}`))
     request.onerror = () => reject(new Error('no connection'))
     request.send()
   })

@@ -207,11 +207,7 @@ func (s *Server) withRun(r *http.Request, f func(o *opened, source overview.Sour
 		most = lineTime
 	}
 	o.settle(r.Context(), most)
-	source, err := o.source()
-	if err != nil {
-		return err
-	}
-	return f(o, source)
+	return f(o, o.source())
 }
 
 // settle waits until the journal was read to its end, at most for a time.
@@ -229,7 +225,7 @@ func (o *opened) settle(ctx context.Context, most time.Duration) {
 const maxCompare = 20
 
 // source returns the run for the pages of package overview.
-func (o *opened) source() (overview.Source, error) {
+func (o *opened) source() overview.Source {
 	version, over := o.version()
 	row, others := o.s.runs.rowOf(o.id)
 	path := pathOf(o.id)
@@ -245,12 +241,7 @@ func (o *opened) source() (overview.Source, error) {
 	o.mu.Lock()
 	s.Check = o.check
 	o.mu.Unlock()
-	if o.s.c.Gold == nil || s.Check.Public != nil {
-		return s, nil
-	}
-	var err error
-	s.Gold, err = o.s.c.Gold(o.place)
-	return s, err
+	return s
 }
 
 func (s *Server) runPage(r *http.Request) (d document, err error) {
@@ -281,8 +272,13 @@ func (s *Server) task(r *http.Request, attempt int) (p page.Task, err error) {
 				from = at
 			}
 		}
+		gold, noGold := o.answers()
+		source.Gold = gold
 		p, err = overview.Task(source, task, attempt, from, page.ParseFilter(r.URL.Query()))
 		p.Static = staticPath
+		if noGold != nil {
+			p.Notices = append(p.Notices, page.Notice{Kind: page.NoticeWarn, Text: "the expected answer is not known: " + noGold.Error()})
+		}
 		return err
 	})
 	return p, err
@@ -364,10 +360,7 @@ func (s *Server) comparePage(r *http.Request) (d document, err error) {
 			return nil, o.err
 		}
 		o.settle(r.Context(), lineTime) // all of both
-		source, err := o.source()
-		if err != nil {
-			return nil, err
-		}
+		source := o.source()
 		source.Live = ""
 		sources = append(sources, source)
 	}

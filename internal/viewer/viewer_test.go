@@ -35,14 +35,14 @@ import (
 // rig is a server that runs, and a browser without a screen.
 type rig struct {
 	*Server
-	t      *testing.T
+	t      testing.TB
 	base   string
 	client *http.Client
 	stop   func() error
 }
 
 // start serves c until the test ends. The client has no cookie yet.
-func start(t *testing.T, c Config) *rig {
+func start(t testing.TB, c Config) *rig {
 	t.Helper()
 	if c.Runs == nil {
 		c.Runs = func() ([]page.RunRow, error) { return nil, nil }
