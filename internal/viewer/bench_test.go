@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,20 +15,21 @@ import (
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
-// largeTask is the task of a run with one attempt of some 100,000 events.
-const largeTask = "fab1e901-0000-4000-8000-000000000001"
-
+// large writes a run of some 100,000 events in one attempt.
 func large(b *testing.B) (id, dir string) {
 	b.Helper()
-	const thousand = "-- repeat 1000 --\n-- call calculate {\"expression\":\"{n}+{n}\"} --\nThe sum of the ledger.\n-- end --\n"
-	c, err := runs.Parse("One attempt that calls a tool over and over.\n-- task " + largeTask +
-		" --\nquestion: What is the sum of the ledgers of Ostrel?\ngold: 14\n" + strings.Repeat(thousand, 15) + "-- answer 14 --\nThe last sum.\n")
+	files, err := runs.Long(100_000 / runs.LongRound)
 	if err != nil {
 		b.Fatal(err)
 	}
 	dir = filepath.Join(b.TempDir(), "run")
-	if err := c.Write(dir); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		b.Fatal(err)
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			b.Fatal(err)
+		}
 	}
 	return idOf(b, dir), dir
 }
@@ -44,7 +46,7 @@ func BenchmarkFirstChunk(b *testing.B) {
 		runtime.ReadMemStats(&before)
 		b.StartTimer()
 		began := time.Now()
-		res, err := r.client.Get(r.base + "/run/" + id + "/task/" + largeTask)
+		res, err := r.client.Get(r.base + "/run/" + id + "/task/" + runs.LongTask)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -66,7 +68,7 @@ func BenchmarkFirstChunk(b *testing.B) {
 		b.ReportMetric(float64(o.journal.State().Events), "events")
 		b.ReportMetric(float64(strings.Count(string(body), `id="e`)), "items")
 		began = time.Now()
-		if _, body := r.get(fmt.Sprintf("/run/%s/task/%s/chunk?attempt=1&from=%d", id, largeTask, 50_000)); len(body) == 0 {
+		if _, body := r.get(fmt.Sprintf("/run/%s/task/%s/chunk?attempt=1&from=%d", id, runs.LongTask, 50_000)); len(body) == 0 {
 			b.Fatal("no chunk")
 		}
 		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/chunk")

@@ -27,7 +27,7 @@ import (
 // settleTime is how long a page waits for a journal that is read for the first time: most are read by then. A page of one
 // line waits until the line is read.
 const (
-	settleTime = 150 * time.Millisecond
+	settleTime = 100 * time.Millisecond
 	lineTime   = 20 * time.Second
 )
 
