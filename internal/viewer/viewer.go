@@ -172,8 +172,10 @@ func (s *Server) Warning() string {
 // Serve answers requests on l until ctx ends, which it waits less than a second for, and closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer l.Close()
-	if err := s.bind(l); err != nil {
-		return err
+	if s.door.host == "" { // not by Listen
+		if err := s.bind(l); err != nil {
+			return err
+		}
 	}
 	stop := context.AfterFunc(ctx, s.cancel)
 	defer stop()
