@@ -20,6 +20,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/runflags"
+	"github.com/gaia-harness/gaia/internal/runlist"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -321,11 +322,15 @@ func (a *app) planKey(flag string, found *rundir.Run) (sign.Key, error) {
 // those whose dismissal waits for a countersignature. There are none where the run cannot be
 // audited.
 func completeFindings(pending bool) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
 		if len(args) != 1 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		audited, err := grading.Audit(args[0])
+		dir, err := runlist.Find(args[0], runFolders(cmd))
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		audited, err := grading.Audit(dir)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

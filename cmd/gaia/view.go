@@ -203,7 +203,7 @@ give a certificate, too, since without TLS others can read what is sent.`,
 	f.StringVar(&v.Listen, "listen", "", "host:port to listen on (default: 127.0.0.1 and a free port)")
 	f.StringVar(&v.Cert, "tls-cert", "", "certificate in PEM, for HTTPS")
 	f.StringVar(&v.Key, "tls-key", "", "key of the certificate in PEM")
-	f.StringVar(&v.gold, "gold", "", "also show the expected answers: private (of run directories), or the dataset as --source writes it")
+	f.StringVar(&v.gold, "gold", "", "show expected answers: private, or the dataset as --source has it")
 	f.BoolVar(&v.newToken, "new-token", false, "print new addresses of the viewers that run, and end")
 	cli.Complete(cmd, "listen", "127.0.0.1:")
 	cli.CompletePrefixes(cmd, "gold", verify.GoldPrivate, runflags.SourceHub, runflags.SourceRepo, runflags.SourceDir, runflags.SourceFixtures)
@@ -318,7 +318,7 @@ written, too, and says so first: exit code 4. 5: the run is not complete.`,
 			return a.report(cmd.Context(), args[0], out, texts)
 		},
 	}
-	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, which must not exist, or - (default: report-<run>.html here)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "new file, or - (default: report-<run>.html here)")
 	cmd.Flags().BoolVar(&texts, "with-texts", false, "also write the texts: questions, answers, steps")
 	return cmd
 }
@@ -390,7 +390,7 @@ docs/viewing.md has an example.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&c.Out, "out", "o", "site", "folder of the site, which must not exist or be one that board wrote")
+	f.StringVarP(&c.Out, "out", "o", "site", "folder of the site, new or of an earlier board")
 	f.BoolVar(&c.Check, "check", false, "verify and write nothing, for continuous integration")
 	f.StringVar(&c.Rules, "config", "", "rules to use in place of the folder's board.yaml")
 	f.BoolVar(&asJSON, "json", false, "print a line of JSON for each package")

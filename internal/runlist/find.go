@@ -16,6 +16,7 @@ import (
 const Latest = "latest"
 
 const (
+	idLength = 26
 	minName  = 4  // characters of the start of an id
 	maxNamed = 10 // runs that an error lists
 )
@@ -23,7 +24,7 @@ const (
 // ids are ULIDs: 26 digits of Crockford's base 32, of which the first is at most 7.
 var idStart = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{0,25}$`)
 
-func isID(s string) bool { return len(s) == 26 && idStart.MatchString(s) }
+func isID(s string) bool { return len(s) == idLength && idStart.MatchString(s) }
 
 // Find returns the path of the run directory in folders that name means: "latest", a run id, or the start of one of at least
 // four characters, in capitals or not. A path that exists wins over both, and is returned as it is, as is a name that is

@@ -83,10 +83,11 @@ func startedAt(s string) string {
 // abbreviated returns the start of the id of an entry that no other id in the list has.
 func abbreviated(entries []Entry, i int) string {
 	id := entries[i].ID
+	id = id[:min(len(id), idLength)] // a folder's name, of a damaged run
 	for n := shortest; n < len(id); n++ {
 		alone := true
 		for _, other := range entries {
-			alone = alone && (other.ID == id || !strings.HasPrefix(other.ID, id[:n]))
+			alone = alone && (other.ID == entries[i].ID || !strings.HasPrefix(other.ID, id[:n]))
 		}
 		if alone {
 			return id[:n]
