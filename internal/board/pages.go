@@ -108,8 +108,10 @@ func (d Data) RuleFacts() [][2]string {
 	var rows view.List
 	rows.Addf("dataset", "%s, split %s, tasks: %s", r.Dataset, r.Split, r.Selection)
 	rows.AddNonEmpty("revision", r.Revision)
-	rows.Add("checks", "passed, or with closed findings only: "+cmp.Or(strings.Join(r.Checks, ", "), "none is required"))
-	rows.Add("audit", "a package that would not be made without --allow-dirty never counts")
+	rows.Add("audit", "clean, so that a package is made without --allow-dirty")
+	if len(r.Checks) > 0 {
+		rows.Add("checks", "passed, or with closed findings only: "+strings.Join(r.Checks, ", "))
+	}
 	kinds := "full and public ones"
 	if r.FullOnly {
 		kinds = "full ones only"

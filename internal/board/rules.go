@@ -42,7 +42,7 @@ type settingsOf struct {
 	Selection   string      `yaml:"selection"`
 	Rehearsal   bool        `yaml:"rehearsal"`
 	FullOnly    bool        `yaml:"full-only"`
-	Checks      *[]string   `yaml:"checks"`
+	Checks      []string    `yaml:"checks"`
 	TrustedKeys []string    `yaml:"trusted-keys"`
 	Allowed     []string    `yaml:"allowed-signers"`
 	Exclude     []Exclusion `yaml:"exclude"`
@@ -69,6 +69,9 @@ type Rules struct {
 	Split     string      `json:"split"`
 }
 
+// rehearsed is the dataset of a rehearsal.
+const rehearsed = "gaia-fixtures"
+
 const rulesHint = "it can have title, description, dataset, revision, split, selection, rehearsal, full-only, checks, trusted-keys, allowed-signers, " +
 	"and exclude with package and reason"
 
@@ -93,11 +96,15 @@ func readRules(folder, name string, own keyring.Trust) (s settingsOf, r Rules, t
 	if err := s.check(d); err != nil {
 		return s, r, t, err
 	}
-	r.Dataset, r.Split, r.Selection = cmp.Or(s.Dataset, plan.GaiaName), cmp.Or(s.Split, "validation"), cmp.Or(s.Selection, selection.Filter{}.Rule())
+	r.Dataset = plan.GaiaName
+	if s.Rehearsal {
+		r.Dataset = rehearsed
+	}
+	r.Dataset, r.Split, r.Selection = cmp.Or(s.Dataset, r.Dataset), cmp.Or(s.Split, "validation"), cmp.Or(s.Selection, selection.Filter{}.Rule())
 	r.Revision, r.Rehearsal, r.FullOnly, r.Exclude = s.Revision, s.Rehearsal, s.FullOnly, s.Exclude
 	r.Checks = []string{}
 	for _, c := range audit.Checks() {
-		if s.Checks == nil && c.Gate || s.Checks != nil && slices.Contains(*s.Checks, c.ID) {
+		if slices.Contains(s.Checks, c.ID) {
 			r.Checks = append(r.Checks, c.ID)
 		}
 	}
@@ -131,11 +138,9 @@ func (s settingsOf) check(d settings.Document) error {
 			return d.Wrong("write it as plans do: all, or such as level=1,2", err.Error(), "selection")
 		}
 	}
-	if s.Checks != nil {
-		for i, id := range *s.Checks {
-			if !slices.ContainsFunc(audit.Checks(), func(c audit.Check) bool { return c.ID == id }) {
-				return d.Wrong("docs/checks.md lists them", fmt.Sprintf("there is no check %q", visible.Line(id)), "checks", i)
-			}
+	for i, id := range s.Checks {
+		if !slices.ContainsFunc(audit.Checks(), func(c audit.Check) bool { return c.ID == id }) {
+			return d.Wrong("docs/checks.md lists them", fmt.Sprintf("there is no check %q", visible.Line(id)), "checks", i)
 		}
 	}
 	if len(s.Exclude) > maxList || len(s.TrustedKeys) > maxList || len(s.Allowed) > maxList {

@@ -3,9 +3,11 @@ package board
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -53,7 +55,7 @@ func TestRulesRefused(t *testing.T) {
 func TestRules(t *testing.T) {
 	folder := t.TempDir()
 	_, r, _, err := readRules(folder, "", keyring.Trust{})
-	if err != nil || !r.Default || !r.Keyring || r.Dataset != "gaia-benchmark/GAIA" || r.Split != "validation" || r.Selection != "all" || r.Rehearsal || len(r.Checks) == 0 || len(r.KeyIDs) != 0 {
+	if err != nil || !r.Default || !r.Keyring || r.Dataset != "gaia-benchmark/GAIA" || r.Split != "validation" || r.Selection != "all" || r.Rehearsal || len(r.Checks) != 0 || len(r.KeyIDs) != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	put(t, filepath.Join(folder, "signers", "..", "carol.pub"), otherKey(t, 4).Public().Line()+"\n")
@@ -80,6 +82,23 @@ func TestRules(t *testing.T) {
 	}
 	if name := trust.NameOf(runs.Key().Public()); name != "bob smith" || trust.Trusts(otherKey(t, 6).Public()) || !trust.Trusts(otherKey(t, 5).Public()) {
 		t.Errorf("the names or the trust are others: %q", name)
+	}
+}
+
+// TestRulesAreDocumented: the hint and docs/formats.md name every key, and the dataset of a rehearsal is that of one.
+func TestRulesAreDocumented(t *testing.T) {
+	_, doc, _ := strings.Cut(mustRead(t, "../../docs/formats.md"), "\n## `board.yaml`\n")
+	doc, _, _ = strings.Cut(doc, "\n## ")
+	for i := range reflect.TypeFor[settingsOf]().NumField() {
+		key := reflect.TypeFor[settingsOf]().Field(i).Tag.Get("yaml")
+		if !strings.Contains(rulesHint, key) || !strings.Contains(doc, "`"+key+"`") {
+			t.Errorf("the key %s is not named", key)
+		}
+	}
+	folder := t.TempDir()
+	put(t, filepath.Join(folder, RulesFile), "rehearsal: true\n")
+	if _, r, _, err := readRules(folder, "", keyring.Trust{}); err != nil || r.Dataset != fixtures.Name {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
