@@ -113,7 +113,7 @@ func (s *Stream) chunk(event []byte, e gjson.Result) []byte {
 // endsCall reports whether a part of a chat completion may be the end of a call: clients act on arguments that are whole JSON.
 func endsCall(part gjson.Result) bool {
 	for _, name := range []string{"function.arguments", "function_call.arguments"} {
-		if strings.HasSuffix(strings.TrimSpace(part.Get(name).Str), "}") {
+		if arguments := part.Get(name); arguments.IsObject() || strings.HasSuffix(strings.TrimSpace(arguments.Str), "}") {
 			return true
 		}
 	}
@@ -265,10 +265,12 @@ func (s *Stream) Body() []byte {
 	return s.reply.appendTo(nil)
 }
 
-// Partial returns what came of the reply, as JSON, whether it is whole or not. Behind it are the items of a response that it does
-// not have.
+// Partial returns what the model said, as far as it came, as JSON, whether the reply is whole or not. Behind it are the items of a
+// response that it does not have. An error and the other members are left out: they can repeat what the request says, such
+// as metadata, which no model reads.
 func (s *Stream) Partial() []byte {
-	b := s.reply.appendTo(nil)
+	said := s.reply.only("choices", "content", "output")
+	b := said.appendTo(nil)
 	if s.reply.get("output") == nil {
 		for _, place := range slices.Sorted(maps.Keys(s.items)) {
 			b = append(append(b, '\n'), s.items[place]...)

@@ -241,6 +241,7 @@ func TestUsable(t *testing.T) {
 			{`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1} "}}]},"finish_reason":null}]}`, true},
 			{`{"choices":[{"index":0,"delta":{"function_call":{"name":"f","arguments":"{}"}},"finish_reason":null}]}`, true},
 			{`{"choices":[{"index":0,"delta":{"content":"b"},"finish_reason":""},{"index":1,"delta":{},"finish_reason":"stop"}]}`, true},
+			{`{"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}}]}`, true},
 			{`{"choices":[],"usage":{}}`, false},
 			{`{"choices":`, true},
 		},
@@ -289,9 +290,22 @@ func TestPartial(t *testing.T) {
 	if got := string(s.Partial()); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	s.Next([]byte(sse(DialectResponses, `{"type":"response.failed","response":{"id":"r","output":[],"error":{"code":"x"}}}`)))
-	if got := string(s.Partial()); !strings.Contains(got, "one two") || !strings.Contains(got, "three") || !strings.Contains(got, `"code":"x"`) {
+	s.Next([]byte(sse(DialectResponses, `{"type":"response.failed","response":{"id":"r","output":[],"instructions":"echo","metadata":{"a":"echo"},"error":{"code":"x","message":"no echo"}}}`)))
+	if got := string(s.Partial()); !strings.Contains(got, "one two") || !strings.Contains(got, "three") || strings.Contains(got, "echo") {
 		t.Errorf("after a failure: %s", got)
+	}
+	for dialect, want := range map[string]string{DialectChat: `{"choices":[{"delta":{"content":"one"}}]}`, DialectMessages: `{"content":[{"type":"text","text":"one"}]}`} {
+		s := NewStream(dialect, false)
+		for _, data := range map[string][]string{
+			DialectChat: {`{"id":"echo","choices":[{"delta":{"content":"one"}}],"metadata":"echo"}`, `{"error":{"message":"no echo"}}`},
+			DialectMessages: {`{"type":"message_start","message":{"id":"echo","content":[]}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"one"}}`,
+				`{"type":"error","error":{"message":"no echo"}}`},
+		}[dialect] {
+			s.Next([]byte(sse(dialect, data)))
+		}
+		if got := string(s.Partial()); got != want {
+			t.Errorf("%s: %s, want %s", dialect, got, want)
+		}
 	}
 }
 

@@ -156,6 +156,34 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// TestEcho: what a reply that failed repeats of the request is not what the model said: metadata, which no model reads, and the
+// words of an error.
+func TestEcho(t *testing.T) {
+	const own = "the lamp of the outer harbour wall is 61 feet high"
+	for dialect, events := range map[string]string{
+		llm.DialectChat:      `data: {"choices":[],"metadata":{"a":"` + own + `"}}` + "\n\n" + `data: {"error":{"code":400,"message":"no such thing: ` + own + `"}}` + "\n\ndata: [DONE]\n\n",
+		llm.DialectResponses: `data: {"type":"response.failed","response":{"status":"failed","output":[],"instructions":"` + own + `","metadata":{"a":"` + own + `"},"error":{"code":"x","message":"` + own + `"}}}` + "\n\n",
+		llm.DialectMessages:  `data: {"type":"error","error":{"type":"invalid_request_error","message":"` + own + `"}}` + "\n\n",
+	} {
+		given := origin.New()
+		r := newRig(t, streams(events), func(s *settings) {
+			s.attempt.Origins, s.attempt.Probe = given, probe.New(probe.Target{TaskID: "fab1e001-0000-4000-8000-000000000001", Question: "How high is it?", Gold: "61 feet"})
+		})
+		for _, d := range dialects {
+			if d.name == dialect {
+				r.post(d.path, streamed(d.request))
+			}
+		}
+		r.finish()
+		if by, _ := given.Divide(own); len(by) > 0 {
+			t.Errorf("%s: it counts as given: %v", dialect, by)
+		}
+		if p := of[trajectory.ModelCallCompleted](r); len(p) != 1 || p[0].Error == nil || p[0].Reply.Code || p[0].Reply.Probes != nil && p[0].Reply.Probes.GoldHits > 0 {
+			t.Errorf("%s: recorded %+v", dialect, p)
+		}
+	}
+}
+
 // TestOrder: what is new of a request may be the order of what was sent before alone.
 func TestOrder(t *testing.T) {
 	r := newRig(t, replies(chatReply), func(s *settings) {
