@@ -46,7 +46,7 @@ type waitingText struct {
 	text   string
 }
 
-// Bounds of the texts that wait: of more bytes the index would have forgotten the first, and more texts are added.
+// Bounds of the texts that wait. More are added: which of them the index forgets depends on which are alike.
 const (
 	waitingBytes = 2 * origin.MaxShelf
 	waitingTexts = 1 << 16
@@ -55,12 +55,7 @@ const (
 // gives takes a text that the agent was given after its first request.
 func (m *ownReader) gives(source origin.Source, text string) {
 	m.waiting, m.waits = append(m.waiting, waitingText{source, text}), m.waits+len(text)
-	for m.waits-len(m.waiting[0].text) > waitingBytes {
-		m.waits -= len(m.waiting[0].text)
-		m.waiting[0] = waitingText{}
-		m.waiting = m.waiting[1:]
-	}
-	if len(m.waiting) == waitingTexts {
+	if m.waits > waitingBytes || len(m.waiting) == waitingTexts {
 		m.add()
 	}
 }

@@ -125,11 +125,20 @@ func TestTextsThatWait(t *testing.T) {
 			t.Fatalf("%d bytes wait", m.waits)
 		}
 	}
+	if len(m.waiting) == 0 {
+		t.Error("no text waits")
+	}
 	if rest := m.divide(line(11)); len(rest) > 0 || m.waiting != nil {
 		t.Errorf("of the newest text %.80q is not explained, and %d texts wait", rest, len(m.waiting))
 	}
 	if rest := m.divide(line(1)); len(rest) == 0 {
 		t.Error("the oldest text is kept")
+	}
+	for _, i := range append([]int{20}, slices.Repeat([]int{21}, 12)...) { // the index keeps a text that comes again once
+		m.gives(origin.Result, strings.Repeat(line(i), 1<<20/len(line(i))))
+	}
+	if rest := m.divide(line(20)); len(rest) > 0 {
+		t.Errorf("%.80q is forgotten, though little else came after it", rest)
 	}
 	for i := range waitingTexts + 10 {
 		m.gives(origin.Result, fmt.Sprint("lamp ", i))
