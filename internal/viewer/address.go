@@ -56,17 +56,17 @@ func (s *Server) leaveAddress() (forget func(), err error) {
 		}
 		return renameio.WriteFile(file, data, 0o600, renameio.WithTempDir(s.c.Control))
 	}
-	s.door.mu.Lock()
+	s.door.renewing.Lock()
+	defer s.door.renewing.Unlock()
 	s.door.renewed = func() {
 		if err := write(); err != nil {
 			s.c.Log("--new-token has an address that was used: " + err.Error())
 		}
 	}
-	s.door.mu.Unlock()
 	return func() {
-		s.door.mu.Lock()
+		s.door.renewing.Lock() // no write follows the removal
+		defer s.door.renewing.Unlock()
 		s.door.renewed = nil
-		s.door.mu.Unlock()
 		os.Remove(file)
 		os.Remove(lock.Path())
 		lock.Close()

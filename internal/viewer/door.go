@@ -36,7 +36,9 @@ type door struct {
 	unused   string              // token
 	used     [][sha256.Size]byte // digests of tokens, the latest last
 	sessions [][sha256.Size]byte // digests of cookies, the latest last
-	renewed  func()              // called when there is another token; nil: no one
+
+	renewing sync.Mutex // held while another token is told, so that the last one told is the unused one
+	renewed  func()     // called when there is another token; nil: no one
 
 	host     string // with port, as addresses have it
 	names    []string
@@ -178,6 +180,8 @@ func (d *door) trade(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, &http.Cookie{Name: d.cookie, Value: cookie, Path: "/", HttpOnly: true, Secure: d.secure, SameSite: http.SameSiteStrictMode})
 		w.Header().Set("Location", openPath)
 		w.WriteHeader(http.StatusSeeOther)
+		d.renewing.Lock()
+		defer d.renewing.Unlock()
 		if d.renewed != nil {
 			d.renewed()
 		}

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -441,5 +442,41 @@ func TestNewAddresses(t *testing.T) {
 	}
 	if _, err := NewAddresses(dir); err == nil || !strings.Contains(err.Error(), "this user alone") {
 		t.Errorf("a folder that others can read: %v", err)
+	}
+}
+
+// TestTokensAtOnce: when several browsers sign in at once, and the server ends meanwhile, the address that is left is
+// of the unused token, and none is left behind.
+func TestTokensAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gaia")
+	r := start(t, Config{Control: dir})
+	trade := func() {
+		req := httptest.NewRequest(http.MethodGet, r.Address(), nil)
+		r.door.guard(http.NotFoundHandler(), func(line string) { t.Error(line) }).ServeHTTP(httptest.NewRecorder(), req)
+	}
+	var group sync.WaitGroup
+	many := func() {
+		for range 8 {
+			group.Go(func() {
+				for range 20 {
+					trade()
+				}
+			})
+		}
+	}
+	r.signIn()
+	many()
+	group.Wait()
+	all, err := NewAddresses(dir)
+	if err != nil || len(all) != 1 || all[0].Address != r.Address() {
+		t.Errorf("left is %v, %v, and the address is %s", all, err, r.Address())
+	}
+	many()
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
+		t.Errorf("the viewer left %v", entries)
 	}
 }
