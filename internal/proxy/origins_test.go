@@ -125,7 +125,10 @@ func TestBroken(t *testing.T) {
 						}
 						panic(http.ErrAbortHandler)
 					}, func(s *settings) {
-						s.attempt.Origins, s.attempt.Tools, s.Drain = given, []string{"search"}, time.Millisecond
+						s.attempt.Origins, s.attempt.Tools = given, []string{"search"}
+						if hangUp {
+							s.Drain = 200 * time.Millisecond // also for each write
+						}
 					})
 					for _, d := range dialects {
 						if d.name != c.dialect {
