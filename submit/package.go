@@ -70,6 +70,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// NamePrefix is what the names of packages begin with.
+const NamePrefix = "submission-"
+
 // The files of a package that are not a run's.
 const (
 	MetadataFile    = "metadata.json" // the run's summary.json
@@ -180,7 +183,7 @@ func (r *Refusal) Error() string {
 
 // name returns a package's name.
 func name(date, runID string, dirty, public bool) string {
-	n := "submission-" + date + "-" + runID[max(0, len(runID)-8):]
+	n := NamePrefix + date + "-" + runID[max(0, len(runID)-8):]
 	if dirty {
 		n += "-dirty"
 	}

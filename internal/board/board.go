@@ -35,7 +35,7 @@ type Config struct {
 type Line struct {
 	AttestationSHA256 string   `json:"attestation_sha256,omitzero"` // the digest of the package; left out where it does not verify
 	Counts            bool     `json:"counts"`                      // it has a rank
-	ExitCode          int      `json:"exit_code"`                   // 0 where it counts, or board.yaml leaves it out
+	ExitCode          int      `json:"exit_code"`                   // 0 where it counts, another one of its run does, or board.yaml leaves it out
 	File              string   `json:"file"`                        // its name in the folder
 	Package           string   `json:"package,omitzero"`            // its name; left out where it does not verify
 	Reasons           []string `json:"reasons,omitempty"`           // why it does not count
@@ -54,7 +54,7 @@ func (l Line) Text() string {
 type Result struct {
 	Lines []Line // of all packages, by the names of their files
 	Data  Data   // what the site shows
-	Out   string // the site; "" with Check
+	Out   string // the site that was written; "" for none
 }
 
 // Run verifies the packages of a folder and writes the site, or with Check returns an error if a package does not count
@@ -85,8 +85,11 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	if err != nil {
 		return r, err
 	}
+	if err := writeSite(ctx, c.Out, files); err != nil {
+		return r, err
+	}
 	r.Out = c.Out
-	return r, writeSite(ctx, c.Out, files)
+	return r, nil
 }
 
 // checked returns an error for the first of the gravest lines.
@@ -136,7 +139,7 @@ func (e *entry) line() Line {
 	if e.row != nil {
 		l.AttestationSHA256, l.Package = e.row.AttestationSHA256, e.row.Package
 	}
-	left := false // board.yaml leaves it out
+	left := false // board.yaml leaves it out, or another package of its run counts
 	for _, r := range e.reasons {
 		l.Reasons = append(l.Reasons, r.text)
 		left = left || r.code == exit.OK

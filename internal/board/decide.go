@@ -11,6 +11,9 @@ import (
 	"github.com/gaia-harness/gaia/submit"
 )
 
+// publicOnly is why a public package does not count on a board of full ones.
+const publicOnly = "it is a public package, and only full ones count"
+
 // decide adds to each entry why it does not count, and returns the exclusions that match none.
 func decide(all []*entry, rules Rules) (unmatched []string) {
 	matched := map[int]bool{}
@@ -28,7 +31,7 @@ func decide(all []*entry, rules Rules) (unmatched []string) {
 		}
 	}
 	compareHistories(all)
-	chooseOfRun(all)
+	chooseOfRun(all, rules)
 	for i, e := range rules.Exclude {
 		if !matched[i] {
 			unmatched = append(unmatched, e.Package)
@@ -57,9 +60,6 @@ func (e *entry) decide(rules Rules) {
 	}
 	if why := d.Mismatch(); why != "" {
 		e.reject(exit.Findings, "%s", why)
-	}
-	if rules.FullOnly && e.row.Public {
-		e.reject(exit.Findings, "it is a public package, and only full ones count")
 	}
 	if len(e.tasks) == 0 {
 		e.reject(exit.Findings, "it is unscored")
@@ -100,13 +100,21 @@ func compareHistories(all []*entry) {
 	}
 }
 
-// chooseOfRun rejects of the packages of a run all but one: the latest by its date, a full one before a public one of
-// that date, and then by its digest.
-func chooseOfRun(all []*entry) {
+// chooseOfRun rejects of the packages of a run all but one: a full one before a public one, then the latest by its
+// date, and then by its digest. That another one of the run counts in its place is no failure.
+func chooseOfRun(all []*entry, rules Rules) {
+	refused := map[string]*entry{} // full packages of trusted signers that do not count, by run
+	for _, e := range all {
+		if e.row != nil && !e.row.Public && e.untrust == nil && len(e.reasons) > 0 {
+			refused[e.row.RunID] = e
+		}
+	}
 	of := map[string][]*entry{}
 	for _, e := range all {
 		if len(e.reasons) == 0 {
 			of[e.row.RunID] = append(of[e.row.RunID], e)
+		} else if e.row != nil && e.row.Public && rules.FullOnly {
+			e.reject(exit.Findings, publicOnly)
 		}
 	}
 	full := func(e *entry) int {
@@ -115,17 +123,29 @@ func chooseOfRun(all []*entry) {
 		}
 		return 0
 	}
-	for _, same := range of {
+	for run, same := range of {
 		slices.SortFunc(same, func(a, b *entry) int {
-			return cmp.Or(cmp.Compare(b.row.Date, a.row.Date), cmp.Compare(full(a), full(b)), cmp.Compare(a.row.AttestationSHA256, b.row.AttestationSHA256),
+			return cmp.Or(cmp.Compare(full(a), full(b)), cmp.Compare(b.row.Date, a.row.Date), cmp.Compare(a.row.AttestationSHA256, b.row.AttestationSHA256),
 				cmp.Compare(a.file, b.file))
 		})
+		// What the audit of the full package found counts more than what the public one says of it.
+		if by := refused[run]; same[0].row.Public && (by != nil || rules.FullOnly) {
+			for _, e := range same {
+				if by != nil {
+					e.reject(by.line().ExitCode, "the full package of the same run does not count: %s", by.file)
+				}
+				if rules.FullOnly {
+					e.reject(exit.Findings, publicOnly)
+				}
+			}
+			continue
+		}
 		for _, e := range same[1:] {
 			switch first := same[0]; {
 			case e.row.AttestationSHA256 == first.row.AttestationSHA256:
-				e.reject(exit.Findings, "it is the same package as %s", first.file)
+				e.reject(exit.OK, "it is the same package as %s", first.file)
 			default:
-				e.reject(exit.Findings, "%s of the same run counts in its place", first.file)
+				e.reject(exit.OK, "%s of the same run counts in its place", first.file)
 			}
 		}
 	}

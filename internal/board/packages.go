@@ -54,7 +54,7 @@ type entry struct {
 }
 
 // reason is why a package does not count. Its code is what gaia board --check ends with; exit.OK says that board.yaml
-// leaves the package out.
+// leaves the package out, or that another one of its run counts.
 type reason struct {
 	code int
 	text string
@@ -119,8 +119,9 @@ func (c Config) report(number, of int, e *entry) {
 	}
 }
 
-// list returns what is, or should be, a package in the folder: folders, archives, and what is neither a folder nor a
-// regular file. Other files and names that begin with a dot are not looked at.
+// list returns what is, or should be, a package in the folder: folders and archives that are one, whole or damaged, or
+// are called so, run directories, and what is neither a folder nor a regular file. Names that begin with a dot are not
+// looked at; a note names whatever else is there.
 func (c Config) list() ([]*entry, error) {
 	info, err := os.Stat(c.Packages)
 	if err == nil && !info.IsDir() {
@@ -138,14 +139,17 @@ func (c Config) list() ([]*entry, error) {
 	}
 	defer dir.Close()
 	var all []*entry
+	var ignored []string
 	for {
 		some, err := dir.ReadDir(maxPackages)
 		for _, f := range some {
 			name := f.Name()
 			switch {
-			case strings.HasPrefix(name, "."):
-			case f.Type().IsRegular() && !strings.HasSuffix(name, submit.ArchiveSuffix) && !strings.HasSuffix(name, ".tgz") &&
-				!verify.IsArchive(filepath.Join(c.Packages, name)):
+			case strings.HasPrefix(name, "."), name == RulesFile:
+			case (f.IsDir() || f.Type().IsRegular()) && !isPackage(filepath.Join(c.Packages, name)):
+				if len(ignored) <= maxIgnored {
+					ignored = append(ignored, name)
+				}
 			default:
 				all = append(all, &entry{file: name})
 			}
@@ -161,7 +165,28 @@ func (c Config) list() ([]*entry, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return strings.Compare(a.file, b.file) })
+	if len(ignored) > 0 && c.Progress != nil {
+		slices.Sort(ignored)
+		names := make([]string, 0, maxIgnored+1)
+		for _, name := range ignored {
+			if names = append(names, view.Line(view.Quote(name))); len(names) > maxIgnored {
+				names[maxIgnored] = "…"
+			}
+		}
+		fmt.Fprintf(c.Progress, "not packages, and ignored: %s\n", strings.Join(names, ", "))
+	}
 	return all, nil
+}
+
+// maxIgnored bounds the names that a note lists.
+const maxIgnored = 10
+
+// isPackage reports whether a folder or file is, or should be, a package. One that lost files still is: by its name, or
+// by any file that it shares with a run directory. What cannot be looked into is one, too, so that reading it fails.
+func isPackage(path string) bool {
+	name := filepath.Base(path)
+	return strings.HasPrefix(name, submit.NamePrefix) || strings.HasSuffix(name, submit.ArchiveSuffix) || strings.HasSuffix(name, ".tgz") ||
+		verify.IsPackage(path) || verify.IsRun(path) == nil
 }
 
 // verify verifies the package at path. The error is one of this machine, which says nothing about the package.

@@ -123,7 +123,7 @@ func (d Data) RuleFacts() [][2]string {
 	}
 	rows.Add("rehearsals", kinds)
 	rows.Add("keys", cmp.Or(strings.Join(r.KeyIDs, "\n"), "none is trusted"))
-	rows.Add("same run", "of several packages of a run the latest counts")
+	rows.Add("same run", "of several packages of a run a full one counts, and of these the latest")
 	return rows
 }
 

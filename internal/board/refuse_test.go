@@ -19,6 +19,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/submit"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // run makes a board of a folder, and fails the test if that fails.
@@ -68,15 +69,33 @@ func TestSameRun(t *testing.T) {
 	if got[a] != fmt.Sprintf("the key %s signed a run of the same id: %s", second.Public().ID(), c) || got[c] != fmt.Sprintf("the key %s signed a run of the same id: %s", runs.Key().Public().ID(), a) {
 		t.Errorf("two keys: %v", got)
 	}
-	// Of a full and a public package of a day the full one counts.
+	// Of full and public packages of a run a full one counts, also an older one, and the others are no failures.
 	full := made{about: "Both.", right: 2, tasks: 3}
 	public := full
-	public.public = true
+	public.public, public.date = true, "2031-02-04"
 	folder = t.TempDir()
 	a, b = filepath.Base(full.pack(t, folder).Path), filepath.Base(public.pack(t, folder).Path)
 	r, _ = run(t, folder, onBoard+trusting(runs.Key()))
 	if got := reasonsOf(r); got[a] != "" || got[b] != a+" of the same run counts in its place" {
 		t.Errorf("full and public: %v", got)
+	}
+	for _, rules := range []string{"", "full-only: true\n"} {
+		put(t, filepath.Join(folder, RulesFile), onBoard+trusting(runs.Key())+rules)
+		if _, err := Run(context.Background(), Config{Packages: folder, Check: true}); err != nil {
+			t.Errorf("%q: the check of a run that is there twice: %v", rules, err)
+		}
+	}
+	// Where the full one does not count, neither does what the public one says.
+	put(t, filepath.Join(folder, RulesFile), onBoard+trusting(runs.Key())+"exclude:\n  - package: "+a+"\n    reason: It was withdrawn.\n")
+	r, err := Run(context.Background(), Config{Packages: folder, Check: true})
+	if got := reasonsOf(r); err != nil || len(r.Data.Packages) != 0 || got[b] != "the full package of the same run does not count: "+a {
+		t.Errorf("a run that is left out counts by its public package: %v, %v", got, err)
+	}
+	refused, twin := &entry{file: "full", row: &Row{RunID: "1"}}, &entry{file: "twin", row: &Row{RunID: "1", Public: true}}
+	refused.reject(exit.Findings, "check AUD-4 has the status fail, and is required")
+	chooseOfRun([]*entry{twin, refused}, Rules{})
+	if l := twin.line(); l.Counts || l.ExitCode != exit.Findings {
+		t.Errorf("the public package of a run that is refused: %+v", l)
 	}
 }
 
@@ -124,6 +143,73 @@ func TestRequired(t *testing.T) {
 	if want := []string{"check AUD-3 has the status review, and is required", "check AUD-4 has the status skip, and is required", "check AUD-5 has the status fail, and is required",
 		"its audit has no check AUD-6"}; !slices.Equal(got, want) {
 		t.Errorf("checks: %q", got)
+	}
+}
+
+// TestIgnored: what is no package is named, and is no failure; a package that lost files is never taken for another
+// folder.
+func TestIgnored(t *testing.T) {
+	folder := t.TempDir()
+	p := made{about: "Alone.", right: 2, tasks: 3}.pack(t, folder)
+	put(t, filepath.Join(folder, RulesFile), onBoard+trusting(runs.Key()))
+	put(t, filepath.Join(folder, "alice.pub"), "ssh-ed25519")
+	for _, name := range []string{"notes", "\x1b[31m", ".git"} {
+		if err := os.Mkdir(filepath.Join(folder, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(folder, name, "results.txt"), "text")
+	}
+	var said strings.Builder
+	r, err := Run(context.Background(), Config{Packages: folder, Check: true, Progress: &said})
+	if err != nil || len(r.Lines) != 1 || !strings.HasPrefix(said.String(), "not packages, and ignored: ") ||
+		!strings.Contains(said.String(), "alice.pub, notes\n") || strings.ContainsAny(said.String(), "\x1b") || strings.Contains(said.String(), ".git") {
+		t.Errorf("%v, %+v: %q", err, r.Lines, said.String())
+	}
+	for range maxIgnored + 2 {
+		if err := os.MkdirAll(filepath.Join(folder, fmt.Sprint("b", len(site(t, folder)))), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(folder, fmt.Sprint("b", len(site(t, folder))), "x"), "")
+	}
+	said.Reset()
+	if _, err := Run(context.Background(), Config{Packages: folder, Check: true, Progress: &said}); err != nil || strings.Count(said.String(), ",") != maxIgnored+1 || !strings.Contains(said.String(), ", …\n") {
+		t.Errorf("%v: %q", err, said.String())
+	}
+	for _, left := range []string{"", "manifest.json", trajectory.JournalFile, submit.SumsFile} {
+		name := "renamed"
+		if left == "" {
+			name = p.Name + "-2"
+		}
+		damaged := filepath.Join(folder, name)
+		if err := os.Mkdir(damaged, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if left != "" {
+			put(t, filepath.Join(damaged, left), "")
+		}
+		if r, err := Run(context.Background(), Config{Packages: folder, Check: true}); codeOf(err) != exit.Evidence || len(r.Lines) != 2 {
+			t.Errorf("a package that kept only %q: %v, %+v", left, err, r.Lines)
+		}
+		if err := os.RemoveAll(damaged); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestNotWritten: a site that cannot be written is not said to be.
+func TestNotWritten(t *testing.T) {
+	folder, out := t.TempDir(), filepath.Join(t.TempDir(), "site")
+	if r, err := Run(context.Background(), Config{Packages: folder, Out: out}); err != nil || r.Out != out {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	put(t, file, "")
+	for _, tc := range []Config{{Packages: folder, Out: filepath.Join(file, "site")}, {Packages: folder, Out: "/proc/site"}} {
+		r, err := Run(context.Background(), tc)
+		var said strings.Builder
+		if failed := r.Print(&said, false); err == nil || r.Out != "" || failed != nil || strings.Contains(said.String(), "written") {
+			t.Errorf("%s: %v, %q", tc.Out, err, said.String())
+		}
 	}
 }
 
@@ -272,7 +358,7 @@ func TestHostileTexts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Folders that are no packages, and reasons for them.
+	// Damaged packages, and reasons for them.
 	rules := "title: " + quoted(strings.TrimFunc(texts[1], unicode.IsControl)) + "\ndescription: <script>alert(1)</script>\ndataset: invented-tasks\ntrusted-keys:\n  - " +
 		quoted(runs.Key().Public().Line()+" <img src=x onerror=alert(1)>") + "\nexclude:\n"
 	for i, text := range texts {
@@ -280,6 +366,7 @@ func TestHostileTexts(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(folder, name), 0o755); err != nil {
 			t.Fatalf("%q: %v", name, err)
 		}
+		put(t, filepath.Join(folder, name, submit.SumsFile), "")
 		if !strings.ContainsFunc(text, unicode.IsControl) {
 			rules += "  - package: " + quoted(name) + "\n    reason: " + quoted("because "+text) + "\n"
 		}

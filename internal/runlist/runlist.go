@@ -35,6 +35,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sync/errgroup"
@@ -224,7 +225,7 @@ func placesAt(path string) ([]place, error) {
 	}
 	for _, entry := range entries {
 		in := filepath.Join(path, entry.Name())
-		if entry.Type() == fs.ModeSymlink || !strings.HasPrefix(entry.Name(), "submission-") || !verify.IsPackage(in) {
+		if entry.Type() == fs.ModeSymlink || !strings.HasPrefix(entry.Name(), submit.NamePrefix) || !verify.IsPackage(in) {
 			continue
 		}
 		packaged, err := placesAt(in)
