@@ -719,6 +719,40 @@ func TestPublicPackage(t *testing.T) {
 	if task, err := Task(full, p.Tasks[0].ID, 0, 0, transcript.Filter{}); err != nil || !strings.Contains(task.Question, "How many passengers") {
 		t.Errorf("%+v, %v", task, err)
 	}
+	// One that does not verify is shown as damaged, without a number of it.
+	place := s.Place
+	if err := os.WriteFile(filepath.Join(place, rundir.ResultsFile), []byte("{}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	bad := source(t, place)
+	bad.Paths.Run = "/run/1"
+	p = run(t, bad)
+	if p.Row.State != "damaged" || p.Row.Problem == "" || p.Row.Verified || p.Row.Score != nil || p.Row.Done+p.Row.Planned+len(p.Tasks)+len(p.Levels)+len(p.Facts) > 0 ||
+		!strings.HasPrefix(notice(p.Head, page.NoticeBad), "does not verify: ") || p.Row.Agent != "unknown agent" {
+		t.Errorf("a damaged public package: %+v", p)
+	}
+	if err := p.Write(io.Discard); err != nil {
+		t.Error(err)
+	}
+	if _, err := Task(bad, "any", 0, 0, transcript.Filter{}); err == nil {
+		t.Error("a task of a damaged public package is shown")
+	}
+	if _, err := Audit(bad); err == nil {
+		t.Error("the audit of a damaged public package is shown")
+	}
+	if c, err := Compare(bad, full); err != nil || c.A.State != "damaged" || len(c.Tasks) > 0 || !strings.Contains(notice(c.Head, page.NoticeWarn), "no comparison") {
+		t.Errorf("compared: %+v, %v", c, err)
+	}
+	for _, texts := range []bool{false, true} {
+		r, err := Report(bad, texts)
+		if err != nil || r.Problem == "" || r.Verified != "" || r.Audit != nil {
+			t.Fatalf("the report of a damaged public package: %+v, %v", r, err)
+		}
+		var b strings.Builder
+		if err := r.Write(&b); err != nil || strings.Contains(b.String(), filepath.Base(place)) != texts {
+			t.Errorf("with texts %t, it names its folder otherwise: %v", texts, err)
+		}
+	}
 	s.Check = Check{}
 	if _, err := Run(s, page.TaskFilter{}, 0); err == nil {
 		t.Error("a public package is shown before it is verified")

@@ -31,6 +31,9 @@ func Report(s Source, withTexts bool) (page.Report, error) {
 		return page.Report{}, err
 	}
 	p := page.Report{Run: run, Command: "gaia verify " + view.Quote(visible.Line(s.text(s.Place, run.Row.ID)))}
+	if run.Row.ID == unknown {
+		p.Command = "gaia verify PACKAGE"
+	}
 	p.Origin = [][2]string{{"run", run.Row.ID}}
 	for _, f := range run.Facts {
 		if slices.Contains([]string{"manifest", "root", "signed by"}, f[0]) {

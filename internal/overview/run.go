@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +51,10 @@ type runPage struct {
 func Run(s Source, f page.TaskFilter, from int) (page.Run, error) {
 	// Of a public package nothing is shown before it verifies: it has no journal that could be read meanwhile.
 	if s.Journal == nil && s.Check.Public == nil {
-		return page.Run{}, cmp.Or(s.Check.Err, errUnread)
+		if s.damage() == nil {
+			return page.Run{}, cmp.Or(s.Check.Err, errUnread)
+		}
+		return unknownRun(s), nil
 	}
 	s = s.begin()
 	f.Text = f.Text[:min(len(f.Text), maxFilter)]
@@ -65,6 +69,17 @@ func Run(s Source, f page.TaskFilter, from int) (page.Run, error) {
 	}
 	p.choose()
 	return p.Run, nil
+}
+
+// unknown stands for what is not known of a public package that does not verify.
+const unknown = "unknown"
+
+// unknownRun returns the page of a public package that does not verify: that it does not, and why. Without a journal
+// there is no part of it that is known to be what was signed, so that no number of it is shown.
+func unknownRun(s Source) page.Run {
+	row := page.RunRow{ID: s.text(filepath.Base(s.Place), unknown), Agent: unknown + " agent", Path: s.Paths.Run, Dir: s.text(s.Place, ""), State: "damaged",
+		Problem: s.text(s.damage().Error(), faultOf(s.damage()))}
+	return page.Run{Head: s.head("Public package "+row.ID, plan.Plan{}, ""), Row: row}
 }
 
 // ofRun fills the page from a run that is read.

@@ -16,7 +16,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/transcript"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/visible"
-	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -102,8 +101,7 @@ func (o *opened) begin() (err error) {
 	o.evidence.Files = until{o.ctx, o.evidence.Files}
 	o.files = o.evidence.Files
 	if o.evidence.IsPublic() {
-		public, err := o.evidence.VerifyPublic(submit.Options{Harness: o.s.c.Verify.Harness})
-		o.check = overview.Check{Done: true, Public: public}
+		o.check, err = overview.PublicCheck(o.evidence, o.s.c.Verify)
 		return err
 	}
 	o.journal, err = transcript.Open(o.files)

@@ -587,6 +587,21 @@ func TestPackages(t *testing.T) {
 			}
 		}
 	}
+	// A public package that does not verify has a page that says so.
+	damaged := build(submit.Config{Public: true})
+	if err := os.WriteFile(filepath.Join(damaged, "results.jsonl"), []byte("{}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rows = append(rows, page.RunRow{Dir: damaged, State: "complete"})
+	again := start(t, Config{Runs: listing(rows...)}).signIn()
+	again.runs.list()
+	id, _ := again.runs.at(damaged)
+	if res, body := again.get("/run/" + id); res.StatusCode != 200 || !strings.Contains(body, "does not verify: ") || strings.Contains(body, task) {
+		t.Errorf("a damaged public package gives %d: %s", res.StatusCode, body)
+	}
+	if err := again.stop(); err != nil {
+		t.Fatal(err)
+	}
 	if left, _ := os.ReadDir(os.TempDir()); len(left) != 2 {
 		t.Errorf("two archives are extracted to %v", left)
 	}
