@@ -104,21 +104,23 @@ func (a *app) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [FOLDER…]",
 		Short: "List the runs that there are, the newest first",
-		Long: `Runs lists the runs in folders (default: runs), and those in a folder runs in them:
-when each began (UTC), its result, cost and model. A package is listed if it or its
-folder is named.
+		Long: `Runs lists the runs in folders (default: runs), and those in a folder runs in
+them: when each began (UTC), its result, cost and model. A package is listed if
+it or its folder is named.
 
-The result of a complete run is its official score. Others are running (a process
-writes it), interrupted ('gaia resume' continues it) or stopped before their end, with
-the tasks done so far; or damaged, with the reason below the table.
+The result of a complete run is its official score. Others are running (a
+process writes it), interrupted ('gaia resume' continues it) or stopped before
+their end, with the tasks done so far; or damaged, with the reason below the
+table.
 
-A finished run is verified before its score is printed. The signed record of that is
-kept in $XDG_DATA_HOME/gaia/history (else ~/.local/share), and is used while no file of
-the run has changed; --verify verifies all again. Exit code 4: a run is damaged. 6: you
-do not trust a run's signer.
+A finished run is verified before its score is printed. The signed record of
+that is kept in $XDG_DATA_HOME/gaia/history (else ~/.local/share), and is used
+while no file of the run has changed; --verify verifies all again. Exit code 4:
+a run is damaged. 6: you do not trust a run's signer.
 
-Wherever a command takes a run, "latest" means the one that began last, and the start
-of an id, at least four characters, is enough. A path that exists always wins.`,
+Wherever a command takes a run, "latest" means the one that began last, and the
+start of an id, at least four characters, is enough. A path that exists always
+wins.`,
 		Example: `  gaia runs
   gaia runs --limit 10 ../other
   gaia runs --json | jq -r '.runs[] | select(.state == "interrupted").dir'`,
@@ -171,19 +173,22 @@ func (a *app) viewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "view [DIR…]",
 		Short: "Show runs in a browser, also while they are written",
-		Long: `View serves pages of runs to a browser on this machine, until Ctrl-C: scores by level,
-tasks with every step, the audit with links into the journal, plots, two runs compared,
-and what many runs did. DIR is a run, a package, or a folder of them (default: runs).
+		Long: `View serves pages of runs to a browser on this machine, until Ctrl-C: scores by
+level, tasks with every step, the audit with links into the journal, plots, two
+runs compared, and what many runs did. DIR is a run, a package, or a folder of
+them (default: runs).
 
-It prints an address with a token, which works once and in one browser; --new-token
-prints another address of the viewers that you have running. No page changes a run.
+It prints an address with a token, which works once and in one browser;
+--new-token prints another address of the viewers that you have running. No page
+changes a run.
 
-A run that is being written is followed. A finished one is shown at once, and verified
-and audited in the background; the page says how far that is. Expected answers are
-shown only with --gold. docs/viewing.md describes the pages and plots.
+A run that is being written is followed. A finished one is shown at once, and
+verified and audited in the background; the page says how far that is. Expected
+answers are shown only with --gold. docs/viewing.md describes the pages and
+plots.
 
-Only this machine can reach the viewer, unless --listen names another address: then
-give a certificate, too, since without TLS others can read what is sent.`,
+Only this machine can reach the viewer, unless --listen names another address:
+then give a certificate, too, since without TLS others can read what is sent.`,
 		Example: `  gaia view latest
   gaia view --gold private runs submission-2026-01-02-5XK9QZ7M
   gaia view --listen 192.0.2.7:8443 --tls-cert cert.pem --tls-key key.pem`,
@@ -200,10 +205,10 @@ give a certificate, too, since without TLS others can read what is sent.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&v.Listen, "listen", "", "host:port to listen on (default: 127.0.0.1 and a free port)")
+	f.StringVar(&v.Listen, "listen", "", "host:port (default: 127.0.0.1 and a free port)")
 	f.StringVar(&v.Cert, "tls-cert", "", "certificate in PEM, for HTTPS")
 	f.StringVar(&v.Key, "tls-key", "", "key of the certificate in PEM")
-	f.StringVar(&v.gold, "gold", "", "show expected answers: private, or the dataset as --source has it")
+	f.StringVar(&v.gold, "gold", "", "show answers: private, or a dataset as for --source")
 	f.BoolVar(&v.newToken, "new-token", false, "print new addresses of the viewers that run, and end")
 	cli.Complete(cmd, "listen", "127.0.0.1:")
 	cli.CompletePrefixes(cmd, "gold", verify.GoldPrivate, runflags.SourceHub, runflags.SourceRepo, runflags.SourceDir, runflags.SourceFixtures)
@@ -300,10 +305,11 @@ func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report DIR|PACKAGE",
 		Short: "Write a run as one HTML file",
-		Long: `Report verifies and audits a run or a package, and writes what was found into one HTML
-file, which opens anywhere, also offline: scores, plots, tasks and findings. It holds
-no text of the run, unless --with-texts adds questions, answers and every step: do
-not publish such a report of GAIA where crawlers find it.
+		Long: `Report verifies and audits a run or a package, and writes what was found into
+one HTML file, which opens anywhere, also offline: scores, plots, tasks and
+findings. It holds no text of the run, unless --with-texts adds questions,
+answers and every step: do not publish such a report of GAIA where crawlers find
+it.
 
 The file says how to check it with 'gaia verify'. A run that does not verify is
 written, too, and says so first: exit code 4. 5: the run is not complete.`,
@@ -360,14 +366,15 @@ func (a *app) boardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "board PACKAGES",
 		Short: "Write a static leaderboard of packages that verify",
-		Long: `Board verifies and audits the packages in a folder and writes a site of static files:
-a table of those that count, a page for each, a plot of score against cost, and the
-data as JSON. Rows whose scores do not differ by more than chance are said to tie.
+		Long: `Board verifies and audits the packages in a folder and writes a site of static
+files: a table of those that count, a page for each, a plot of score against
+cost, and the data as JSON. Rows whose scores do not differ by more than chance
+are said to tie.
 
-board.yaml in the folder says which checks are required, which keys are trusted, and
-which packages are left out, with a reason; the site shows all three. --check writes
-nothing, and fails if a package does not count and board.yaml does not leave it out.
-docs/viewing.md has an example.`,
+board.yaml in the folder says which checks are required, which keys are trusted,
+and which packages are left out, with a reason; the site shows all three.
+--check writes nothing, and fails if a package does not count and board.yaml
+does not leave it out. docs/viewing.md has an example.`,
 		Example: `  gaia board packages -o site
   gaia board packages --check
   gaia board packages -o site --config strict.yaml`,
@@ -390,7 +397,7 @@ docs/viewing.md has an example.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&c.Out, "out", "o", "site", "folder of the site, new or of an earlier board")
+	f.StringVarP(&c.Out, "out", "o", "site", "folder of the site, new or a site")
 	f.BoolVar(&c.Check, "check", false, "verify and write nothing, for continuous integration")
 	f.StringVar(&c.Rules, "config", "", "rules to use in place of the folder's board.yaml")
 	f.BoolVar(&asJSON, "json", false, "print a line of JSON for each package")

@@ -79,6 +79,9 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		r.Lines = append(r.Lines, e.line())
 	}
 	if c.Check {
+		if len(all) == 0 { // a check of a wrong folder must not end well
+			return r, exit.Usagef("give a folder with packages that 'gaia submit' made", "there is no package in %q", c.Packages)
+		}
 		return r, r.checked()
 	}
 	files, err := r.Data.files()
