@@ -4,10 +4,29 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/spf13/cobra"
 )
+
+// TestHelpFits: the help of the commands that show runs fits 80 columns.
+func TestHelpFits(t *testing.T) {
+	for _, name := range []string{"runs", "view", "report", "board"} {
+		var out strings.Builder
+		root := (&app{}).root()
+		root.SetOut(&out)
+		root.SetArgs([]string{name, "--help"})
+		if err := root.Execute(); err != nil || out.Len() == 0 {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s: %d columns: %s", name, n, line)
+			}
+		}
+	}
+}
 
 // TestEveryCommandTakesNames: each command with arguments either takes runs, and then by "latest" and by abbreviated ids, or is
 // listed here with what it takes instead. So is each flag.

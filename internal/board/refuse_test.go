@@ -199,6 +199,9 @@ func TestIgnored(t *testing.T) {
 // TestNotWritten: a site that cannot be written is not said to be.
 func TestNotWritten(t *testing.T) {
 	folder, out := t.TempDir(), filepath.Join(t.TempDir(), "site")
+	if _, err := Run(context.Background(), Config{Packages: folder, Check: true}); codeOf(err) != exit.Usage {
+		t.Errorf("the check of a folder without packages: %v", err)
+	}
 	if r, err := Run(context.Background(), Config{Packages: folder, Out: out}); err != nil || r.Out != out {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -247,9 +250,6 @@ func TestDefaults(t *testing.T) {
 		if !strings.Contains(files["index.html"], want) {
 			t.Errorf("index.html does not say %q", want)
 		}
-	}
-	if _, err := Run(context.Background(), Config{Packages: t.TempDir(), Check: true}); err != nil {
-		t.Errorf("an empty folder: %v", err)
 	}
 	for what, folder := range map[string]string{"a package": filepath.Join(folder, name), "no folder": filepath.Join(folder, "none"), "a file": filepath.Join(out, "data.json")} {
 		if _, err := Run(context.Background(), Config{Packages: folder, Check: true}); codeOf(err) != exit.Usage {

@@ -18,6 +18,7 @@ func Audit(s Source) (page.Audit, error) {
 	if s.Journal == nil && s.Check.Public == nil {
 		return page.Audit{}, cmp.Or(s.Check.Err, errUnread)
 	}
+	// The head and the row are those of the run, so that no page says of the same run something else.
 	s = s.begin()
 	run, err := Run(s, page.TaskFilter{}, 0)
 	if err != nil {
@@ -25,6 +26,7 @@ func Audit(s Source) (page.Audit, error) {
 	}
 	p := page.Audit{Head: run.Head, Row: run.Row}
 	p.Title, p.Trail = "Audit of run "+run.Row.ID, s.under(run.Row.ID)
+	// A public package has no journal to audit again: what is shown is named as the signer's.
 	if of := s.Check.Public; of != nil {
 		said := of.Statement.Predicate.Audit
 		p.Clean = said.Clean
@@ -56,6 +58,7 @@ func Audit(s Source) (page.Audit, error) {
 	p.Clean = r.Attestation.Clean
 	p.Summary = append(render.Conclusion(render.Place{Path: s.Place, Packaged: s.Packaged, Run: s.Check.Audited.Run}, *r),
 		[2]string{"audited at", r.AuditedAt}, [2]string{"looks for", r.ThreatModel})
+	// Only rows of numbers and of words of this program: a list of those that stay cannot miss one that is added later.
 	if s.textless {
 		p.Summary = slices.DeleteFunc(p.Summary, func(r [2]string) bool {
 			return !slices.Contains([]string{"run", "tasks", "inputs", "raw score", "clean score", "worst score", "clean", "audited at", "looks for"}, r[0])
@@ -64,6 +67,7 @@ func Audit(s Source) (page.Audit, error) {
 	for _, c := range r.Checks {
 		row := page.Check{ID: c.ID, Name: c.Name, Title: c.Title, Status: string(c.Status), Severity: string(c.Severity), Absent: c.Absent, Gate: c.Gate, Gaps: c.Gaps}
 		if s.textless && len(c.Gaps) > 0 {
+			// A gap names what could not be seen, which can be a file.
 			row.Gaps = []string{view.Count(len(c.Gaps), "gap")}
 		}
 		for _, f := range c.Findings {

@@ -18,6 +18,7 @@ const maxCompared = 2000
 // no gold answers are shown beside each other with the reason why there is no comparison.
 func Compare(a, b Source) (page.Compare, error) {
 	a, b = a.begin(), b.begin()
+	// Each side is shown as its own page has it, with its notices, also where there is no comparison.
 	p := page.Compare{Head: page.Head{Title: "Compare two runs", Trail: a.Trail, Program: a.Program}, Choices: a.Compare}
 	for i, side := range []struct {
 		of  Source
@@ -48,6 +49,7 @@ func Compare(a, b Source) (page.Compare, error) {
 		}
 		return p, nil
 	}
+	// Rows and pictures are those of the command, so that both give the same numbers.
 	p.Summary = c.Rows()
 	p.Plots = []plot.Plot{plot.Difference(c.Comparison, name(p.A), name(p.B)), plot.AccuracyAgainstCost([]plot.CostPoint{point(p.A), point(p.B)}),
 		repeats([]string{"A", "B"}, runs[:])}
@@ -65,6 +67,7 @@ func Compare(a, b Source) (page.Compare, error) {
 		ra, rb := runs[0].Result(t), runs[1].Result(of)
 		row := page.ComparedTask{ID: id, Level: t.Plan.Level, A: ra.Outcome, B: rb.Outcome, APath: a.Paths.Task(id), BPath: b.Paths.Task(id),
 			AAnswer: answerOf(t.Counted()), BAnswer: answerOf(of.Counted()), ACost: ra.CostMicroUSD, BCost: rb.CostMicroUSD}
+		// A flip is about the official verdict alone: the judge ranks nothing.
 		switch solvedA, solvedB := ra.Outcome == trajectory.Solved, rb.Outcome == trajectory.Solved; {
 		case solvedB && !solvedA:
 			row.Flip = "better"
@@ -115,6 +118,7 @@ func repeats(names []string, runs []*rundir.Run) plot.Plot {
 // cellOf returns how a complete run did at a task.
 func cellOf(run *rundir.Run, id string) plot.Cell {
 	t := run.Task(id)
+	// A task that the other run does not have, or never ended, is no failure.
 	if t == nil || t.Sealed == nil {
 		return plot.Absent
 	}

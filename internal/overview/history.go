@@ -63,6 +63,7 @@ func History(r *ledger.Reader, paths []string, by string, plots string) (page.Hi
 	result := ledger.TrendResult{Buckets: trend.Buckets(), By: by, Shortfall: read.Shortfall, Runs: read.Runs}
 	p.Trend.Columns, p.Trend.Rows = cells(result.Table())
 	p.Rules.Columns, p.Rules.Rows = cells(ledger.RankRows(ranking.Rules()))
+	// What is left out is said first: a trend of the runs that verify looks better than one of all.
 	if read.FailedErr != nil {
 		why := append([]string{"left out: " + read.FailedErr.Error()}, exit.Of(read.FailedErr).Reasons...)
 		p.Notices = append(p.Notices, page.Notice{Kind: page.NoticeBad, Text: strings.Join(why, "\n")})
@@ -79,11 +80,13 @@ func History(r *ledger.Reader, paths []string, by string, plots string) (page.Hi
 	var drawn []plot.TrendPoint
 	for _, b := range result.Buckets {
 		t := plot.TrendPoint{Name: b.Name, Start: b.Start, Rehearsal: b.Rehearsal, Runs: b.Runs, CostPer: b.CostPerSolveMicroUSD}
+		// A week in which nothing was graded has no rate, which is not a rate of 0.
 		if scored := b.Tasks - b.Unscored; scored > 0 {
 			t.Rate = new(stats.NewRate(b.Solved, scored))
 		}
 		drawn = append(drawn, t)
 	}
+	// The runs need not have the same tasks: the rows are those of all, and a cell can be absent.
 	tasks := map[string]bool{}
 	var names []string
 	for i, run := range last {

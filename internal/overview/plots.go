@@ -29,6 +29,7 @@ func usagePlots(j *transcript.Journal, state transcript.State) []plot.Plot {
 	drawn := make([]plot.Span, len(spans))
 	j.Read(func(run *rundir.Run) {
 		for i, s := range spans {
+			// An attempt that is under way is drawn to the last event of the run, not to the present: no clock is read.
 			if !s.Ended && s.Last.Before(last) {
 				s.Last = last
 			}

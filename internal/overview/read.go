@@ -33,6 +33,7 @@ func Read(place string, env verify.Env, trust func() (keyring.Trust, error)) (s 
 		s.Check, err = PublicCheck(given, env)
 		return s, given.Close, err
 	}
+	// What was read before the damage is shown, so the journal is read also where verification will fail.
 	if s.Journal, err = transcript.Open(given.Files); err != nil {
 		return s, nil, err
 	}
@@ -54,6 +55,7 @@ func PublicCheck(given *verify.Evidence, env verify.Env) (Check, error) {
 // NewCheck verifies and audits what is at a place, and is open as given, with the expected answers that it has.
 func NewCheck(place string, given *verify.Evidence, env verify.Env, trust func() (keyring.Trust, error)) Check {
 	r, c := verify.AuditRequest{Place: place, Trust: trust, Opened: given}, Check{Done: true}
+	// Expected answers are beside the run that the reader made, and in no package.
 	if _, err := os.Lstat(filepath.Join(place, rundir.PrivateFile)); !given.Packaged && errors.Is(err, fs.ErrNotExist) {
 		r.Gold = verify.GoldNone
 	}

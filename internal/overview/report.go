@@ -21,6 +21,7 @@ const (
 // Paths. The error is that nothing can be shown.
 func Report(s Source, withTexts bool) (page.Report, error) {
 	s = s.begin()
+	// A file has no other pages: a link would lead nowhere, or to a server that is gone.
 	s.Paths = page.Paths{}
 	s.Live, s.Trail, s.Compare = "", nil, nil
 	if s.textless = !withTexts; s.textless {
@@ -31,6 +32,7 @@ func Report(s Source, withTexts bool) (page.Report, error) {
 		return page.Report{}, err
 	}
 	p := page.Report{Run: run, Command: "gaia verify " + view.Quote(visible.Line(s.text(s.Place, run.Row.ID)))}
+	// The name of the folder can say whose the package is, so another word stands for it.
 	if run.Row.ID == unknown {
 		p.Command = "gaia verify PACKAGE"
 	}

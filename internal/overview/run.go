@@ -57,6 +57,7 @@ func Run(s Source, f page.TaskFilter, from int) (page.Run, error) {
 		return unknownRun(s), nil
 	}
 	s = s.begin()
+	// The filter comes from an address, and is compared with every task.
 	f.Text = f.Text[:min(len(f.Text), maxFilter)]
 	p := runPage{page.Run{Filter: f, From: max(from, 0), PlotsPath: s.Paths.Plots(), Compare: s.Compare}, s}
 	if s.Journal == nil {
@@ -150,6 +151,7 @@ func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
 		}
 		p.Events = append(p.Events, [2]string{i.Resumed, text})
 	}
+	// A stop has no time of its own in the fold: it is the last thing that was recorded.
 	if run.Stopped != nil {
 		p.Events = append(p.Events, [2]string{state.Last, runview.Title(*run.Stopped)})
 	}
@@ -174,6 +176,7 @@ func (p *runPage) ofPublic(of *submit.Public) {
 	p.Head, p.Row = p.s.head("Run "+m.RunID, m, said.RecordingFailed), p.s.row(m)
 	p.Row.Started, p.Row.CostMicroUSD = sum.Started, sum.Cost()
 	p.Row.Done = len(of.Results)
+	// The audit of a public package cannot be done again, so its result is never shown as this program's.
 	p.Row.FindingsText = "audit not clean, as the signer reports"
 	if said.Audit.Clean {
 		p.Row.FindingsText = "audit clean, as the signer reports"
@@ -219,6 +222,7 @@ func (p *runPage) score(m plan.Plan, sum rundir.Summary, complete bool) {
 	judged := m.Judge != nil && (!complete || sum.Judge.Counts())
 	level := func(name string, planned, ended int, s *rundir.Scores) page.Level {
 		l := page.Level{Name: name, Planned: planned, Done: ended}
+		// Without a graded task there is no rate: 0 of 0 is not 0 %.
 		if s != nil && ended > 0 {
 			l.Official = copyOf(&s.Official)
 			if judged {
@@ -307,6 +311,7 @@ func (p *runPage) choose() {
 	}
 	p.Choices = page.Choices{Levels: slices.Sorted(maps.Keys(levels)), Outcomes: slices.Sorted(maps.Keys(seen[0])),
 		Tools: slices.Sorted(maps.Keys(seen[1])), Checks: slices.Sorted(maps.Keys(seen[2]))}
+	// A page of the viewer has a part of the rows; a file has all, since it has no next page.
 	p.Found = len(found)
 	if p.From = min(p.From, len(found)); p.s.Paths.Run != "" {
 		found = found[p.From:min(p.From+page.RowsSize, len(found))]
@@ -349,6 +354,7 @@ func outcomeOf(t *rundir.Task) string {
 		return t.Sealed.Outcome
 	case t.Open() != nil:
 		return running
+	// A run for submission grades when all answers are committed.
 	case a != nil && a.Answer != nil && a.Judgment == nil:
 		return later
 	}
@@ -420,6 +426,7 @@ func findingsOf(r *audit.Report) map[string][]string {
 func heatRow(t *rundir.Task) plot.HeatRow {
 	row := plot.HeatRow{Name: t.Plan.TaskID}
 	for _, a := range t.Attempts {
+		// An answer without a verdict is not yet a failure; no answer is one.
 		cell := plot.Absent
 		switch {
 		case a.Ended == nil:

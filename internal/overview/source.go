@@ -132,6 +132,7 @@ func (s Source) notices(m plan.Plan, marked string) []page.Notice {
 	switch damage := s.damage(); {
 	case errors.Is(damage, rundir.ErrRemoved):
 		add(page.NoticeBad, "the run was removed; what was read of it before is shown")
+	// A fault of the journal was found while it was read; the others by verification, which reads all files.
 	case damage != nil && state.Fault != nil:
 		add(page.NoticeBad, "damaged: %s. What was read before that is shown, and is not verified", s.text(damage.Error(), faultOf(damage)))
 	case damage != nil:
@@ -151,6 +152,7 @@ func (s Source) notices(m plan.Plan, marked string) []page.Notice {
 	case s.incomplete(): // it crashed after its last event, before all files were written
 		add(page.NoticeWarn, "not complete: the journal is, but not all that is written from it. 'gaia resume' completes it")
 	}
+	// Whom the reader trusts does not matter where the bytes are not what anyone signed.
 	if s.damage() == nil && s.Check.Audited.Signer != nil {
 		add(page.NoticeWarn, "%s", s.text(s.Check.Audited.Signer.Error(), "signed by a key that the reader does not trust"))
 	}
@@ -173,6 +175,7 @@ func (s Source) row(m plan.Plan) page.RunRow {
 	if m.Agent != nil {
 		r.Agent = m.Agent.Label()
 	}
+	// Without an audit nothing is said of findings: that there are none is a result.
 	if report := s.report(); report != nil {
 		r.FindingsText = open(report.Totals)
 	}

@@ -48,6 +48,7 @@ func Task(s Source, id string, attempt, from int, f transcript.Filter) (page.Tas
 			}
 		}
 	}
+	// Attempt 0 is that of a task which was not begun: it has no events.
 	if p.Attempt > 0 {
 		p.PlotsPath = s.Paths.TaskPlots(id, p.Attempt)
 		p.Plots = []plot.Plot{turnPlot(s.Journal, id, p.Attempt)}
@@ -126,6 +127,7 @@ func fileFacts(t plan.PlannedTask) string {
 func attemptFacts(p *page.Task, m plan.Plan, t *rundir.Task, a *rundir.Attempt) {
 	var rows view.List
 	rows.Add("outcome of the task", p.Outcome)
+	// The outcome of the attempt can differ from that of the task, which another attempt or a vote decides.
 	switch {
 	case a.Ended == nil:
 		rows.Add("attempt", "under way")
