@@ -1,4 +1,4 @@
-.PHONY: check test bench fuzz kills interop compare pair waits growth performance generate
+.PHONY: check test bench fuzz kills interop compare pair waits growth performance generate picture
 
 check:
 	bash .ci/run
@@ -114,3 +114,7 @@ performance:
 
 generate:
 	go generate ./...
+
+# The picture of the README: the page of the rehearsal in Chromium.
+picture:
+	GAIA_PICTURE=$(CURDIR)/docs/run.png go test ./cmd/gaia -count 1 -run '^TestPicture$$'

@@ -62,6 +62,9 @@ func History(r *ledger.Reader, paths []string, by string, plots string) (page.Hi
 	}
 	result := ledger.TrendResult{Buckets: trend.Buckets(), By: by, Shortfall: read.Shortfall, Runs: read.Runs}
 	p.Trend.Columns, p.Trend.Rows = cells(result.Table())
+	if at := slices.Index(p.Trend.Columns, ""); at >= 0 { // of the solve rate, which a terminal shows beside the count
+		p.Trend.Columns[at] = "solve rate"
+	}
 	p.Rules.Columns, p.Rules.Rows = cells(ledger.RankRows(ranking.Rules()))
 	// What is left out is said first: a trend of the runs that verify looks better than one of all.
 	if read.FailedErr != nil {

@@ -133,6 +133,12 @@ func call[P, R any](p *Page, c cdp.Command[P, R], params P) R {
 	return r
 }
 
+// In lets a subtest use the tab: what fails fails that one.
+func (p *Page) In(t testing.TB) *Page {
+	p.t = t
+	return p
+}
+
 func (p *Page) note(event any) {
 	wrong := ""
 	switch e := event.(type) {
@@ -157,10 +163,13 @@ func (p *Page) note(event any) {
 			wrong = fmt.Sprintf("log: %s %s", e.Entry.Text, e.Entry.URL)
 		}
 	case *network.EventRequestWillBeSent:
-		p.mu.Lock()
-		origin := p.origin
-		p.mu.Unlock()
-		if at := e.Request.URL; !strings.HasPrefix(at, "data:") && !strings.HasPrefix(at, "blob:") && originOf(at) != origin {
+		from := originOf(e.DocumentURL) // what a page that was left still asks for is of its own origin
+		if e.Type == network.ResourceTypeDocument {
+			p.mu.Lock()
+			from = p.origin
+			p.mu.Unlock()
+		}
+		if at := e.Request.URL; !strings.HasPrefix(at, "data:") && !strings.HasPrefix(at, "blob:") && originOf(at) != from {
 			wrong = "request to another origin: " + at
 		}
 	}
