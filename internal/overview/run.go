@@ -151,7 +151,7 @@ func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
 		}
 		p.Events = append(p.Events, [2]string{i.Resumed, text})
 	}
-	// A stop has no time of its own in the fold: it is the last thing that was recorded.
+	// The fold keeps no time of a stop: it is the last thing that was recorded.
 	if run.Stopped != nil {
 		p.Events = append(p.Events, [2]string{state.Last, runview.Title(*run.Stopped)})
 	}

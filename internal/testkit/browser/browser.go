@@ -163,7 +163,7 @@ func (p *Page) note(event any) {
 			wrong = fmt.Sprintf("log: %s %s", e.Entry.Text, e.Entry.URL)
 		}
 	case *network.EventRequestWillBeSent:
-		from := originOf(e.DocumentURL) // what a page that was left still asks for is of its own origin
+		from := originOf(e.DocumentURL) // what a page that was left still asks for is of that page's origin
 		if e.Type == network.ResourceTypeDocument {
 			p.mu.Lock()
 			from = p.origin
