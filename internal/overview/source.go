@@ -33,6 +33,7 @@ type Source struct {
 	Journal  *transcript.Journal // nil: it is a public package, whose journal is withheld
 	Check    Check
 	State    string            // of a run that has not ended: "interrupted" if no process writes it; anything else is "running"
+	Listed   error             // why the list of runs calls it damaged: it looks at files that a follower does not; nil: it does not
 	Gold     map[string]string // answers by task; nil: they are not shown
 	Compare  []page.Link       // other runs to compare with
 
@@ -106,7 +107,7 @@ func (s Source) damage() error {
 	if s.Check.Err != nil && exit.Of(s.Check.Err).Code == exit.Evidence {
 		return s.Check.Err
 	}
-	return nil
+	return s.Listed
 }
 
 // head returns what is on every page of the run.

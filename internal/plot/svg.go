@@ -20,9 +20,6 @@ const (
 	line     = 17.0 // from one line of text to the next
 )
 
-// maxLabel is how many characters of a text from outside a picture shows.
-const maxLabel = 28
-
 // colours are what the classes stand for in a saved file. Each has a contrast of at least
 // 4.5 with the background (TestContrast).
 var colours = map[string]string{

@@ -53,7 +53,7 @@ type opened struct {
 
 // read reads the run, and keeps its files until it is closed.
 func (o *opened) read() {
-	o.err = o.begin()
+	o.err = o.guarded(o.begin)
 	close(o.ready)
 	o.follow()
 	if o.evidence != nil {
@@ -74,22 +74,43 @@ func (o *opened) follow() {
 		o.end(o.check)
 		return
 	}
-	err := o.journal.Follow(func() error {
-		caughtUp()
-		t := time.NewTimer(followEvery)
-		defer t.Stop()
-		select {
-		case <-o.ctx.Done():
-			return o.ctx.Err()
-		case <-t.C:
-			return nil
-		}
+	err := o.guarded(func() error {
+		return o.journal.Follow(func() error {
+			caughtUp()
+			t := time.NewTimer(followEvery)
+			defer t.Stop()
+			select {
+			case <-o.ctx.Done():
+				return o.ctx.Err()
+			case <-t.C:
+				return nil
+			}
+		})
 	})
-	o.end(overview.Check{})
+	c := overview.Check{}
+	if errors.Is(err, errPanic) {
+		c = overview.Check{Done: true, Err: err}
+	}
+	o.end(c)
 	caughtUp()
 	if err == nil { // else the journal has the fault
 		o.verify()
 	}
+}
+
+// errPanic says that a mistake of this program kept a run from being read.
+var errPanic = errors.New("reading the run failed: a defect of gaia, which the viewer has logged")
+
+// guarded calls f, and reports a panic of it as errPanic: a run is from outside, and one that nobody foresaw must not
+// end the server of all others.
+func (o *opened) guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errPanic
+			o.s.c.Log(visible.Text(fmt.Sprintf("reading %s: panic: %v\n%s", o.place, p, debug.Stack())))
+		}
+	}()
+	return f()
 }
 
 // begin opens the files.
@@ -133,15 +154,12 @@ func (o *opened) verify() {
 	defer func() { <-o.s.runs.jobs }()
 	seen := stampOf(o.place)
 	c := overview.Check{Done: true}
-	func() {
-		defer func() {
-			if p := recover(); p != nil { // the evidence is from outside
-				c.Err = errors.New("the audit failed")
-				o.s.c.Log(visible.Text(fmt.Sprintf("auditing %s: panic: %v\n%s", o.place, p, debug.Stack())))
-			}
-		}()
+	if err := o.guarded(func() error {
 		c = overview.NewCheck(o.place, o.evidence, o.s.c.Verify, o.s.c.Trust)
-	}()
+		return nil
+	}); err != nil {
+		c.Err = err
+	}
 	if o.ctx.Err() != nil {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"image"
@@ -148,11 +149,11 @@ func TestVerified(t *testing.T) {
 	id, dir, task := good(t)
 	r := start(t, Config{Runs: listing(page.RunRow{ID: id, Dir: dir, State: "complete"}), First: dir}).signIn()
 	r.runs.jobs <- struct{}{} // another run is being verified
-	res, body := r.get(openPath)
+	res, _ := r.get(openPath)
 	if to := res.Header.Get("Location"); to != "/run/"+id {
 		t.Fatalf("leads to %q", to)
 	}
-	res, body = r.get("/run/" + id)
+	res, body := r.get("/run/" + id)
 	if res.StatusCode != 200 || !strings.Contains(body, "not verified yet") || !strings.Contains(body, task) {
 		t.Fatalf("%d %s", res.StatusCode, body)
 	}
@@ -702,5 +703,23 @@ func TestStreams(t *testing.T) {
 	defer r.Server.streams.mu.Unlock()
 	if n := len(r.Server.streams.all); n != maxSessionStreams {
 		t.Errorf("%d streams are open", n)
+	}
+}
+
+// TestListedAsDamaged: what the list of runs finds wrong is on the page of the run, too, however good its journal is.
+func TestListedAsDamaged(t *testing.T) {
+	id, dir, _ := good(t)
+	r := start(t, Config{Runs: listing(page.RunRow{ID: id, Dir: dir, State: "damaged", Problem: "trajectories.jsonl: is missing"})}).signIn()
+	if body := r.settled("/run/" + id); !strings.Contains(body, "does not verify: trajectories.jsonl: is missing") {
+		t.Errorf("%s", body)
+	}
+}
+
+// TestPanicOfReader: a panic while a run is read is logged, and is an error of that run alone.
+func TestPanicOfReader(t *testing.T) {
+	said := ""
+	o := &opened{place: "runs/x", s: &Server{c: Config{Log: func(line string) { said = line }}}}
+	if err := o.guarded(func() error { panic("not foreseen") }); !errors.Is(err, errPanic) || !strings.Contains(said, "reading runs/x: panic: not foreseen") {
+		t.Errorf("%v, logged %q", err, said)
 	}
 }
