@@ -327,6 +327,7 @@ func checkSite(t *testing.T, files map[string]string) {
 
 // TestBoardInBrowser: pages open from files, without a script, a request or a complaint of the browser.
 func TestBoardInBrowser(t *testing.T) {
+	long.NotRaced(t)
 	b := browser.New(t)
 	folder, out := t.TempDir(), filepath.Join(t.TempDir(), "site")
 	second := otherKey(t, 2)
