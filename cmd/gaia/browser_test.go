@@ -270,15 +270,7 @@ func TestViewHostile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := filepath.Join(p.dir, "runs", "01M00000000000000000000000")
-		for name, data := range files {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		p.writeRun(files)
 		address := p.viewing()
 		page := b.Page(browser.Options{Width: 400})
 		page.Open(address)
@@ -311,6 +303,59 @@ func TestViewHostile(t *testing.T) {
 		}
 		page.Clean("404")
 	}
+}
+
+// writeRun writes the files of a run.
+func (p program) writeRun(files map[string][]byte) (dir string) {
+	dir = filepath.Join(p.dir, "runs", "01M00000000000000000000000")
+	for name, data := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			p.t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestViewLarge: of an attempt of 100,000 events a page has at most 3,000, and its heap stays below 150 MB.
+func TestViewLarge(t *testing.T) {
+	long.OnlyThorough(t)
+	b := browser.New(t)
+	p := newProgram(t)
+	files, err := runs.Long(100_000 / runs.LongRound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.writeRun(files)
+	address := p.viewing()
+	page := b.Page(browser.Options{})
+	page.Open(address)
+	run := browser.Eval[string](page, `document.querySelector("table.rows tbody a").pathname`)
+	page.Open(siteOf(address) + run + "/task/" + runs.LongTask)
+	items := `document.querySelectorAll(".item, .item .under").length`
+	t.Logf("the first chunk has %d items, %d ms after the browser began to ask for it", browser.Eval[int](page, items),
+		browser.Eval[int](page, `Math.round(performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd)`))
+	first := browser.Eval[string](page, `document.querySelector(".item").id`)
+	for range 25 {
+		page.Wait(`document.querySelector("#items a[rel=next]:not([aria-busy])")`)
+		before := browser.Eval[string](page, `[...document.querySelectorAll(".item")].at(-1).id`)
+		browser.Eval[bool](page, `([...document.querySelectorAll("#items a[rel=next]")].at(-1).scrollIntoView(), true)`)
+		page.Wait(`[...document.querySelectorAll(".item")].at(-1).id !== "` + before + `"`)
+	}
+	if browser.Eval[bool](page, `!!document.getElementById("`+first+`")`) {
+		t.Error("the first event is still shown after 25 more chunks")
+	}
+	if n := browser.Eval[int](page, items); n > 3000 {
+		t.Errorf("the page has %d items", n)
+	}
+	heap := page.Heap()
+	t.Logf("%d items, heap %d bytes", browser.Eval[int](page, items), heap)
+	if heap > 150e6 {
+		t.Errorf("the heap has %d bytes", heap)
+	}
+	page.Clean()
 }
 
 // TestPicture writes the picture of the README: the page of the rehearsal, as 'make picture' asks for it.
