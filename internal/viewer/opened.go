@@ -101,7 +101,7 @@ func (o *opened) follow() {
 // errPanic says that a mistake of this program kept a run from being read.
 var errPanic = errors.New("reading the run failed: a defect of gaia, which the viewer has logged")
 
-// guarded calls f, and reports a panic of it as errPanic: a run is from outside, and one that nobody foresaw must not
+// guarded calls f, and reports a panic of it as errPanic: a run is from outside, and one that was not foreseen must not
 // end the server of all others.
 func (o *opened) guarded(f func() error) (err error) {
 	defer func() {
