@@ -23,6 +23,7 @@ func longRun(t testing.TB, events int) string {
 // TestLarge: an attempt of many events is read in chunks, by a filter too, and its series stay short.
 func TestLarge(t *testing.T) {
 	long.NotRaced(t)
+	long.NotRaced(t)
 	events := 20_000
 	if long.Thorough() {
 		events = 100_000
