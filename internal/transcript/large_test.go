@@ -23,7 +23,6 @@ func longRun(t testing.TB, events int) string {
 // TestLarge: an attempt of many events is read in chunks, by a filter too, and its series stay short.
 func TestLarge(t *testing.T) {
 	long.NotRaced(t)
-	long.NotRaced(t)
 	events := 20_000
 	if long.Thorough() {
 		events = 100_000
@@ -50,7 +49,7 @@ func TestLarge(t *testing.T) {
 		denied += len(c.Items)
 		from = c.Next
 	}
-	if denied != events/runs.LongRound/50 || requests < events*3/5/maxScanned {
+	if denied != events/runs.LongRound/50 || requests < events*3/10/maxScanned+1 { // three of ten events are of calls, and are read
 		t.Errorf("%d denials in %d requests", denied, requests)
 	}
 	spent, turns := j.Spent(), j.Turns(runs.LongTask, 1)
