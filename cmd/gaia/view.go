@@ -239,10 +239,11 @@ func (a *app) view(ctx context.Context, places []string, v viewing) error {
 		v.First = places[0]
 	}
 	v.History = func() (page.History, error) {
-		if len(places) > 0 {
-			return overview.History(reader, places, history.ByWeek, "")
+		from := places
+		if len(from) == 0 {
+			from = []string{runlist.DefaultFolder}
 		}
-		return overview.History(reader, []string{runlist.DefaultFolder}, history.ByWeek, "")
+		return overview.History(reader, from, history.ByWeek, "")
 	}
 	ctx, release := stop.Context(ctx)
 	defer release()

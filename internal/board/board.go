@@ -109,7 +109,7 @@ func (r Result) checked() error {
 	}
 	switch {
 	case worst != nil:
-		return exit.New(worst.ExitCode, fmt.Errorf("%d of %s do not count, and %s names no reason; the gravest: %s", failed,
+		return exit.New(worst.ExitCode, fmt.Errorf("not counted: %d of %s, and %s names no reason; the gravest: %s", failed,
 			view.Count(len(r.Lines), "package"), RulesFile, worst.Text()),
 			"gaia verify shows more of one; to leave it out, write its name and a reason below exclude in "+RulesFile)
 	case len(r.Data.Unmatched) > 0:

@@ -284,7 +284,7 @@ func TestBoard(t *testing.T) {
 	}
 	// The check ends with the gravest reason, and writes nothing.
 	r, err = Run(context.Background(), Config{Packages: moved, Check: true})
-	if exit.Of(err).Code != exit.Evidence || !strings.Contains(err.Error(), "7 of 15 packages do not count") {
+	if exit.Of(err).Code != exit.Evidence || !strings.Contains(err.Error(), "not counted: 7 of 15 packages") {
 		t.Errorf("the check ends with %v", err)
 	}
 	codes := map[string]int{name(again): 0, "left-out.tar.gz": 0, name(untrusted): exit.Untrusted, name(tampered): exit.Evidence, name(elsewhere): exit.Findings, name(best): 0, "zz-copy.tar.gz": 0}

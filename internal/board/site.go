@@ -30,10 +30,8 @@ const (
 	packagesName = "packages"
 )
 
-// siteFile reports whether a file of a site can have this name, with slashes.
-func siteFile(name string) bool {
-	return regexp.MustCompile(`^(data\.json|index\.html|style\.css|[a-z]+(-[a-z]+)*\.(svg|csv)|packages/[0-9a-f]{32}\.html)$`).MatchString(name)
-}
+// siteFile matches the names of files of a site, with slashes.
+var siteFile = regexp.MustCompile(`^(data\.json|index\.html|style\.css|[a-z]+(-[a-z]+)*\.(svg|csv)|packages/[0-9a-f]{32}\.html)$`)
 
 // writeSite writes a site into the folder out, which must not exist, be empty, or be a site of this program, which it
 // replaces. It is written beside it first, so a failure leaves what was there.
@@ -106,7 +104,7 @@ func replaceable(out string) error {
 		name := strings.TrimPrefix(filepath.ToSlash(strings.TrimPrefix(path, out)), "/")
 		switch {
 		case d.IsDir() && name == packagesName:
-		case !d.Type().IsRegular() || !siteFile(name):
+		case !d.Type().IsRegular() || !siteFile.MatchString(name):
 			strange = name
 			return fs.SkipAll
 		case name == dataFile:

@@ -31,9 +31,6 @@ const (
 	later   = "graded later"
 )
 
-// interrupted is the state of a run that no process writes.
-const interrupted = "interrupted"
-
 // maxFilter bounds the text of a filter, in bytes.
 const maxFilter = 200
 
@@ -78,7 +75,7 @@ const unknown = "unknown"
 // unknownRun returns the page of a public package that does not verify: that it does not, and why. Without a journal
 // there is no part of it that is known to be what was signed, so that no number of it is shown.
 func unknownRun(s Source) page.Run {
-	row := page.RunRow{ID: s.text(filepath.Base(s.Place), unknown), Agent: unknown + " agent", Path: s.Paths.Run, Dir: s.text(s.Place, ""), State: "damaged",
+	row := page.RunRow{ID: s.text(filepath.Base(s.Place), unknown), Agent: unknown + " agent", Path: s.Paths.Run, Dir: s.text(s.Place, ""), State: page.Damaged,
 		Problem: s.text(s.damage().Error(), faultOf(s.damage()))}
 	return page.Run{Head: s.head("Public package "+row.ID, plan.Plan{}, ""), Row: row}
 }
@@ -96,14 +93,14 @@ func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
 	p.Row.Started, p.Row.CostMicroUSD = run.Started, copyOf(sum.Cost())
 	// Damage comes first: a run whose journal is complete can have been changed.
 	switch {
-	case p.Row.State == "damaged":
+	case p.Row.State == page.Damaged:
 	case run.Completed != nil:
 	case run.Stopped != nil:
-		p.Row.State = "stopped"
-	case p.s.State == interrupted:
-		p.Row.State = interrupted
+		p.Row.State = page.Stopped
+	case p.s.State == page.Interrupted:
+		p.Row.State = page.Interrupted
 	default:
-		p.Row.State = running
+		p.Row.State = page.Running
 	}
 	findings := findingsOf(p.s.report())
 	// Repeats are shown where the plan repeats: attempts after a failure are no sample.

@@ -32,7 +32,7 @@ type Source struct {
 	Packaged bool                // it is a package
 	Journal  *transcript.Journal // nil: it is a public package, whose journal is withheld
 	Check    Check
-	State    string            // of a run that has not ended: "interrupted" if no process writes it; anything else is "running"
+	State    string            // of a run that has not ended: page.Interrupted if no process writes it; anything else is page.Running
 	Listed   error             // why the list of runs calls it damaged: it looks at files that a follower does not; nil: it does not
 	Gold     map[string]string // answers by task; nil: they are not shown
 	Compare  []page.Link       // other runs to compare with
@@ -172,7 +172,7 @@ func (s Source) notices(m plan.Plan, marked string) []page.Notice {
 // row returns the run as a list of runs has it, without its counts and scores.
 func (s Source) row(m plan.Plan) page.RunRow {
 	r := page.RunRow{ID: m.RunID, Path: s.Paths.Run, Dir: s.text(s.Place, ""), Model: m.Model.Name, Rehearsal: m.Rehearsal,
-		Dataset: m.Dataset.Name + ", " + m.Dataset.Split, Planned: len(m.Tasks), Verified: s.Check.Done && s.Check.Err == nil && s.damage() == nil, State: "complete"}
+		Dataset: m.Dataset.Name + ", " + m.Dataset.Split, Planned: len(m.Tasks), Verified: s.Check.Done && s.Check.Err == nil && s.damage() == nil, State: page.Complete}
 	if m.Agent != nil {
 		r.Agent = m.Agent.Label()
 	}
@@ -181,7 +181,7 @@ func (s Source) row(m plan.Plan) page.RunRow {
 		r.FindingsText = open(report.Totals)
 	}
 	if damage := s.damage(); damage != nil {
-		r.State, r.Problem = "damaged", s.text(damage.Error(), faultOf(damage))
+		r.State, r.Problem = page.Damaged, s.text(damage.Error(), faultOf(damage))
 	}
 	return r
 }

@@ -37,13 +37,22 @@ const (
 // Notice says what a reader must know before the numbers.
 type Notice struct{ Kind, Text string }
 
+// States of a run.
+const (
+	Complete    = "complete"
+	Running     = "running"     // a process holds its lock
+	Interrupted = "interrupted" // no process writes it; 'gaia resume' continues it
+	Stopped     = "stopped"     // closed before its end, since no model answered or it could not be recorded
+	Damaged     = "damaged"     // it does not verify, or cannot be read
+)
+
 // RunRow is a run in a list.
 type RunRow struct {
 	ID, Path, Dir string
 	Started       string
 	Model, Agent  string // Agent is "" for the built-in one
 	Dataset       string
-	State         string // "complete", "running", "interrupted", "stopped", "damaged"
+	State         string // Complete and so on
 	Problem       string // why it is damaged
 	Rehearsal     bool
 	Planned, Done int

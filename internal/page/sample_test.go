@@ -122,7 +122,7 @@ func sampleTask() Task {
 		{Line: 813, Time: at(14), Turn: 2, Kind: "call", Call: "c3", Title: "python", Text: "import openpyxl\nrows = list(openpyxl.load_workbook('lighthouses.xlsx').active.values)\nprint(sum(1 for r in rows[1:] if r[3] and int(r[3][:4]) < 1911))"},
 		{Line: 814, Time: at(14), Turn: 2, Kind: "decision", Call: "c3", Title: "allowed"},
 		{Line: 815, Time: at(19), Turn: 2, Kind: "result", Call: "c3", Title: "python: exit 0", Text: "17\n", Pictures: []transcript.Picture{{Name: "plot.png", SHA256: strings.Repeat("ab", 32), Type: "image/png", Kept: true}}},
-		{Line: 816, Time: at(20), Turn: 3, Kind: "reply", Title: "the endpoint failed: HTTP 503", Bad: true, Facts: [][2]string{{"try", "1 of 5"}}, Condensed: 3},
+		{Line: 816, Time: at(20), Turn: 3, Kind: "reply", Title: "the endpoint failed: HTTP 503", Bad: true, Facts: [][2]string{{"try", "1 of 5"}}},
 		{Line: 821, Time: at(31), Turn: 4, Kind: "answer", Title: "answer committed", Text: "17"},
 		{Line: 822, Time: at(31), Kind: "end", Title: "attempt ended: answered", Text: "diff --git a/notes.txt b/notes.txt\n--- a/notes.txt\n+++ b/notes.txt\n@@ -1,2 +1,3 @@\n count the lamps\n-wall: unknown\n+wall: 1911\n+lamps: 17\n", Diff: true},
 		{Line: 830, Time: at(40), Kind: "verdict", Title: "official scorer: incorrect", Facts: [][2]string{{"path", "number"}}},

@@ -41,15 +41,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// States of a run.
-const (
-	Complete    = "complete"
-	Running     = "running"     // a process holds its lock
-	Interrupted = "interrupted" // no process writes it; 'gaia resume' continues it
-	Stopped     = "stopped"     // closed before its end, since no model answered or it could not be recorded
-	Damaged     = "damaged"     // it does not verify, or cannot be read
-)
-
 // Entry is a run in a list. Of a damaged run it has what verified.
 type Entry struct {
 	Agent        string      `json:"agent,omitzero"` // name of the own agent; left out: the built-in one
@@ -74,7 +65,7 @@ type Entry struct {
 }
 
 // Verified reports whether the entry is of a complete run that was verified.
-func (e Entry) Verified() bool { return e.State == Complete && !e.waits }
+func (e Entry) Verified() bool { return e.State == page.Complete && !e.waits }
 
 // Row returns the entry as a row of a page, without its path there.
 func (e Entry) Row() page.RunRow {
@@ -115,7 +106,7 @@ func (s *Seen) get(dir, stamp string, quick bool, now time.Time) (Entry, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, found := s.entries[dir]
-	fresh := e.stamp == stamp && e.State != Running || quick && now.Sub(e.at) < e.took*maxShare && e.State == Running
+	fresh := e.stamp == stamp && e.State != page.Running || quick && now.Sub(e.at) < e.took*maxShare && e.State == page.Running
 	return e.Entry, found && fresh && (quick || !e.waits)
 }
 
@@ -173,7 +164,7 @@ func List(folders []string, o Options) (entries []Entry, left int, err error) {
 			began := o.Reader.Now()
 			stamp, settled := history.Stamp(at.dir, names, "", began)
 			e, found := o.Seen.get(at.dir, stamp, o.Quick, began)
-			if found && !o.Verify && (settled || e.State == Running) {
+			if found && !o.Verify && (settled || e.State == page.Running) {
 				entries[i] = e
 				return nil
 			}
@@ -315,7 +306,7 @@ func read(at place, o Options) Entry {
 		if kept, found := o.Reader.Recall(at.dir); found {
 			return e.counted(kept, m, digest)
 		}
-		e.State, e.Done, e.waits = Complete, e.Planned, true
+		e.State, e.Done, e.waits = page.Complete, e.Planned, true
 		return e
 	}
 	counted, run, err := o.Reader.Counted(at.dir, o.Verify)
@@ -335,7 +326,7 @@ func (e Entry) counted(counted rundir.RunStats, m plan.Plan, digest string) Entr
 	if counted.ManifestSHA256 != digest {
 		return e.damaged(trajectory.Faultf(plan.ManifestFile, "was another before the run was verified"))
 	}
-	e.State, e.Started, e.Done = Complete, counted.Started, e.Planned
+	e.State, e.Started, e.Done = page.Complete, counted.Started, e.Planned
 	e.CostMicroUSD = new(int64)
 	solved := 0
 	for _, t := range counted.Tasks {
@@ -361,7 +352,7 @@ func (e *Entry) plan(m plan.Plan) {
 }
 
 func (e Entry) damaged(err error) Entry {
-	e.State, e.Problem, e.Err = Damaged, err.Error(), err
+	e.State, e.Problem, e.Err = page.Damaged, err.Error(), err
 	return e
 }
 
@@ -379,12 +370,12 @@ func (e Entry) growing(dir fs.FS) Entry {
 
 // unfinished sets what a run that is not complete has done so far.
 func (e Entry) unfinished(run *rundir.Run, busy bool) Entry {
-	e.State, e.Started, e.CostMicroUSD = Interrupted, cmp.Or(run.Started, e.Started), new(int64)
+	e.State, e.Started, e.CostMicroUSD = page.Interrupted, cmp.Or(run.Started, e.Started), new(int64)
 	switch {
 	case busy:
-		e.State = Running
+		e.State = page.Running
 	case run.Stopped != nil:
-		e.State = Stopped
+		e.State = page.Stopped
 	}
 	for _, t := range run.Tasks {
 		if run.Settled(t) {

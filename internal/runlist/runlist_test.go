@@ -111,7 +111,7 @@ func TestList(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := run.Summary()
-	if e := found["whole"]; e.State != Complete || e.Done != 2 || e.Planned != 2 || *e.Score != s.Scores.Official || *e.CostMicroUSD != *s.CostMicroUSD ||
+	if e := found["whole"]; e.State != page.Complete || e.Done != 2 || e.Planned != 2 || *e.Score != s.Scores.Official || *e.CostMicroUSD != *s.CostMicroUSD ||
 		e.ID != s.RunID || e.Started != s.Started || e.Model != s.Model || !e.Row().Verified {
 		t.Errorf("%+v is not %+v", e, s)
 	}
@@ -123,7 +123,7 @@ func TestList(t *testing.T) {
 		if got := fmt.Sprintf("%s %d of %d: %s", e.State, e.Done, e.Planned, e.Problem); !strings.HasPrefix(got, want) {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
-		if e.Score != nil || (e.Err != nil) != (e.State == Damaged) || e.Row().Verified {
+		if e.Score != nil || (e.Err != nil) != (e.State == page.Damaged) || e.Row().Verified {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
@@ -167,7 +167,7 @@ func TestScoresAreVerified(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, dir, rundir.SummaryFile, strings.Replace(string(summary), `"official"`, `"officiaI"`, 1))
-	if e := list(t, o, folder)["run"]; e.State != Damaged || e.Score != nil || !strings.HasPrefix(e.Problem, rundir.SummaryFile) {
+	if e := list(t, o, folder)["run"]; e.State != page.Damaged || e.Score != nil || !strings.HasPrefix(e.Problem, rundir.SummaryFile) {
 		t.Errorf("%+v", e)
 	}
 }
@@ -192,7 +192,7 @@ func TestWatch(t *testing.T) {
 		return rows[slices.IndexFunc(rows, func(r page.RunRow) bool { return r.Dir == dir })]
 	}
 	first := rows[slices.IndexFunc(rows, func(r page.RunRow) bool { return r.Dir == dir })]
-	if first.State != Complete || first.Score != nil || first.Verified {
+	if first.State != page.Complete || first.Score != nil || first.Verified {
 		t.Errorf("at first %+v", first)
 	}
 	for range 1000 {
@@ -210,12 +210,12 @@ func TestWatch(t *testing.T) {
 	}
 	put(t, dir, rundir.ResultsFile, "{}\n")
 	for range 1000 {
-		if row().State == Damaged {
+		if row().State == page.Damaged {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if r := row(); r.State != Damaged || r.Score != nil || r.Verified || r.Problem == "" {
+	if r := row(); r.State != page.Damaged || r.Score != nil || r.Verified || r.Problem == "" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -293,10 +293,10 @@ func TestFind(t *testing.T) {
 func TestText(t *testing.T) {
 	cost := int64(123_456_789)
 	entries := []Entry{
-		{ID: "01JABCDEFGHJKMNPQRSTVWXYZ0", State: Interrupted, Done: 123, Planned: 165, Started: "2026-01-02T03:04:05.678Z", CostMicroUSD: &cost, Model: "\x1b[31ma-model-with-a-long-name", Agent: "mine"},
-		{ID: "01JABCDEFGHZKMNPQRSTVWXYZ1", State: Complete, Planned: 165, Model: "m", Rehearsal: true},
-		{ID: "01KABCDEFGHJKMNPQRSTVWXYZ1", Dir: "runs/\x1b", State: Damaged, Problem: "events.jsonl: \x1b[2J", Err: os.ErrNotExist},
-		{ID: "01KABCDEFGHJKMNPQRSTVWXYZ1", State: Damaged, Err: os.ErrNotExist},
+		{ID: "01JABCDEFGHJKMNPQRSTVWXYZ0", State: page.Interrupted, Done: 123, Planned: 165, Started: "2026-01-02T03:04:05.678Z", CostMicroUSD: &cost, Model: "\x1b[31ma-model-with-a-long-name", Agent: "mine"},
+		{ID: "01JABCDEFGHZKMNPQRSTVWXYZ1", State: page.Complete, Planned: 165, Model: "m", Rehearsal: true},
+		{ID: "01KABCDEFGHJKMNPQRSTVWXYZ1", Dir: "runs/\x1b", State: page.Damaged, Problem: "events.jsonl: \x1b[2J", Err: os.ErrNotExist},
+		{ID: "01KABCDEFGHJKMNPQRSTVWXYZ1", State: page.Damaged, Err: os.ErrNotExist},
 	}
 	text := Text(entries, 2)
 	for line := range strings.Lines(text) {

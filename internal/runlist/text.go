@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/page"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -19,7 +20,7 @@ func Text(entries []Entry, left int) string {
 	t := view.NewTable("run", "started", "result", "cost", "model")
 	var problems strings.Builder
 	for i, e := range entries {
-		if e.State == Damaged {
+		if e.State == page.Damaged {
 			fmt.Fprintf(&problems, "\n%s: %s", view.Line(view.Quote(e.Dir)), view.Line(e.Problem))
 		}
 		t.Row(abbreviated(entries, i), startedAt(e.Started), e.result(), cents(e.CostMicroUSD), e.solver())
@@ -37,9 +38,9 @@ func Text(entries []Entry, left int) string {
 // result returns the score of a complete run, and of another its state and how far it is.
 func (e Entry) result() string {
 	switch {
-	case e.State == Damaged:
+	case e.State == page.Damaged:
 		return e.State
-	case e.State != Complete:
+	case e.State != page.Complete:
 		return fmt.Sprintf("%s %d/%d", e.State, e.Done, e.Planned)
 	case e.Score == nil:
 		return fmt.Sprintf("not scored, %d", e.Planned)

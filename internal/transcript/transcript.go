@@ -24,21 +24,20 @@ const (
 // Item is an event of an attempt as a page shows it. All strings are plain text from
 // outside: a page escapes them and shows control characters.
 type Item struct {
-	Line      int64 // in the journal, from 1; the id of the item in a page is "e" and this
-	Time      string
-	Turn      int // 0: of no turn
-	Kind      string
-	Title     string      // one line: what happened
-	Facts     [][2]string // names and values: latency, tokens, digests, probes, rules
-	Text      string      // what was said, asked or returned, as far as recorded; a diff
-	Diff      bool        // Text is a unified diff
-	Cut       string      // how much Text leaves out, "" if nothing
-	Bad       bool        // an error, refusal, violation or hit of a probe
-	Call      string      // id of the call that a call, decision or result is of
-	Tool      string      // of that call
-	Pictures  []Picture
-	BodyOf    string // digest of the whole text, if the run keeps it
-	Condensed int    // lines of the same kind left out after this one
+	Line     int64 // in the journal, from 1; the id of the item in a page is "e" and this
+	Time     string
+	Turn     int // 0: of no turn
+	Kind     string
+	Title    string      // one line: what happened
+	Facts    [][2]string // names and values: latency, tokens, digests, probes, rules
+	Text     string      // what was said, asked or returned, as far as recorded; a diff
+	Diff     bool        // Text is a unified diff
+	Cut      string      // how much Text leaves out, "" if nothing
+	Bad      bool        // an error, refusal, violation or hit of a probe
+	Call     string      // id of the call that a call, decision or result is of
+	Tool     string      // of that call
+	Pictures []Picture
+	BodyOf   string // digest of the whole text, if the run keeps it
 }
 
 // Picture is an image of the workspace, or one that a tool returned.

@@ -231,7 +231,7 @@ func (o *opened) source() overview.Source {
 	path := pathOf(o.id)
 	s := overview.Source{Place: o.place, Paths: page.Paths{Run: path}, Packaged: o.evidence.Packaged, Journal: o.journal, State: row.State,
 		Trail: []page.Link{{Text: "Runs", Path: "/"}}, Program: o.s.c.Program}
-	if row.State == "damaged" {
+	if row.State == page.Damaged {
 		s.Listed = errors.New(row.Problem)
 	}
 	if !over {

@@ -80,6 +80,7 @@ type Server struct {
 	runs    runSet
 	streams streams
 	tls     *tls.Config
+	bound   net.Listener // whose names the door answers to
 
 	ctx    context.Context // ends with the server
 	cancel context.CancelFunc
@@ -152,6 +153,7 @@ func (s *Server) bind(l net.Listener) error {
 		host, _, _ = net.SplitHostPort(s.c.Listen)
 	}
 	s.door.bind(at, host, s.tls != nil)
+	s.bound = l
 	return nil
 }
 
@@ -172,7 +174,7 @@ func (s *Server) Warning() string {
 // Serve answers requests on l until ctx ends, which it waits less than a second for, and closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer l.Close()
-	if s.door.host == "" { // not by Listen
+	if s.bound != l { // not by Listen
 		if err := s.bind(l); err != nil {
 			return err
 		}
