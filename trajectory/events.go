@@ -50,7 +50,9 @@ const (
 	TypeAnswerCommitted    Type = "answer_committed"     // attempt
 	TypeAttemptEnded       Type = "attempt_ended"        // attempt
 	TypeJudgment           Type = "judgment"             // attempt
+	TypeTaskCommitted      Type = "task_committed"       // task: its last line in the journal of a shard
 	TypeTaskSealed         Type = "task_sealed"          // task: its last line
+	TypeShardMerged        Type = "shard_merged"         // run: of a merged run, before any task
 )
 
 // Payload is what an event carries; each payload knows its event type.
@@ -72,7 +74,26 @@ type RunStarted struct {
 	PolicyHash     string  `json:"policy_hash"`
 	PolicyMode     string  `json:"policy_mode"`
 	Rehearsal      bool    `json:"rehearsal,omitzero"`
+	Shard          Shard   `json:"shard,omitzero"` // left out: of a run in one process, or of a merged one
 	SubmitIntent   bool    `json:"submit_intent"`
+}
+
+// Shard names the journal of a part of a run that was made apart from the others, and the key that signs it. Index
+// counts from 1. Of is how many shards the plan is divided into; 0 for a worker, which gets its tasks one by one.
+type Shard struct {
+	Index int    `json:"index"`
+	Key   string `json:"key"` // OpenSSH line
+	Of    int    `json:"of,omitzero"`
+}
+
+// ShardMerged takes the journal of a shard into a run, in the order of shards.json. Of a shard whose journal is gone
+// Events is 0.
+type ShardMerged struct {
+	Events     int64  `json:"events"`
+	Head       string `json:"head,omitzero"` // digest of its last line
+	Lost       int    `json:"lost,omitzero"` // tasks whose attempts are not in the journal, or not in one that counts
+	Shard      Shard  `json:"shard"`
+	Superseded bool   `json:"superseded,omitzero"` // none of its tasks counts: an older journal of this shard does
 }
 
 // RunResumed says that a process resumed the run after Events lines. The text of the marker, which anyone can remove,
@@ -757,12 +778,20 @@ const (
 	Unscored = "unscored"
 )
 
+// TaskCommitted is a task's last line in the journal of a shard: no further attempt is due. Digest is over the lines
+// with its id before this one.
+type TaskCommitted struct {
+	Attempts int    `json:"attempts"`
+	Digest   string `json:"digest"`
+}
+
 // TaskSealed is a task's last line. Attempt is the counted one, 0 for none.
 type TaskSealed struct {
 	Attempt  int    `json:"attempt"`
 	Attempts int    `json:"attempts"`
-	Outcome  string `json:"outcome"` // Solved, Failed, Skipped, Errored or Unscored
-	Salt     string `json:"salt"`    // 32 random bytes, hex
+	Outcome  string `json:"outcome"`        // Solved, Failed, Skipped, Errored or Unscored
+	Salt     string `json:"salt"`           // 32 random bytes, hex
+	Shard    int    `json:"shard,omitzero"` // of a merged run: the entry of shards.json, from 1, whose lines count; left out: none
 }
 
 // SentMessage is a message of a conversation in the form that is hashed.

@@ -32,7 +32,8 @@ func filled() []Payload {
 		QCov: 900, QCovNoEcho: 800, QEdge: true, QGoldCalled: true, SchemaKeys: 6, UUIDGoldNear: true}
 	harness := Harness{Commit: "0a1b2c3d", Dirty: true, ExecutableSHA256: digest, Version: "v0.1.0"}
 	return []Payload{
-		RunStarted{GuidanceHash: "0123456789abcdef", Harness: harness, ManifestSHA256: digest, PolicyHash: "fedcba9876543210", PolicyMode: "autonomous", Rehearsal: true, SubmitIntent: true},
+		RunStarted{GuidanceHash: "0123456789abcdef", Harness: harness, ManifestSHA256: digest, PolicyHash: "fedcba9876543210", PolicyMode: "autonomous", Rehearsal: true,
+			Shard: Shard{Index: 3, Key: "ssh-ed25519 AAAA", Of: 64}, SubmitIntent: true},
 		RunResumed{Approved: []string{"python"}, Events: 7, GuidanceHash: "0123456789abcdef", Harness: harness, PolicyHash: "fedcba9876543210", PolicyMode: "approved",
 			Torn: &Torn{Bytes: 12, File: "torn-4711", SHA256: digest}, Unsubmittable: "the disk was full"},
 		RunCompleted{Error: 1, Failed: 2, GuidanceHash: "0123456789abcdef", Planned: 15, Skipped: 3, Solved: 4, Stopped: StoppedByEndpoint, TasksBegun: 9, Unscored: 5},
@@ -64,7 +65,7 @@ func filled() []Payload {
 			Removed: 3, Reworked: 1, TreeSHA256: digest, Truncated: true}},
 		Judgment{Cached: true, CostMicroUSD: &cost, ErrorStatus: 503, Judged: &yes, LatencyMs: 5, Model: "scripted-judge", Official: true, Path: "judge", Prompt: "judge.v1", RequestID: "req-2",
 			ResponseModel: "scripted-judge", TokensIn: 100, TokensOut: 8, Tries: 1},
-		TaskSealed{Attempt: 1, Attempts: 2, Outcome: Solved, Salt: "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
+		TaskSealed{Attempt: 1, Attempts: 2, Outcome: Solved, Salt: "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", Shard: 2},
 		ApprovalRequested{ArgsSHA256: digest, CallID: "call-1", Name: "python", RuleIDs: []string{"R004"}},
 		ApprovalResolved{Approved: true, By: ByPerson, CallID: "call-1", LatencyMs: 5100},
 		CheckpointSaved{CallID: "call-1", TreeSHA256: digest, Workspace: []File{{Bytes: 9, Path: "tides.xlsx", Probes: probes, SHA256: digest}}},
@@ -79,6 +80,8 @@ func filled() []Payload {
 		ExchangeStarted{BodySHA256: digest, Bytes: 40, Method: "POST", Number: 3, Own: probes, Redactions: 1, SHA256: digest, URL: "https://almanac.example/tides?year=2019"},
 		ExchangeCompleted{BodySHA256: digest, Bytes: 9000, ContentType: "text/html", Error: "unexpected EOF", Head: "<!doctype html>", LatencyMs: 12, Media: true, Number: 3, Opaque: 2, Probes: probes, Redactions: 1,
 			SHA256: digest, Status: 200, Truncated: true, Unprobed: 100},
+		TaskCommitted{Attempts: 2, Digest: digest},
+		ShardMerged{Events: 812, Head: digest, Lost: 3, Shard: Shard{Index: 3, Key: "ssh-ed25519 AAAA", Of: 64}, Superseded: true},
 	}
 }
 

@@ -39,7 +39,9 @@ func (Error) Type() Type              { return TypeError }
 func (AnswerCommitted) Type() Type    { return TypeAnswerCommitted }
 func (AttemptEnded) Type() Type       { return TypeAttemptEnded }
 func (Judgment) Type() Type           { return TypeJudgment }
+func (TaskCommitted) Type() Type      { return TypeTaskCommitted }
 func (TaskSealed) Type() Type         { return TypeTaskSealed }
+func (ShardMerged) Type() Type        { return TypeShardMerged }
 
 // Types returns every type of event, sorted.
 func Types() []Type { return slices.Sorted(maps.Keys(kinds)) }
@@ -91,5 +93,7 @@ var kinds = map[Type]kind{
 	TypeAnswerCommitted:    {scopeAttempt, scan[AnswerCommitted]},
 	TypeAttemptEnded:       {scopeAttempt, scan[AttemptEnded]},
 	TypeJudgment:           {scopeAttempt, scan[Judgment]},
+	TypeTaskCommitted:      {scopeTask, scan[TaskCommitted]},
 	TypeTaskSealed:         {scopeTask, scan[TaskSealed]},
+	TypeShardMerged:        {scopeRun, scan[ShardMerged]},
 }

@@ -79,22 +79,54 @@ func hashesOf(leaves []Leaf) ([]tlog.Hash, error) {
 
 // tree returns the reader of what the tree over leaves consists of.
 func tree(leaves []tlog.Hash) (tlog.HashReader, error) {
-	var stored []tlog.Hash
-	read := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+	var t Tree
+	for _, hash := range leaves {
+		if err := t.add(hash); err != nil {
+			return nil, err
+		}
+	}
+	return t.read(), nil
+}
+
+// Tree is a tree that grows leaf by leaf, as that of a shard does with each task that is committed.
+type Tree struct {
+	stored []tlog.Hash
+	size   int64
+}
+
+// Add appends a leaf.
+func (t *Tree) Add(leaf Leaf) error {
+	hash, err := leaf.Hash()
+	if err != nil {
+		return err
+	}
+	return t.add(hash)
+}
+
+func (t *Tree) add(leaf tlog.Hash) error {
+	hashes, err := tlog.StoredHashesForRecordHash(t.size, leaf, t.read())
+	if err != nil {
+		return fmt.Errorf("hashing leaf %d: %w", t.size+1, err)
+	}
+	t.stored = append(t.stored, hashes...)
+	t.size++
+	return nil
+}
+
+// Size returns how many leaves the tree has.
+func (t *Tree) Size() int64 { return t.size }
+
+// Root returns the RFC 6962 root over the leaves so far.
+func (t *Tree) Root() (tlog.Hash, error) { return tlog.TreeHash(t.size, t.read()) }
+
+func (t *Tree) read() tlog.HashReader {
+	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		out := make([]tlog.Hash, len(indexes))
 		for i, at := range indexes {
-			out[i] = stored[at]
+			out[i] = t.stored[at]
 		}
 		return out, nil
 	})
-	for n, hash := range leaves {
-		hashes, err := tlog.StoredHashesForRecordHash(int64(n), hash, read)
-		if err != nil {
-			return nil, fmt.Errorf("hashing leaf %d of %d: %w", n, len(leaves), err)
-		}
-		stored = append(stored, hashes...)
-	}
-	return read, nil
 }
 
 // Inclusion proves that a tree of Size leaves holds a leaf at Index, from 0: the RFC 6962 audit path, from the leaf's

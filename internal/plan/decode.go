@@ -86,6 +86,8 @@ func membersFault(m Plan) string {
 		return fmt.Sprintf("cassette is %q", m.Cassette)
 	case m.Cassette == CassetteReplay && m.SubmitIntent:
 		return "is of a run to be submitted that asks no model"
+	case m.Shards < 0 || m.Shards > min(MaxShards, len(m.Tasks)):
+		return fmt.Sprintf("is divided into %d shards, not into 1 for each task at most, or %d", m.Shards, MaxShards)
 	case votes.Attempts < 1 || votes.Attempts > MaxVotingAttempts:
 		return fmt.Sprintf("votes with %d attempts, not with 1 to %d", votes.Attempts, MaxVotingAttempts)
 	case votes.Rule != VoteFirst && votes.Rule != VoteMajority:

@@ -60,6 +60,7 @@ type Plan struct {
 	RunID              string             `json:"run_id"`
 	Schema             string             `json:"schema"`
 	Search             *SearchPlan        `json:"search,omitzero"` // left out: none, or the built-in one of a rehearsal
+	Shards             int                `json:"shards,omitzero"` // that its tasks are divided into; left out: it runs in one process
 	SigningKey         string             `json:"signing_key"`     // OpenSSH line; trusted only if the reader trusts it
 	SplitIDs           []string           `json:"split_ids"`       // all task ids of the split, in its order
 	Splits             []SplitPlan        `json:"splits"`          // every split the source holds, by name

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -102,7 +103,7 @@ func (f *Fold) CompletedAt() string { return f.completed }
 // Summary returns the summary of a completed run.
 func (f *Fold) Summary() Summary {
 	told := Told{Started: f.Started, Completed: f.completed, Interruptions: f.Interruptions, Judge: f.judge,
-		IntegrityEvents: f.IntegrityEvents(), Preflight: f.Preflight(), Unrecorded: f.Unrecorded}
+		IntegrityEvents: f.IntegrityEvents(), Preflight: f.Preflight(), Shards: f.ShardsSummary(), Unrecorded: f.Unrecorded}
 	for _, t := range f.Tasks {
 		for _, a := range t.Attempts {
 			told.RetriedCalls += a.Retried
@@ -158,9 +159,19 @@ func (f *Fold) RunCompleted() (trajectory.RunCompleted, bool) {
 func (f *Fold) RunStopped() trajectory.RunCompleted {
 	c := f.counts()
 	c.Planned, c.Stopped = len(f.Tasks), trajectory.StoppedByEndpoint
-	for _, t := range f.Tasks {
+	begun := maps.Values(f.part.tasks)
+	if f.part.shard == nil {
+		begun = slices.Values(f.Tasks)
+	}
+	for t := range begun {
 		if len(t.Attempts) > 0 {
 			c.TasksBegun++
+		}
+	}
+	if s := f.part.shard; s != nil {
+		c.Planned = int(f.Manifest.Part(s.Shard, int64(len(f.Manifest.Tasks))))
+		if s.Shard.Of == 0 { // a worker begins what it is given
+			c.Planned = c.TasksBegun
 		}
 	}
 	return c

@@ -24,26 +24,31 @@ type Fold struct {
 	Stopped        *trajectory.RunCompleted // how the run was closed before its end; nil: it was not, or it has been resumed since
 	Interruptions  []Interruption
 	Inputs         Inputs
-	NotRecorded    string // why recording failed, by the journal: the run continued after it
-	Unrecorded     string // why evidence ended before the run did; what is derived then says so
+	NotRecorded    string           // why recording failed, by the journal: the run continued after it
+	Unrecorded     string           // why evidence ended before the run did; what is derived then says so
+	Shard          *plan.Delegation // of whose journal the run is a part; nil: it is a whole run
+	Shards         *Shards          // of a merged run; nil: its tasks are in its own journal
 
-	completed string
-	byID      map[string]*Task
-	ended     func(Trajectory) error
-	judge     JudgeSummary
-	badCache  int                  // entries of the judge cache that did not verify
-	counted   int64                // all tokens and micro-USD so far
-	open      int64                // bytes of the lines of open attempts
-	mostOpen  int64                // the most that open has been
-	kept      int64                // bytes of the lines of which texts are held to the end
-	harnesses []trajectory.Harness // that resumed the run
-	spending  spending
-	light     bool // of open attempts the requests alone are kept, no steps: no records of attempts are wanted
+	part       part // of the current journal
+	process    int  // which process wrote the last event, from 1
+	superseded Superseded
+	completed  string
+	byID       map[string]*Task
+	ended      func(Trajectory) error
+	judge      JudgeSummary
+	badCache   int                  // entries of the judge cache that did not verify
+	counted    int64                // all tokens and micro-USD so far
+	open       int64                // bytes of the lines of open attempts
+	mostOpen   int64                // the most that open has been
+	kept       int64                // bytes of the lines of which texts are held to the end
+	harnesses  []trajectory.Harness // that wrote a part of it, besides the plan's
+	spending   spending
+	light      bool // of open attempts the requests alone are kept, no steps: no records of attempts are wanted
 
 	repliedAs    map[string]bool // names of the model in its replies
 	repliedOther bool            // there are replies under other names
 
-	preflights preflights
+	preflights *PreflightSummary // nil: nothing was asked before the tasks
 }
 
 // Task is what the journal says of one planned task.
@@ -53,12 +58,16 @@ type Task struct {
 	Attempts []*Attempt // Attempts[i].Number is i+1
 	Sealed   *trajectory.TaskSealed
 	Inputs   Inputs // of all attempts
+	// Committed is the end of the task in the journal of a shard; nil: it is not committed, or the run has no shards.
+	Committed *trajectory.TaskCommitted
 
 	asked  [sha256.Size]byte // digest of the question of all attempts
 	rule   string            // how the counted attempt is chosen
 	lines  int64
 	digest hash.Hash         // of the lines; nil when it is sealed
 	sum    [sha256.Size]byte // of all lines, when it is sealed
+
+	superseded bool // it counts in another journal
 }
 
 // NewFold begins to read the run of a manifest. ended, if not nil, is given each attempt's record when the attempt has
@@ -90,20 +99,24 @@ func (f *Fold) Add(e trajectory.Event, line []byte) error { return f.Take(&e, li
 // [trajectory.Requests] rebuilds it. An event at a wrong place is a *trajectory.Fault.
 func (f *Fold) Take(e *trajectory.Event, line []byte) error {
 	refuse := func(format string, args ...any) error {
-		return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: fmt.Sprintf(format, args...)}
+		return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq - f.part.base + 1, Reason: fmt.Sprintf(format, args...)}
 	}
 	_, opens := e.Payload.(trajectory.RunStarted)
 	if keeps(e.Payload) {
 		f.kept += int64(len(line))
 	}
 	switch {
-	case opens != (e.Seq == 0):
+	case opens != (e.Seq == f.part.base):
 		return refuse("a journal has one run_started, its first line")
 	case f.Completed != nil:
 		return refuse("comes after run_completed")
 	case f.Stopped != nil && e.Payload.Type() != trajectory.TypeRunResumed:
 		return refuse("comes after run_completed, which only run_resumed may follow here")
-	case e.TaskID == "":
+	}
+	if reason := f.foreign(e.Payload, e.TaskID != ""); reason != "" {
+		return refuse("%s", reason)
+	}
+	if e.TaskID == "" {
 		if reason := f.addRun(*e); reason != "" {
 			return refuse("%s", reason)
 		}
@@ -112,6 +125,10 @@ func (f *Fold) Take(e *trajectory.Event, line []byte) error {
 	task := f.byID[e.TaskID]
 	if task == nil {
 		return refuse("task %q is not planned", e.TaskID)
+	}
+	task, reason := f.inPart(task)
+	if reason != "" {
+		return refuse("%s", reason)
 	}
 	reason, err := f.addLine(task, e, line)
 	if reason != "" {
@@ -138,6 +155,14 @@ func (f *Fold) addLine(task *Task, e *trajectory.Event, line []byte) (reason str
 	if task.Sealed != nil {
 		return fmt.Sprintf("comes after the seal of task %q", e.TaskID), nil
 	}
+	if task.Committed != nil && f.part.shard != nil {
+		return fmt.Sprintf("comes after task %q was committed", e.TaskID), nil
+	}
+	if p, ok := e.Payload.(trajectory.TaskCommitted); ok {
+		if reason := f.commit(task, p); reason != "" {
+			return reason, nil
+		}
+	}
 	if !f.count(e.Payload) {
 		return "its tokens or costs cannot be added up", nil
 	}
@@ -146,6 +171,10 @@ func (f *Fold) addLine(task *Task, e *trajectory.Event, line []byte) (reason str
 		task.digest = sha256.New()
 	}
 	task.digest.Write(line)
+	if task.Committed != nil && f.part.shard != nil {
+		return "", f.part.tree.Add(trajectory.Leaf{Attempts: len(task.Attempts), Digest: task.linesDigest(), Lines: task.lines,
+			RunID: f.Manifest.RunID, TaskID: task.Plan.TaskID})
+	}
 	reason, err = f.addTask(task, e)
 	if a := task.Open(); a != nil {
 		n := int64(len(line)) + a.listed(e.Payload)
@@ -189,24 +218,39 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 			return "was started from another manifest"
 		}
 		m := f.Manifest
-		if p != (trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: f.ManifestSHA256,
-			PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}) {
+		want := trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: f.ManifestSHA256,
+			PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}
+		if s := f.part.shard; s != nil {
+			want.Shard = s.Shard
+			want.Harness.ExecutableSHA256 = p.Harness.ExecutableSHA256 // of another kind of machine
+		} else if f.Shards != nil { // who merges needs no more than to read the shards
+			want.Harness = p.Harness
+		}
+		if p != want {
 			return "contradicts the manifest"
 		}
-		f.Started = e.Timestamp
+		if f.Started == "" || e.Timestamp < f.Started {
+			f.Started = e.Timestamp
+		}
+		f.process++
+		f.ran(p.Harness)
+	case trajectory.ShardMerged:
+		f.part.merged++
+		if number := f.part.merged; p != f.Shards.Shards[number-1].ShardMerged {
+			return fmt.Sprintf("merges another shard than entry %d of "+ShardsFile, number)
+		}
 	case trajectory.RunResumed:
-		if p.Events != e.Seq {
+		if p.Events != e.Seq-f.part.base {
 			return "miscounts the events before it"
 		}
-		resumed := Interruption{Events: p.Events, Resumed: e.Timestamp, Torn: p.Torn != nil, Unsubmittable: p.Unsubmittable}
+		f.process++
+		resumed := Interruption{Events: p.Events, Shard: f.part.number, Resumed: e.Timestamp, Torn: p.Torn != nil, Unsubmittable: p.Unsubmittable}
 		if f.Stopped != nil {
 			resumed.Stopped = f.Stopped.Stopped
 		}
 		f.Interruptions = append(f.Interruptions, resumed)
-		if !slices.Contains(f.harnesses, p.Harness) {
-			f.harnesses = append(f.harnesses, p.Harness)
-		}
-		f.Stopped, f.preflights.begun, f.preflights.asked = nil, false, nil
+		f.ran(p.Harness)
+		f.Stopped, f.part.resumed, f.part.begun, f.part.asked = nil, true, false, nil
 		if f.NotRecorded == "" {
 			f.NotRecorded = p.Unsubmittable
 		}
@@ -238,6 +282,13 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 		f.Completed, f.completed = &p, e.Timestamp
 	}
 	return ""
+}
+
+// ran notes a program that wrote a part of the evidence.
+func (f *Fold) ran(h trajectory.Harness) {
+	if h != f.Manifest.Harness && !slices.Contains(f.harnesses, h) {
+		f.harnesses = append(f.harnesses, h)
+	}
 }
 
 // maxRequests bounds how many requests at once an endpoint can be given.
@@ -283,9 +334,13 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 		case t.asked != asked:
 			return "asks another question than the attempt before it", nil
 		}
-		f.preflights.begun = true
-		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil, agent: f.Manifest.Agent, inputs: [2]*Inputs{&f.Inputs, &t.Inputs}, tasks: len(f.Tasks),
-			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions), light: f.light, requests: trajectory.Requests{Known: f.Known}})
+		f.part.begun = true
+		inputs := &f.Inputs
+		if t.superseded {
+			inputs = &f.part.superseded
+		}
+		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil, agent: f.Manifest.Agent, inputs: [2]*Inputs{inputs, &t.Inputs}, tasks: len(f.Tasks),
+			firstUs: e.MonoUs, lastUs: e.MonoUs, process: f.process, light: f.light, requests: trajectory.Requests{Known: f.Known}})
 		t.Open().requests.Add(p)
 		return "", nil
 	}
@@ -299,7 +354,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 	if a.Ended != nil {
 		return fmt.Sprintf("attempt %d has ended", e.Attempt), nil
 	}
-	if ended, ok := e.Payload.(trajectory.AttemptEnded); a.process == len(f.Interruptions) && !(ok && ended.Reason == trajectory.Interrupted) {
+	if ended, ok := e.Payload.(trajectory.AttemptEnded); a.process == f.process && !(ok && ended.Reason == trajectory.Interrupted) {
 		a.lastUs = e.MonoUs
 	}
 	reason = a.add(e)
@@ -322,7 +377,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 	}
 	a.steps, a.turns, a.fresh, a.sent, a.requests, a.network.open = nil, nil, nil, nil, trajectory.Requests{}, nil
 	f.open -= a.bytes
-	if f.ended == nil {
+	if f.ended == nil || t.superseded {
 		return "", nil
 	}
 	return "", f.ended(record)
@@ -357,9 +412,15 @@ const (
 func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 	outcome, attempt, ok := f.Outcome(t)
 	salt, err := hex.DecodeString(s.Salt)
+	counted := 0
+	if f.Shards != nil {
+		counted = f.Shards.Counted[t.Index]
+	}
 	switch {
 	case !ok:
 		return "is sealed before it is settled"
+	case s.Shard != counted:
+		return fmt.Sprintf("is sealed with the lines of entry %d of "+ShardsFile+", and entry %d counts", s.Shard, counted)
 	case s.Outcome != outcome || s.Attempt != attempt || s.Attempts != len(t.Attempts):
 		return fmt.Sprintf("is sealed as %q of attempt %d in %d; its events give %q of attempt %d in %d",
 			s.Outcome, s.Attempt, s.Attempts, outcome, attempt, len(t.Attempts))

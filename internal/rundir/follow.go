@@ -33,20 +33,33 @@ func Begin(dir fs.FS) (*Run, error) {
 // it. The plan's signature, the chain, the order of events and the limits are checked as Verify does; derived files are
 // not read.
 func Follow(dir fs.FS, run *Run, lock sync.Locker, wait func() error, visit func(trajectory.Event, []byte) error) error {
+	if run.Shards != nil {
+		lock.Lock()
+		_, err := run.ReadShards(dir, run.Key, func(e trajectory.Event, line []byte) error { return visit(e, line) })
+		lock.Unlock()
+		if errors.Is(err, fs.SkipAll) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 	lines := &journalTail{dir: dir, wait: wait}
 	_, _, err := trajectory.ReadJournal(lines, run.Manifest.RunID, run.ManifestSHA256, func(e trajectory.Event, line []byte) error {
 		lock.Lock()
 		defer lock.Unlock()
+		e.Seq += run.part.base
 		if err := run.Take(&e, line); err != nil {
 			return err
 		}
 		if reason := run.exceeds(Options{}); reason != "" {
-			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: reason}
+			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq - run.part.base + 1, Reason: reason}
 		}
 		if err := visit(e, line); err != nil {
 			return err
 		}
-		if run.Completed != nil {
+		_, committed := e.Payload.(trajectory.TaskCommitted)
+		if run.Completed != nil || committed && run.Shard.Shard.Of != 0 && run.AllCommitted() {
 			return fs.SkipAll
 		}
 		return nil

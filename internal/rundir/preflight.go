@@ -19,27 +19,20 @@ type PreflightSummary struct {
 	Unanswered   []string `json:"unanswered,omitempty"` // kinds of which no request, or not all, were answered the last time
 }
 
-// preflights follows what is asked before tasks begin.
-type preflights struct {
-	begun bool     // a task, since the process began or resumed
-	asked []string // kinds, since then
-	sum   *PreflightSummary
-}
-
 // preflight takes what came of asking a model of the plan before any task began.
 func (f *Fold) preflight(p trajectory.Preflight) (reason string) {
 	model, planned := f.Manifest.PreflightModel(p.Kind)
-	resumed := len(f.Interruptions) > 0
+	resumed := f.part.resumed
 	failed := p.Error != nil
 	switch {
 	case f.Manifest.NoPreflight || f.Manifest.Cassette == plan.CassetteReplay:
 		return "asks a model before the tasks, which the plan leaves out"
 	case !planned || p.Model != model:
 		return "asks a model before the tasks that the plan does not have"
-	case f.preflights.begun:
+	case f.part.begun:
 		return "asks a model before the tasks, of which one has begun"
-	case slices.Contains(f.preflights.asked, p.Kind), resumed && p.Kind != trajectory.PreflightModel,
-		p.Kind != trajectory.PreflightModel && !slices.Contains(f.preflights.asked, trajectory.PreflightModel):
+	case slices.Contains(f.part.asked, p.Kind), resumed && p.Kind != trajectory.PreflightModel,
+		p.Kind != trajectory.PreflightModel && !slices.Contains(f.part.asked, trajectory.PreflightModel):
 		return "asks a model before the tasks out of order"
 	case p.Requests < 0 || p.Requests > maxRequests || p.LatencyMs < 0 || len(p.RequestIDs) > p.Requests || p.Requests == 0 && !failed:
 		return "miscounts the requests before the tasks"
@@ -50,11 +43,11 @@ func (f *Fold) preflight(p trajectory.Preflight) (reason string) {
 	case !f.count(p):
 		return "its tokens or costs cannot be added up"
 	}
-	f.preflights.asked = append(f.preflights.asked, p.Kind)
-	s := f.preflights.sum
+	f.part.asked = append(f.part.asked, p.Kind)
+	s := f.preflights
 	if s == nil {
 		s = &PreflightSummary{CostMicroUSD: new(int64)}
-		f.preflights.sum = s
+		f.preflights = s
 	}
 	if !slices.Contains(s.Kinds, p.Kind) {
 		s.Kinds = append(s.Kinds, p.Kind)
@@ -85,7 +78,7 @@ func toolUses(kind string, failed bool) []string {
 }
 
 // Preflight returns what was asked before tasks began, nil if nothing was.
-func (f *Fold) Preflight() *PreflightSummary { return f.preflights.sum }
+func (f *Fold) Preflight() *PreflightSummary { return f.preflights }
 
 // Contradicts reports whether a run of the plan cannot have the summary of what was asked before its tasks. One that it
 // can have holds no free text.

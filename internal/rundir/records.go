@@ -177,7 +177,8 @@ type Summary struct {
 	RetriedCalls              int                `json:"retried_calls"`
 	RunID                     string             `json:"run_id"`
 	Schema                    string             `json:"schema"`
-	Scores                    *Scores            `json:"scores"` // null: unscored
+	Scores                    *Scores            `json:"scores"`          // null: unscored
+	Shards                    *ShardsSummary     `json:"shards,omitzero"` // left out: the run is not a merged one
 	Started                   string             `json:"started"`
 	SubmitIntent              bool               `json:"submit_intent"`
 	Tokens                    trajectory.Tokens  `json:"tokens"`
@@ -209,6 +210,7 @@ type VotingSummary struct {
 type Interruption struct {
 	Events  int64  `json:"events"` // lines before it
 	Resumed string `json:"resumed"`
+	Shard   int    `json:"shard,omitzero"`   // the entry of shards.json, from 1, in whose journal it is; left out: the run's own
 	Stopped string `json:"stopped,omitzero"` // why the run had been closed before its end
 	Torn    bool   `json:"torn"`             // an unfinished last line was cut
 	// Unsubmittable is why recording had failed before.

@@ -45,7 +45,7 @@ func TestServerNotes(t *testing.T) {
 			m.Tools = make([]plan.ToolPlan, tt.tools)
 			f, _ := mustFollow(t, m, tt.script)
 			if called, tried := strings.CutPrefix(name, "tried: "); tried {
-				f.preflights.sum = &PreflightSummary{Tool: called}
+				f.preflights = &PreflightSummary{Tool: called}
 			}
 			if diff := cmp.Diff(tt.want, f.ServerNotes()); diff != "" {
 				t.Error(diff)

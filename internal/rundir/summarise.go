@@ -19,8 +19,9 @@ type Told struct {
 	IntegrityEvents    int               // entries of the judge cache that did not verify
 	Preflight          *PreflightSummary // nil: nothing was asked before the tasks
 	RetriedCalls       int
-	PassedFirst        int    // tasks whose first attempt that did not end as an error gave a correct answer
-	Unrecorded         string // why evidence ended before the run did
+	Shards             *ShardsSummary // nil: the run is not a merged one
+	PassedFirst        int            // tasks whose first attempt that did not end as an error gave a correct answer
+	Unrecorded         string         // why evidence ended before the run did
 }
 
 // Cost is what the whole run cost: its tasks, what was asked before them, and its judge; nil: a price is unknown.
@@ -38,7 +39,7 @@ func (s Summary) Cost() *int64 {
 // Told returns the values of a recorded summary that Summarise takes.
 func (s Summary) Told() Told {
 	told := Told{Started: s.Started, Completed: s.Completed, Interruptions: s.Interruptions, IntegrityEvents: s.JudgeCacheIntegrityEvents,
-		Preflight: s.Preflight, RetriedCalls: s.RetriedCalls}
+		Preflight: s.Preflight, RetriedCalls: s.RetriedCalls, Shards: s.Shards}
 	if s.Judge != nil {
 		told.Judge = *s.Judge
 	}
@@ -55,7 +56,7 @@ func Summarise(m plan.Plan, manifestSHA256 string, rows iter.Seq[Result], told T
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: told.Interruptions,
 		JudgeCacheIntegrityEvents: told.IntegrityEvents,
 		ManifestSHA256:            manifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Preflight: told.Preflight, Rehearsal: m.Rehearsal, RetriedCalls: told.RetriedCalls, RunID: m.RunID,
-		Schema: summarySchema, Started: told.Started, SubmitIntent: m.SubmitIntent, Unrecorded: told.Unrecorded, VotingAttempts: m.Voting.Attempts}
+		Schema: summarySchema, Shards: told.Shards, Started: told.Started, SubmitIntent: m.SubmitIntent, Unrecorded: told.Unrecorded, VotingAttempts: m.Voting.Attempts}
 	if m.Judge != nil {
 		j := told.Judge
 		j.Model = m.Judge.Model

@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -48,6 +49,9 @@ type Run struct {
 	Missing  string            // why it is not complete
 	Marked   string            // why recording failed, by the marker or else the journal; "" if it did not
 	RootHash string            // base64, when complete
+
+	ShardKey  sign.PublicKey // of a shard's folder: signed its tree head, by the delegation of Key
+	ShardDone bool           // of a shard's folder: all its tasks are committed, and its tree head is there
 }
 
 // Options say where a run's files are and who sees them being checked. The zero value reads a run directory and shows
@@ -101,9 +105,8 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		return nil, err
 	}
 	defer compare.file.Close()
-	manifest, digest := run.Manifest, run.ManifestSHA256
 	var line []byte
-	run.Fold = NewFold(manifest, digest, func(t Trajectory) error {
+	run.Follow(func(t Trajectory) error {
 		var err error
 		if line, err = appendLine(line[:0], t); err != nil {
 			return err
@@ -116,13 +119,20 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	if o.Begun != nil {
 		o.Begun(run.Fold)
 	}
+	var shards map[string]string
+	if run.Shards != nil {
+		if shards, err = run.ReadShards(dir, run.Key, func(e trajectory.Event, _ []byte) error { return o.show(run.Fold, e) }); err != nil {
+			return nil, err
+		}
+	}
 	whole := sha256.New()
-	run.End, run.Torn, err = trajectory.ReadJournal(io.TeeReader(journal, whole), manifest.RunID, digest, func(e trajectory.Event, line []byte) error {
+	run.End, run.Torn, err = trajectory.ReadJournal(io.TeeReader(journal, whole), run.Manifest.RunID, run.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+		e.Seq += run.part.base
 		if err := run.Take(&e, line); err != nil {
 			return err
 		}
 		if reason := run.exceeds(o); reason != "" {
-			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: reason}
+			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq - run.part.base + 1, Reason: reason}
 		}
 		return o.show(run.Fold, e)
 	})
@@ -133,6 +143,9 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "has no run_started")
 	}
 	defer func() { run.Marked = cmp.Or(run.Marked, run.NotRecorded) }()
+	if run.Shard != nil {
+		return run, run.verifyShard(dir, compare)
+	}
 	if run.Fold.Completed == nil {
 		closed := derived(o.Summary)
 		there := slices.DeleteFunc(slices.Clone(closed), func(name string) bool { return !before[name] })
@@ -153,6 +166,7 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "has bytes after its last event")
 	}
 	run.Files = map[string]string{trajectory.JournalFile: canonical.DigestOf(whole)}
+	maps.Copy(run.Files, shards)
 	// The marker goes last when a run is closed; where it is not there and nothing else is, the run was never closed.
 	closing := before[MarkerFile] || !slices.ContainsFunc(derived(o.Summary), func(name string) bool { return before[name] })
 	return run, run.verifyFinished(dir, o.Summary, closing, compare)
@@ -165,7 +179,7 @@ func (f *Fold) Finished(dir fs.FS, end trajectory.End) (*Run, error) {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "%s", reason)
 	}
 	marked, err := ReadMarker(dir)
-	return &Run{Fold: f, End: end, Complete: true, Marked: cmp.Or(marked, f.NotRecorded)}, err
+	return &Run{Fold: f, End: end, Complete: f.Shard == nil, ShardDone: f.Shard != nil, Marked: cmp.Or(marked, f.NotRecorded)}, err
 }
 
 // exceeds says which limit the journal exceeds so far, "" if none.
@@ -210,7 +224,9 @@ func open(dir fs.FS) (*Run, fs.File, error) {
 		return nil, nil, err
 	}
 	run := &Run{Fold: NewFold(manifest, digest, nil), Key: key}
-	run.Marked, err = ReadMarker(dir)
+	if run.ShardKey, err = run.readParts(dir, key); err == nil {
+		run.Marked, err = ReadMarker(dir)
+	}
 	if err != nil {
 		journal.Close()
 		return nil, nil, err

@@ -164,8 +164,11 @@ func (t *Task) Votes() []int {
 
 // Settled reports whether no further attempt at a task is due by the plan: as
 // many as it votes with ended with or without an answer, or as many failed as it
-// allows, or more were lost than it makes again.
+// allows, or more were lost than it makes again. In a merged run none is due: the shards made them.
 func (f *Fold) Settled(t *Task) bool {
+	if f.Shards != nil && f.part.shard == nil {
+		return true
+	}
 	made, failed, lost := 0, 0, 0
 	for _, a := range t.Attempts {
 		switch {
