@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/budget"
@@ -380,7 +381,7 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runflags.Settings, pr
 	stopper.Release()
 	progress.Done()
 	var lost *run.UnrecordedError
-	var unfit *run.UnfitError
+	var unfit *audit.UnfitError
 	var stopped *run.StopError
 	var fault *trajectory.Fault
 	switch {
@@ -477,7 +478,7 @@ func knownRemedy(asked *llm.Error, resume string) string {
 }
 
 // printRun verifies a finished run and prints its summary; unfit is why it turned out unfit for submission, nil if it did not.
-func (a *app) printRun(dir string, unfit *run.UnfitError, asJSON bool) error {
+func (a *app) printRun(dir string, unfit *audit.UnfitError, asJSON bool) error {
 	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
 	if err != nil {
 		return err
@@ -489,7 +490,7 @@ func (a *app) printRun(dir string, unfit *run.UnfitError, asJSON bool) error {
 }
 
 // printFinished prints a finished run, and returns an error if it was meant to be submitted and cannot be.
-func (a *app) printFinished(dir string, found *rundir.Run, unfit *run.UnfitError, asJSON bool) error {
+func (a *app) printFinished(dir string, found *rundir.Run, unfit *audit.UnfitError, asJSON bool) error {
 	why := verify.Unsubmittable(found)
 	if why == "" && unfit != nil {
 		why = unfit.Reason

@@ -156,3 +156,16 @@ func members(of any) (map[string]jsontext.Value, error) {
 	var out map[string]jsontext.Value
 	return out, json.Unmarshal(b, &out)
 }
+
+// KnownSplits returns the splits that the plan lists, as they are now where that is known. A hub may list a split that is
+// not run only then or only now.
+func KnownSplits(then, now []SplitPlan) []SplitPlan {
+	var out []SplitPlan
+	for _, s := range then {
+		if at := slices.IndexFunc(now, func(n SplitPlan) bool { return n.Name == s.Name }); at >= 0 {
+			s = now[at]
+		}
+		out = append(out, s)
+	}
+	return out
+}

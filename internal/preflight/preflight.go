@@ -131,6 +131,23 @@ func (p Probe) Run(ctx context.Context) Result {
 	return r
 }
 
+// Event returns the event that records a result, redacted, and the error of the
+// model's client that failed it; nil where none did.
+func (r Result) Event(redact trajectory.Redactor) (trajectory.Preflight, *llm.Error) {
+	e := trajectory.Preflight{CostMicroUSD: r.CostMicroUSD, Kind: r.Kind, LatencyMs: r.Latency.Milliseconds(), Model: r.Model,
+		Requests: r.Requests, ResponseModel: redact.Label(r.ResponseModel), Tool: r.Tool, UsageReported: r.Usage.Reported,
+		Tokens: trajectory.Tokens{Cached: r.Usage.Cached, In: r.Usage.In, Out: r.Usage.Out, Reasoning: r.Usage.Reasoning}}
+	for _, id := range r.RequestIDs {
+		e.RequestIDs = append(e.RequestIDs, redact.Label(id))
+	}
+	var failed *llm.Error
+	if errors.As(r.Err, &failed) {
+		message, _ := redact.Redact(failed.Message)
+		e.Error = &trajectory.CallError{Code: redact.Label(failed.Code), Message: message, Retryable: failed.Retryable, Status: failed.Status}
+	}
+	return e, failed
+}
+
 // After returns r with what an earlier probe of the same model took added.
 func (r Result) After(before Result) Result {
 	r.Requests += before.Requests

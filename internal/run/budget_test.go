@@ -141,7 +141,7 @@ func TestAutomaticConcurrency(t *testing.T) {
 		case trajectory.TaskStarted:
 			underWay++
 			most = max(most, underWay)
-			if underWay > tasksPerRequest*highest {
+			if underWay > llm.TasksPerRequest*highest {
 				t.Errorf("%d tasks are under way, and the limit was %d at most", underWay, highest)
 			}
 		case trajectory.AttemptEnded:
@@ -149,7 +149,7 @@ func TestAutomaticConcurrency(t *testing.T) {
 		}
 	}
 	s := verified(t, execute(t, t.TempDir(), c).Dir).Summary()
-	if s.Outcomes.Error != 0 || changes == 0 || most <= tasksPerRequest*start {
+	if s.Outcomes.Error != 0 || changes == 0 || most <= llm.TasksPerRequest*start {
 		t.Errorf("%+v with %d changes, up to %d; %d tasks were under way at most", s.Outcomes, changes, highest, most)
 	}
 }

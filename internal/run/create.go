@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -36,7 +37,7 @@ type Run struct {
 	swept   *judgecache.Sweep // of the judge cache, before the run began or was resumed; nil: the run uses none
 	money   *budget.Budget    // nil: no limit, or the run does not execute
 	grader  *grading.Grader
-	unfit   unfitWatch
+	unfit   audit.UnfitWatch
 	state
 }
 
@@ -98,7 +99,7 @@ func Create(out string, plan plan.Plan, e Env) (_ *Run, err error) {
 		return nil, err
 	}
 	m.RunID, m.Created = id.String(), e.Now().UTC().Format(trajectory.TimeFormat)
-	if err := e.commit(&m, salts); err != nil {
+	if err := salts.Commit(&m, e.Set, e.Gold); err != nil {
 		return nil, err
 	}
 	r := &Run{Dir: filepath.Join(out, ".new-"+m.RunID), env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}}
@@ -114,7 +115,7 @@ func Create(out string, plan plan.Plan, e Env) (_ *Run, err error) {
 	}
 	r.approved = m.Approved
 	r.fold = rundir.NewFold(m, canonical.Digest(manifest), r.ended)
-	r.unfit.follow(m, r.secrets.gold)
+	r.unfit.Follow(m, r.secrets.gold)
 	if err := r.open(trajectory.End{Head: r.fold.ManifestSHA256}); err != nil {
 		return nil, err
 	}
@@ -218,7 +219,7 @@ func (r *Run) recorded(e trajectory.Event, line []byte) error {
 	if err != nil {
 		return err
 	}
-	if found := r.unfit.add(e); found != nil {
+	if found := r.unfit.Add(e); found != nil {
 		r.reportUnfit(found)
 	}
 	if r.env.Watch != nil {
@@ -242,23 +243,12 @@ func (r *Run) ended(t rundir.Trajectory) error {
 	return nil
 }
 
-// maxBad bounds the entries that one event names.
-const maxBad = 100
-
 // sweepEvents records what the sweep of the judge cache found, also if it found nothing.
 func (r *Run) sweepEvents() []trajectory.Draft {
 	if r.swept == nil {
 		return nil
 	}
-	return []trajectory.Draft{{Payload: badEntries(trajectory.JudgeCacheSweep, r.swept.Checked, r.swept.Bad)}}
-}
-
-func badEntries(kind string, checked int, bad []judgecache.Bad) trajectory.SecurityEvent {
-	e := trajectory.SecurityEvent{Bad: len(bad), Checked: checked, Kind: kind}
-	for _, b := range bad[:min(len(bad), maxBad)] {
-		e.Entries = append(e.Entries, trajectory.BadEntry{Name: b.Name, Reason: b.Reason})
-	}
-	return e
+	return []trajectory.Draft{{Payload: grading.BadEntries(trajectory.JudgeCacheSweep, r.swept.Checked, r.swept.Bad)}}
 }
 
 // State returns the run as its events give it, those that no disk took included.

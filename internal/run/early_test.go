@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/llm"
 )
 
@@ -60,7 +61,7 @@ func TestUnfit(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = r.Execute(t.Context(), nil)
-		var unfit *UnfitError
+		var unfit *audit.UnfitError
 		if errors.As(err, &unfit) != stops || !stops && err != nil {
 			t.Fatalf("stops %v: %v", stops, err)
 		}

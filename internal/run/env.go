@@ -131,43 +131,8 @@ func (e Env) complete(m plan.Plan) (plan.Plan, error) {
 		m.Tools = append(m.Tools, plan)
 	}
 	slices.SortFunc(m.Tools, func(a, b plan.ToolPlan) int { return strings.Compare(a.Name, b.Name) })
-	m.Dataset = plan.Dataset{CarriedGold: e.Set.CarriedGold, Hub: e.Set.Hub, Levels: e.Set.Levels, MetadataFile: e.Set.MetadataFile,
-		MetadataSHA256: e.Set.Digest, Name: e.Set.Dataset, Revision: e.Set.Revision, Selection: m.Dataset.Selection,
-		Split: string(e.Set.Split), SplitSize: len(e.Set.IDs)}
-	m.SplitIDs, m.Tasks, m.Splits = e.Set.IDs, nil, nil
-	var err error
-	if m.Dataset.IDsSHA256, err = plan.IDsDigest(e.Set.IDs); err != nil {
-		return m, err
-	}
-	for _, t := range e.Set.Tasks {
-		m.Tasks = append(m.Tasks, plan.PlannedTask{FileBytes: t.Bytes, FileName: t.FileName, FileSHA256: t.SHA256, Level: t.Level, TaskID: t.ID})
-	}
-	own := loader.Other{Split: e.Set.Split, IDs: e.Set.IDs, CarriedGold: e.Set.CarriedGold}
-	for _, s := range append([]loader.Other{own}, e.Set.Others...) {
-		digest, err := plan.IDsDigest(slices.Sorted(slices.Values(s.IDs)))
-		if err != nil {
-			return m, err
-		}
-		m.Splits = append(m.Splits, plan.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)})
-	}
-	slices.SortFunc(m.Splits, func(a, b plan.SplitPlan) int { return strings.Compare(a.Name, b.Name) })
-	return m, nil
-}
-
-// commit adds to a plan the digests of its questions and, if there are gold answers, the commitment to them.
-func (e Env) commit(m *plan.Plan, salts grading.Salts) (err error) {
-	m.GoldCommitment = ""
-	if e.Gold.Len() > 0 {
-		if m.GoldCommitment, err = plan.Commitment(e.Gold.Map(), salts.Salt); err != nil {
-			return err
-		}
-	}
-	for i, t := range e.Set.Tasks {
-		if err := m.Tasks[i].SaltQuestion(salts.Secret, t.Question); err != nil {
-			return err
-		}
-	}
-	return nil
+	err := grading.Describe(&m, e.Set)
+	return m, err
 }
 
 // verdicts returns the judge cache; nil if there is none, or if the answers come from a cassette: anyone can write one,

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,11 +88,11 @@ var errLeftOut = errors.New(prompt.RunMoneySpent + ", or not enough for another 
 // solve makes attempts until every task has its answers or none can be had. An attempt that infrastructure failed is
 // made again only when all other tasks had theirs: what failed it may have passed by then. Without submit intent a task
 // is graded as soon as it is solved. Where the run turns out unfit to be submitted and is to stop then, the error is an
-// *UnfitError.
+// *audit.UnfitError.
 func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 	solving, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r.unfit.stop.Store(&stop)
+	r.unfit.Stops(stop)
 	if unfit := r.stopsUnfit(); unfit != nil { // before there was anything to stop
 		return unfit
 	}
@@ -166,9 +165,12 @@ func (r *Run) allSettled() bool {
 // finish, and returns ErrDrained.
 func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.Context, *rundir.Task) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	tasks := r.limitTasks()
+	tasks := r.env.Limiter.Tasks(r.env.Concurrency, func(c llm.LimitChange) {
+		// A failure stays in the log: nothing is sent after it.
+		_, _ = r.log.Enqueue(trajectory.Draft{Payload: trajectory.LimitChanged{From: c.From, Origin: r.fold.Manifest.Model.Origin, Reason: c.Reason, To: c.To}})
+	})
 	for _, t := range r.fold.Tasks {
-		if isClosed(drain) || tasks.enter(groupCtx) != nil {
+		if isClosed(drain) || tasks.Enter(groupCtx) != nil {
 			break
 		}
 		group.Go(func() error {
@@ -177,7 +179,7 @@ func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.C
 					return err // its place stays taken, so that no task begins before the group is cancelled
 				}
 			}
-			tasks.leave()
+			tasks.Leave()
 			return nil
 		})
 	}
@@ -200,71 +202,6 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// tasksPerRequest is how many tasks are under way for each request that the endpoint is sent at once: while some wait
-// for their tools, others ask.
-const tasksPerRequest = 2
-
-// limitTasks returns the limiter of the run: a fixed number of tasks, or else so many as the limit of requests allows
-// at the moment. Each change of that limit is recorded before it has an effect on the tasks.
-func (r *Run) limitTasks() *taskLimiter {
-	l := newTaskLimiter(cmp.Or(r.env.Concurrency, tasksPerRequest*r.env.Limiter.Limit()))
-	r.env.Limiter.Follow(func(c llm.LimitChange) {
-		// A failure stays in the log: nothing is sent after it.
-		_, _ = r.log.Enqueue(trajectory.Draft{Payload: trajectory.LimitChanged{From: c.From, Origin: r.fold.Manifest.Model.Origin, Reason: c.Reason, To: c.To}})
-		if r.env.Concurrency == 0 {
-			l.allow(tasksPerRequest * c.To)
-		}
-	})
-	return l
-}
-
-// taskLimiter bounds how many tasks are under way.
-type taskLimiter struct {
-	mu             sync.Mutex
-	room           *sync.Cond // with mu: there may be room
-	most, underWay int
-}
-
-func newTaskLimiter(most int) *taskLimiter {
-	l := &taskLimiter{most: max(most, 1)}
-	l.room = sync.NewCond(&l.mu)
-	return l
-}
-
-// allow changes how many tasks may be under way.
-func (l *taskLimiter) allow(most int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.most = max(most, 1)
-	l.room.Broadcast()
-}
-
-// enter waits for room. Its error is that of the context.
-func (l *taskLimiter) enter(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.room.Broadcast()
-	})()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for ctx.Err() == nil && l.underWay >= l.most {
-		l.room.Wait()
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	l.underWay++
-	return nil
-}
-
-func (l *taskLimiter) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.underWay--
-	l.room.Broadcast()
 }
 
 // UnrecordedError means that a run came to its end, but that its evidence ends after Events events: the answers and

@@ -30,7 +30,7 @@ func (r *Run) newGrader(m plan.Plan) *grading.Grader {
 		},
 		Record: func(b trajectory.JudgeBattery) error { return record(b) },
 		Reject: func(bad judgecache.Bad) error {
-			return record(badEntries(trajectory.JudgeCacheRead, 1, []judgecache.Bad{bad}))
+			return record(grading.BadEntries(trajectory.JudgeCacheRead, 1, []judgecache.Bad{bad}))
 		}}
 }
 

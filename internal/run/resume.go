@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/agentdir"
@@ -112,11 +111,11 @@ func (r *Run) samePlan(given, old plan.Plan) error {
 	}
 	r.approved = now.Approved // each process has its own, and run_resumed records them
 	now.Approved, now.RunID, now.Created, now.Harness = old.Approved, old.RunID, old.Created, old.Harness
-	now.Splits = knownThen(old.Splits, now.Splits)
+	now.Splits = plan.KnownSplits(old.Splits, now.Splits)
 	if _, r.secrets.salts, err = grading.ReadPrivate(r.Dir); err != nil {
 		return err
 	}
-	if err := r.env.commit(&now, r.secrets.salts); err != nil {
+	if err := r.secrets.salts.Commit(&now, r.env.Set, r.env.Gold); err != nil {
 		return err
 	}
 	differences, err := plan.Diff(old, now)
@@ -131,19 +130,6 @@ func (r *Run) samePlan(given, old plan.Plan) error {
 	return err
 }
 
-// knownThen returns the splits that the plan lists, as they are now where that is known. A hub may list a split that is
-// not run only then or only now.
-func knownThen(then, now []plan.SplitPlan) []plan.SplitPlan {
-	var out []plan.SplitPlan
-	for _, s := range then {
-		if at := slices.IndexFunc(now, func(n plan.SplitPlan) bool { return n.Name == s.Name }); at >= 0 {
-			s = now[at]
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
 // rebuild verifies the run and writes its records again beside the file, which may end early. It reads the journal
 // once, and looks on the way for what makes the run unfit to be submitted.
 func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
@@ -151,7 +137,7 @@ func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r.unfit.follow(plan, r.secrets.gold)
+	r.unfit.Follow(plan, r.secrets.gold)
 	records, err := r.files.Rewrite()
 	if err != nil {
 		return nil, nil, err
@@ -159,7 +145,7 @@ func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
 	w := bufio.NewWriterSize(records, 1<<16)
 	found, err := rundir.Verify(os.DirFS(r.Dir), rundir.Options{
 		Event: func(e trajectory.Event) error {
-			r.unfit.add(e)
+			r.unfit.Add(e)
 			r.outage.Saw(e)
 			return nil
 		},

@@ -2,13 +2,10 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/budget"
-	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/preflight"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -25,47 +22,12 @@ type StopError struct {
 func (e *StopError) Error() string { return e.text }
 func (e *StopError) Unwrap() error { return e.cause }
 
-// An UnfitError is why a run that was meant to be submitted cannot be: the audit will refuse it.
-type UnfitError struct{ Reason string }
-
-func (e *UnfitError) Error() string { return "the run is not submittable any longer: " + e.Reason }
-
-// unfitWatch follows a run that is to be submitted, from its first event, for the first thing that makes it unfit.
-type unfitWatch struct {
-	watch *audit.Watch // nil: the run is not to be submitted
-	found atomic.Pointer[UnfitError]
-	stop  atomic.Pointer[context.CancelCauseFunc] // cancels the attempts; nil: none began
-}
-
-// follow begins to watch a run of which nothing has happened.
-func (u *unfitWatch) follow(m plan.Plan, gold map[string]string) {
-	u.watch = nil
-	u.found.Store(nil)
-	if m.SubmitIntent {
-		u.watch = audit.NewWatch(m, gold)
-	}
-}
-
-// add takes the next event, and returns what it found if this is the first.
-func (u *unfitWatch) add(ev trajectory.Event) *UnfitError {
-	if u.watch == nil || u.found.Load() != nil {
-		return nil
-	}
-	why := u.watch.Add(ev)
-	if why == "" {
-		return nil
-	}
-	found := &UnfitError{why}
-	u.found.Store(found)
-	return found
-}
-
 // Unfit returns why a run that was meant to be submitted cannot be, as far as its events show by themselves; nil if
 // nothing is known, or the run is not to be submitted.
-func (r *Run) Unfit() *UnfitError { return r.unfit.found.Load() }
+func (r *Run) Unfit() *audit.UnfitError { return r.unfit.Found() }
 
 // stopsUnfit returns why no more may be spent on the run; nil if it is fit, or continues without evidence.
-func (r *Run) stopsUnfit() *UnfitError {
+func (r *Run) stopsUnfit() *audit.UnfitError {
 	if r.env.Continue {
 		return nil
 	}
@@ -73,10 +35,10 @@ func (r *Run) stopsUnfit() *UnfitError {
 }
 
 // reportUnfit warns, once in each process, and cancels the attempts if no more may be spent on the run.
-func (r *Run) reportUnfit(e *UnfitError) {
+func (r *Run) reportUnfit(e *audit.UnfitError) {
 	r.warn(fmt.Errorf("%w; gaia audit will refuse it", e))
-	if stop := r.unfit.stop.Load(); stop != nil && !r.env.Continue {
-		(*stop)(e)
+	if !r.env.Continue {
+		r.unfit.Stop(e)
 	}
 }
 
@@ -104,20 +66,9 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 	}
 	for _, p := range probes {
 		got := p.Run(ctx)
-		var failed *llm.Error
-		if got.Err != nil && !errors.As(got.Err, &failed) {
+		event, failed := got.Event(r.env.Redact)
+		if failed == nil && got.Err != nil {
 			return got.Err
-		}
-		label := r.env.Redact.Label
-		event := trajectory.Preflight{CostMicroUSD: got.CostMicroUSD, Kind: got.Kind, LatencyMs: got.Latency.Milliseconds(), Model: got.Model,
-			Requests: got.Requests, ResponseModel: label(got.ResponseModel), Tool: got.Tool, UsageReported: got.Usage.Reported,
-			Tokens: trajectory.Tokens{Cached: got.Usage.Cached, In: got.Usage.In, Out: got.Usage.Out, Reasoning: got.Usage.Reasoning}}
-		for _, id := range got.RequestIDs {
-			event.RequestIDs = append(event.RequestIDs, label(id))
-		}
-		if failed != nil {
-			message, _ := r.env.Redact.Redact(failed.Message)
-			event.Error = &trajectory.CallError{Code: label(failed.Code), Message: message, Retryable: failed.Retryable, Status: failed.Status}
 		}
 		if _, err := r.log.Append(trajectory.Draft{Payload: event}); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package run
+package llm
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func TestTaskLimiter(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	for i := range 60 {
-		if err := l.enter(context.Background()); err != nil {
+		if err := l.Enter(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		mu.Lock()
@@ -35,7 +35,7 @@ func TestTaskLimiter(t *testing.T) {
 			mu.Lock()
 			inside--
 			mu.Unlock()
-			l.leave()
+			l.Leave()
 		})
 	}
 	all.Wait()
@@ -44,11 +44,11 @@ func TestTaskLimiter(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	allow(1)
-	if l.enter(ended) != nil {
+	if l.Enter(ended) != nil {
 		t.Error("there is room for one")
 	}
 	cancel()
-	if l.enter(ended) == nil {
+	if l.Enter(ended) == nil {
 		t.Error("there is room for two")
 	}
 }
