@@ -26,7 +26,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 		trajectory.SecurityEvent{}, trajectory.ToolProposed{}, trajectory.PolicyDecision{}, trajectory.PolicyViolation{}, trajectory.ToolExecuted{}, trajectory.Error{},
 		trajectory.AnswerCommitted{}, trajectory.AttemptEnded{}, trajectory.Judgment{}, trajectory.TaskSealed{},
 		trajectory.ApprovalRequested{}, trajectory.ApprovalResolved{}, trajectory.CheckpointSaved{}, trajectory.Rollback{}, trajectory.LimitChanged{},
-		trajectory.RequestRefused{}, trajectory.ExchangeStarted{}, trajectory.ExchangeCompleted{},
+		trajectory.RequestRefused{}, trajectory.ExchangeStarted{}, trajectory.ExchangeCompleted{}, trajectory.TaskCommitted{}, trajectory.ShardMerged{},
 	} {
 		documented(t, string(p.Type()), row(t, doc, "| `"+string(p.Type())+"` | "), reflect.TypeOf(p), "harness", "probes", "own", "given")
 	}
@@ -35,6 +35,8 @@ func TestFormatsAreDocumented(t *testing.T) {
 	}
 	documented(t, "probes", paragraph(t, doc, "**Probes** "), reflect.TypeFor[trajectory.Probes]())
 	documented(t, "manifest", chapter(t, doc, "## `manifest.json`"), reflect.TypeFor[plan.Plan](), "agent")
+	documented(t, "delegation", chapter(t, doc, "## Shards and merged runs"), reflect.TypeFor[plan.Delegation]())
+	documented(t, "list of shards", chapter(t, doc, "## Shards and merged runs"), reflect.TypeFor[rundir.Shards](), "events", "head", "key", "lost", "shard", "superseded")
 	documented(t, "own agent", chapter(t, doc, "## `agent-files.jsonl`"), reflect.TypeFor[plan.AgentPlan]())
 	documented(t, "file of an own agent", chapter(t, doc, "## `agent-files.jsonl`"), reflect.TypeFor[plan.AgentFile]())
 	documented(t, "trajectory", chapter(t, doc, "### `trajectories.jsonl`"), reflect.TypeFor[rundir.Trajectory]())
