@@ -37,7 +37,7 @@ var floors = map[string]int{
 	"internal/transcript": 6, "audit/render": 6, "internal/doctor": 6, "internal/attachment": 6, "internal/evaluator": 6, "internal/budget": 6, "internal/progress": 6, "internal/stop": 6,
 	"internal/intercept": 6, "internal/proxy": 6, "internal/prune": 6, "internal/runfiles": 6, "submit": 6, "tools/document": 6,
 	"agent/external": 7, "internal/approve": 7, "internal/trial": 7, "internal/tasklist": 7, "internal/grading": 7, "tools/web": 7,
-	"internal/remote": 8, "internal/run": 8, "internal/verify": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,
+	"internal/planfolder": 8, "internal/remote": 8, "internal/run": 8, "internal/verify": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,
 	"internal/settings": 9, "internal/witnessfile": 9, "internal/page": 7,
 	"internal/cli": 10, "internal/ledger": 10, "internal/policyfile": 10, "internal/servers": 10,
 	"internal/overview": 11, "internal/runflags": 11, "internal/board": 11, "internal/runlist": 11, "internal/viewer": 12,

@@ -10,6 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/board"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -37,6 +38,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "manifest", chapter(t, doc, "## `manifest.json`"), reflect.TypeFor[plan.Plan](), "agent")
 	documented(t, "delegation", chapter(t, doc, "## Shards and merged runs"), reflect.TypeFor[plan.Delegation]())
 	documented(t, "list of shards", chapter(t, doc, "## Shards and merged runs"), reflect.TypeFor[rundir.Shards](), "events", "head", "key", "lost", "shard", "superseded")
+	documented(t, "plan folder", chapter(t, doc, "## Plan folder `plan/`"), reflect.TypeFor[planfolder.Places]())
 	documented(t, "own agent", chapter(t, doc, "## `agent-files.jsonl`"), reflect.TypeFor[plan.AgentPlan]())
 	documented(t, "file of an own agent", chapter(t, doc, "## `agent-files.jsonl`"), reflect.TypeFor[plan.AgentFile]())
 	documented(t, "trajectory", chapter(t, doc, "### `trajectories.jsonl`"), reflect.TypeFor[rundir.Trajectory]())

@@ -55,19 +55,26 @@ func readRegular(what, path string, limit int64) ([]byte, fs.FileMode, error) {
 
 // LoadKey reads a key file.
 func LoadKey(path string) (Key, error) {
+	key, _, err := LoadKeyBefore(path)
+	return key, err
+}
+
+// LoadKeyBefore reads a key file that has more after the key, and returns that, too.
+func LoadKeyBefore(path string) (key Key, rest []byte, err error) {
 	const what = "signing key"
 	content, mode, err := readRegular(what, path, 1<<16)
 	if err != nil {
-		return Key{}, err
+		return Key{}, nil, err
 	}
-	key, err := ParseKey(content)
+	key, err = ParseKey(content)
 	if mode&0o077 != 0 && !errors.Is(err, ErrPublicHalf) { // that one is meant to be read
-		return Key{}, &PermissionError{what, path, mode}
+		return Key{}, nil, &PermissionError{what, path, mode}
 	}
 	if err != nil {
-		return Key{}, fmt.Errorf("reading %s %q: %w", what, path, err)
+		return Key{}, nil, fmt.Errorf("reading %s %q: %w", what, path, err)
 	}
-	return key, nil
+	_, rest = pem.Decode(content)
+	return key, rest, nil
 }
 
 // ErrPublicOnly says that there is a .pub where a key was to be made. It may be all that is left of a key, or another
@@ -196,12 +203,21 @@ func writeKey(dir string, random io.Reader) (Key, string, error) {
 	if err != nil {
 		return Key{}, "", err
 	}
-	block, err := ssh.MarshalPrivateKey(crypto.PrivateKey(key.private), "gaia")
+	content, err := key.Encode()
 	if err != nil {
-		return Key{}, "", fmt.Errorf("encoding signing key: %w", err)
+		return Key{}, "", err
 	}
-	name, err := durable.WriteAside(dir, pem.EncodeToMemory(block), 0o600)
+	name, err := durable.WriteAside(dir, content, 0o600)
 	return key, name, err
+}
+
+// Encode returns the content of a key file, which has no passphrase.
+func (k Key) Encode() ([]byte, error) {
+	block, err := ssh.MarshalPrivateKey(crypto.PrivateKey(k.private), "gaia")
+	if err != nil {
+		return nil, fmt.Errorf("encoding signing key: %w", err)
+	}
+	return pem.EncodeToMemory(block), nil
 }
 
 // WritePublic writes the public half of the key at path to path+".pub", unless that is what the file holds. It reports
