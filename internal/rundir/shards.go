@@ -526,6 +526,8 @@ func (r *Run) verifyShard(dir fs.FS, compare *comparison) error {
 	if err := compare.end(false, false); err != nil {
 		return err
 	}
-	r.ShardDone, r.Missing = r.AllCommitted(), "it is "+r.Shard.String()+" of a run, which gaia merge makes of all"
+	if r.ShardDone = r.Shard.Shard.Of == 0 || r.AllCommitted(); r.ShardDone {
+		r.Missing = "it is " + r.Shard.String() + " of a run, which gaia merge makes of all"
+	}
 	return nil
 }

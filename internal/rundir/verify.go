@@ -51,7 +51,7 @@ type Run struct {
 	RootHash string            // base64, when complete
 
 	ShardKey  sign.PublicKey // of a shard's folder: signed its tree head, by the delegation of Key
-	ShardDone bool           // of a shard's folder: all its tasks are committed, and its tree head is there
+	ShardDone bool           // of a shard's folder: its tree head is there, and all its tasks are committed; of a worker's, which can always take another, its tree head is there
 }
 
 // Options say where a run's files are and who sees them being checked. The zero value reads a run directory and shows
