@@ -56,7 +56,11 @@ type Tail struct {
 // that is not what a Log would have written, with a *Fault, or at visit's first error. A last line without newline ends
 // the reading and is returned as a Tail.
 func ReadJournal(r io.Reader, runID, head string, visit func(Event, []byte) error) (End, *Tail, error) {
-	end := End{Head: head}
+	return ReadLines(r, runID, End{Head: head}, visit)
+}
+
+// ReadLines is [ReadJournal] of the lines that follow an end. The offset of the Tail counts from there.
+func ReadLines(r io.Reader, runID string, end End, visit func(Event, []byte) error) (End, *Tail, error) {
 	br := bufio.NewReaderSize(r, 1<<16)
 	var offset int64
 	for {

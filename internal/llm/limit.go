@@ -54,7 +54,9 @@ type Limiter struct {
 	unreported []LimitChange
 	reporting  bool
 	changed    func(LimitChange)
-	refused    func(error) // called once, when a request first finds nothing that takes it; nil: nothing is
+	owed       int64                                         // tokens that were not charged to the shared rate yet
+	permit     func(ctx context.Context, tokens int64) error // waits for a rate that is shared; nil: none is
+	refused    func(error)                                   // called once, when a request first finds nothing that takes it; nil: nothing is
 }
 
 // NewLimiter returns a limiter for one endpoint.
@@ -84,6 +86,21 @@ type slot struct {
 	tokens    int64 // that it was thought to cost
 }
 
+// Share has permit called before each request, to wait for a rate that is shared with other processes. It is given the
+// tokens to charge, as the limiter counts them for its own rate. It must be called before the first request.
+func (l *Limiter) Share(permit func(ctx context.Context, tokens int64) error) {
+	if l != nil {
+		l.permit = permit
+	}
+}
+
+// Delay takes a request of so many tokens from the rates, and returns how long it must wait. It is for a process that
+// keeps a rate which others share.
+func (l *Limiter) Delay(tokens int64) time.Duration {
+	now := l.rates.now()
+	return max(l.rates.requests.take(now, 1), l.rates.tokens.take(now, tokens))
+}
+
 // Acquire waits until a request of so many bytes may be sent, or until the context ends. Whoever gets no error calls
 // release once, with how the request went; with nil twice where it was not sent.
 func (l *Limiter) Acquire(ctx context.Context, bytes int) (release func(*Response, *Error), err error) {
@@ -102,6 +119,13 @@ func (l *Limiter) acquire(ctx context.Context, bytes int) (slot, error) {
 	}
 	defer l.turn.Release(1)
 	tokens, err := l.rates.wait(ctx, bytes)
+	if err == nil && l.permit != nil {
+		l.mu.Lock()
+		charged := int64(bytes)/bytesPerToken + 1 + l.owed
+		l.owed, tokens = 0, int64(bytes)/bytesPerToken+1
+		l.mu.Unlock()
+		err = l.permit(ctx, charged)
+	}
 	if err != nil {
 		return slot{}, err
 	}
@@ -130,16 +154,18 @@ func (s slot) release(t Try) {
 	if l == nil {
 		return
 	}
+	rest := int64(0)
 	if t.Response != nil {
 		// It is charged what it cost beyond what was charged before; later requests wait for that. Of a usage that lies no
 		// more is believed than a token for each byte that was read.
 		usage, most := t.Response.Usage, bytesPerToken*s.tokens+mostWritten
-		if rest := min(usage.In+usage.Out, most) - s.tokens; l.rates.tokens != nil && rest > 0 {
+		if rest = max(min(usage.In+usage.Out, most)-s.tokens, 0); l.rates.tokens != nil && rest > 0 {
 			l.rates.tokens.take(l.rates.now(), rest)
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.owed += rest
 	if report := l.refused; report != nil && t.Err != nil && t.Err.Code == "unreachable" {
 		l.refused = nil
 		l.mu.Unlock()

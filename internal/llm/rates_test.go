@@ -144,3 +144,41 @@ func TestRequestSize(t *testing.T) {
 		t.Errorf("size %d, want %d", got, want)
 	}
 }
+
+// TestShare: what is charged to a shared rate is what the limiter would charge to its own, usage beyond the estimate
+// included, and a failed permit sends nothing.
+func TestShare(t *testing.T) {
+	ctx := context.Background()
+	m := newMinutes()
+	l, keeper := m.limiter(0, 0), m.limiter(60, 6000)
+	var charged []int64
+	var failed error
+	l.Share(func(_ context.Context, tokens int64) error {
+		charged = append(charged, tokens)
+		return failed
+	})
+	for range 2 {
+		s, err := l.acquire(ctx, 3996)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.release(Try{Response: &Response{Usage: Usage{Reported: true, In: 1200, Out: 300}}})
+	}
+	if len(charged) != 2 || charged[0] != 1000 || charged[1] != 1500 {
+		t.Errorf("charged %v", charged)
+	}
+	failed = errors.New("gone")
+	if _, err := l.acquire(ctx, 0); !errors.Is(err, failed) {
+		t.Errorf("without a permit: %v", err)
+	}
+	for i := range 7 { // the first six fit into a tenth of a minute
+		if d := keeper.Delay(1); (d > 0) != (i == 6) {
+			t.Errorf("request %d waits %s", i+1, d)
+		}
+	}
+	if d := keeper.Delay(6000); d < 50*time.Second {
+		t.Errorf("a minute's tokens wait %s", d)
+	}
+	var none *Limiter
+	none.Share(nil)
+}

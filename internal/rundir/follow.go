@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,34 @@ func Begin(dir fs.FS) (*Run, error) {
 	}
 	run.light = true
 	return run, journal.Close()
+}
+
+// BeginShard is Begin for the journal of a shard whose plan and delegation were read before.
+func BeginShard(m plan.Plan, manifestSHA256 string, d plan.Delegation) *Run {
+	run := &Run{Fold: NewFold(m, manifestSHA256, nil)}
+	run.light = true
+	run.OfShard(d)
+	return run
+}
+
+// Extend takes the next lines of the journal of a run that Begin or BeginShard returned, of its own journal alone. It checks them as
+// Follow does, and moves run.End past each line that counts. visit, if not nil, is called with each event and its line.
+// After an error the run is good for nothing.
+func (r *Run) Extend(lines io.Reader, visit func(e trajectory.Event, line []byte) error) (tail *trajectory.Tail, err error) {
+	r.End.Head = cmp.Or(r.End.Head, r.ManifestSHA256)
+	r.End, tail, err = trajectory.ReadLines(lines, r.Manifest.RunID, r.End, func(e trajectory.Event, line []byte) error {
+		if err := r.Take(&e, line); err != nil {
+			return err
+		}
+		if reason := r.exceeds(Options{}); reason != "" {
+			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: reason}
+		}
+		if visit == nil {
+			return nil
+		}
+		return visit(e, line)
+	})
+	return tail, err
 }
 
 // Follow reads the journal of a run that Begin returned, and that another process may be writing, from its first line.

@@ -131,3 +131,32 @@ func TestFollowSigned(t *testing.T) {
 		t.Errorf("another plan: %v", err)
 	}
 }
+
+// TestExtend: a journal taken in pieces is the one that is read whole, and a line that does not follow is refused.
+func TestExtend(t *testing.T) {
+	m := planOf(t, "a")
+	all := files(t, m, oneSolved)
+	whole, err := Verify(os.DirFS(directory(t, all)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(all[trajectory.JournalFile], []byte("\n"))
+	lines = lines[:len(lines)-1]
+	run, err := Begin(os.DirFS(directory(t, all)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, line := range lines {
+		if tail, err := run.Extend(bytes.NewReader(line), func(trajectory.Event, []byte) error { seen++; return nil }); err != nil || tail != nil {
+			t.Fatalf("line %d: %v, %v", seen+1, tail, err)
+		}
+	}
+	if seen != len(lines) || run.End != whole.End || run.Completed == nil {
+		t.Errorf("%d of %d lines, end %+v, not %+v", seen, len(lines), run.End, whole.End)
+	}
+	var fault *trajectory.Fault
+	if _, err := run.Extend(bytes.NewReader(lines[1]), nil); !errors.As(err, &fault) {
+		t.Errorf("a line twice: %v", err)
+	}
+}
