@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -32,6 +33,8 @@ type Fold struct {
 	part       part // of the current journal
 	process    int  // which process wrote the last event, from 1
 	superseded Superseded
+	dropped    func(trajectory.Event, []byte) error // given the events of superseded attempts; nil: no one is
+	reading    sync.Locker                          // held while the fold changes
 	completed  string
 	byID       map[string]*Task
 	ended      func(Trajectory) error
@@ -74,7 +77,7 @@ type Task struct {
 // ended.
 func NewFold(m plan.Plan, manifestSHA256 string, ended func(Trajectory) error) *Fold {
 	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended,
-		Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}, Known: m.KnownTexts()}
+		reading: new(sync.Mutex), Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}, Known: m.KnownTexts()}
 	f.Tasks = make([]*Task, len(m.Tasks))
 	all := make([]Task, len(m.Tasks))
 	for i := range m.Tasks {

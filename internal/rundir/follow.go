@@ -63,9 +63,8 @@ func (r *Run) Extend(lines io.Reader, visit func(e trajectory.Event, line []byte
 // not read.
 func Follow(dir fs.FS, run *Run, lock sync.Locker, wait func() error, visit func(trajectory.Event, []byte) error) error {
 	if run.Shards != nil {
-		lock.Lock()
-		_, err := run.ReadShards(dir, run.Key, func(e trajectory.Event, line []byte) error { return visit(e, line) })
-		lock.Unlock()
+		run.reading = lock
+		_, err := run.ReadShards(dir, run.Key, visit)
 		if errors.Is(err, fs.SkipAll) {
 			return nil
 		}

@@ -413,9 +413,15 @@ func (f *Fold) ReadShards(dir fs.FS, key sign.PublicKey, visit func(e trajectory
 		}
 		base += s.Events
 	}
+	f.reading.Lock()
 	f.part = part{base: base}
+	f.reading.Unlock()
 	return files, nil
 }
+
+// OnSuperseded gives each event of an attempt that does not count to visit, with its line, when it has found its place:
+// who is shown the events of a run sees those that count.
+func (f *Fold) OnSuperseded(visit func(e trajectory.Event, line []byte) error) { f.dropped = visit }
 
 // inFolder gives a fault of a file of a shard the name that the file has in the run.
 func inFolder(dir string, err error) error {
@@ -442,9 +448,13 @@ func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sig
 		return err
 	}
 	defer journal.Close()
+	f.reading.Lock()
 	f.part = part{base: base, shard: &d, number: number, tasks: map[string]*Task{}}
+	f.reading.Unlock()
 	whole := sha256.New()
 	end, torn, err := trajectory.ReadJournal(io.TeeReader(journal, whole), f.Manifest.RunID, f.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+		f.reading.Lock()
+		defer f.reading.Unlock()
 		e.Seq += base
 		if err := f.Take(&e, line); err != nil {
 			return err
@@ -452,10 +462,14 @@ func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sig
 		if reason := f.exceeds(Options{}); reason != "" {
 			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq - base + 1, Reason: reason}
 		}
-		if visit == nil || e.TaskID != "" && f.part.tasks[e.TaskID].superseded {
+		show := visit
+		if e.TaskID != "" && f.part.tasks[e.TaskID].superseded {
+			show = f.dropped
+		}
+		if show == nil {
 			return nil
 		}
-		return visit(e, line)
+		return show(e, line)
 	})
 	if err != nil {
 		return err
@@ -487,6 +501,8 @@ func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sig
 
 // endPart adds up and drops what does not count of the journal that was read.
 func (f *Fold) endPart() {
+	f.reading.Lock()
+	defer f.reading.Unlock()
 	for _, t := range f.part.tasks {
 		if !t.superseded {
 			continue
