@@ -92,6 +92,11 @@ func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 		answers, wrong = o.Gold.Of(f.Manifest)
 		g = newGatherer(f.Manifest, answers)
 		g.bodies = bodies{o.Bodies, map[string]bool{}, map[string]bool{}}
+		g.e.Shards, g.e.Place = f.Shards, f.Place
+		f.OnSuperseded(func(e trajectory.Event, _ []byte) error {
+			g.supersede(e)
+			return nil
+		})
 	}
 	run, err := rundir.Verify(dir, rundir.Options{Summary: o.Summary, Begun: begun, Event: func(e trajectory.Event) error { return g.add(e) }})
 	switch {
@@ -120,7 +125,8 @@ func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 	}
 	e := g.e
 	e.Odd, e.OddUnread = g.odd.all, g.odd.unread
-	e.Summary, e.Marked, e.Events, e.Inputs = run.Summary(), run.Marked, run.End.Events, run.Inputs
+	e.Summary, e.Marked, e.Inputs = run.Summary(), run.Marked, run.Inputs
+	e.Events = e.Journals[len(e.Journals)-1].Began + run.End.Events
 	for i, t := range run.Tasks {
 		r := run.Result(t)
 		e.Tasks[i].Result = verdicts{r.Attempt, r.OfficialCorrect, r.JudgedCorrect}
@@ -198,6 +204,7 @@ func runChecks(e *evidence, o Options) Report {
 			r.Only = append(r.Only, c.ID)
 		}
 	}
+	e.locate(r.Checks)
 	r.adjudicate(o.Adjudications)
 	r.Attestation = r.attest()
 	r.Totals = Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks), Prompts: e.Inputs.Share()}

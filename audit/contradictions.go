@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,24 +29,14 @@ var contradictoryRecords = Check{
 		{"build-unknown", Info, 1, "a program that does not know the commit that it was built from", "for the record"},
 	},
 	run: func(e *evidence, n *notes) {
-		hard := madeAt(e, n) + len(e.Clocks.MonoBack) + len(e.Clocks.Impossible)
-		// The clocks of each process, the latencies of calls and the ids of the agent's requests. A cache repeats ids, and a gateway may give its own.
-		c := e.Clocks
-		for _, seq := range c.MonoBack {
-			n.find("clock-moved", place{seq: seq, given: true}, "the monotonic clock of a process went back", "a clock that only goes on")
+		hard := madeAt(e, n)
+		for _, j := range e.Journals {
+			hard += j.contradicts(e, n)
 		}
-		n.findIf(c.Behind > 0, "clock-moved", place{seq: c.Behind, given: true}, "the wall clock went back by more than a minute while a process ran")
-		n.findIf(c.Ahead > 0, "clock-moved", place{seq: c.Ahead, given: true}, "the wall clock went ahead by more than a week while a process ran")
-		for _, l := range c.Impossible {
-			at := place{attempt: l.Attempt, seq: l.Seq, given: true}
-			if i := slices.IndexFunc(e.Tasks, func(t *taskEvidence) bool { return t.Plan.TaskID == l.TaskID }); i >= 0 {
-				at.task = e.Tasks[i]
-			}
-			n.find("latency-impossible", at, fmt.Sprintf("a call took %d ms", l.Ms))
-		}
-		n.findIf(len(c.Names) == 1 && c.Named >= fewestIDs, "request-id-repeated", place{given: true}, fmt.Sprintf("all %d replies with an id have the same", c.Named))
-		n.findIf(c.Foreign >= fewestIDs && 2*c.Foreign >= c.IDs, "ids-from-another-time", place{seq: c.ForeignAt, given: true}, fmt.Sprintf("%d of %d ids of requests that tell a time are more than a day off", c.Foreign, c.IDs), "ids of the time of their replies")
 		dirty, unknown := e.Manifest.Harness.Dirty, e.Manifest.Harness.Commit == ""
+		for _, j := range e.Journals {
+			dirty, unknown = dirty || j.Started.Harness.Dirty, unknown || j.Started.Harness.Commit == ""
+		}
 		for _, r := range e.Resumed {
 			dirty, unknown = dirty || r.Event.Harness.Dirty, unknown || r.Event.Harness.Commit == ""
 		}
@@ -55,15 +46,45 @@ var contradictoryRecords = Check{
 	},
 }
 
-// madeAt compares the time of the plan with the journal and the id of the run. It returns how much of it no clock
+// contradicts looks at the clocks of each process of a journal, the latencies of calls and the ids of the agent's requests.
+// A cache repeats ids, and a gateway may give its own. It returns how much of it no clock that was set explains.
+func (j *journalFact) contradicts(e *evidence, n *notes) (hard int) {
+	c := j.Clocks
+	for _, seq := range c.MonoBack {
+		n.find("clock-moved", place{seq: seq, given: true}, "the monotonic clock of a process went back", "a clock that only goes on")
+	}
+	n.findIf(c.Behind > 0, "clock-moved", place{seq: c.Behind, given: true}, "the wall clock went back by more than a minute while a process ran")
+	n.findIf(c.Ahead > 0, "clock-moved", place{seq: c.Ahead, given: true}, "the wall clock went ahead by more than a week while a process ran")
+	for _, l := range c.Impossible {
+		at := place{attempt: l.Attempt, seq: l.Seq, given: true}
+		if i := slices.IndexFunc(e.Tasks, func(t *taskEvidence) bool { return t.Plan.TaskID == l.TaskID }); i >= 0 {
+			at.task = e.Tasks[i]
+		}
+		n.find("latency-impossible", at, fmt.Sprintf("a call took %d ms", l.Ms))
+	}
+	whole := place{given: true}
+	if e.Shards != nil {
+		whole.seq = j.Began
+	}
+	n.findIf(len(c.Names) == 1 && c.Named >= fewestIDs, "request-id-repeated", whole, fmt.Sprintf("all %d replies with an id have the same", c.Named))
+	n.findIf(c.Foreign >= fewestIDs && 2*c.Foreign >= c.IDs, "ids-from-another-time", place{seq: c.ForeignAt, given: true}, fmt.Sprintf("%d of %d ids of requests that tell a time are more than a day off", c.Foreign, c.IDs), "ids of the time of their replies")
+	return len(c.MonoBack) + len(c.Impossible)
+}
+
+// madeAt compares the time of the plan with the journals and the id of the run. It returns how much of it no clock
 // that was set explains.
 func madeAt(e *evidence, n *notes) (hard int) {
 	made, err := time.Parse(trajectory.TimeFormat, e.Manifest.Created)
-	if err != nil || !e.Clocks.begun {
+	if err != nil || !slices.ContainsFunc(e.Journals, func(j *journalFact) bool { return j.Clocks.begun }) {
 		return 0
 	}
-	if by := time.Duration(made.UnixMilli()-e.Clocks.Began) * time.Millisecond; by > clockStep {
-		n.find("plan-newer-than-journal", place{given: true}, fmt.Sprintf("the plan was made %s after its journal began", by))
+	older := slices.MinFunc(e.Journals, func(a, b *journalFact) int { return cmp.Compare(a.Clocks.Began, b.Clocks.Began) })
+	if by := time.Duration(made.UnixMilli()-older.Clocks.Began) * time.Millisecond; by > clockStep {
+		at, whose := place{given: true}, "its journal"
+		if e.Shards != nil {
+			at.seq, whose = older.Began, "the journal of "+older.name()
+		}
+		n.find("plan-newer-than-journal", at, fmt.Sprintf("the plan was made %s after %s began", by, whose))
 		if by > clockSet {
 			hard++
 		}

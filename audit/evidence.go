@@ -33,11 +33,12 @@ type evidence struct {
 	Inputs    rundir.Inputs
 	OddUnread bool         // there are more of them than are kept
 	Usage     *UsageExport // nil: not at hand
-	Clocks    clocks
-	Unswept   bool // an answer was graded without the judge cache having been checked since the process began
+	Unswept   bool         // an answer was graded without the judge cache having been checked since the process began
 
-	RunSpent int64 // the line with which the known costs passed the budget of the run; 0: they did not
-	spent    int64 // known costs up to the line that was read last, in micro-USD
+	Journals   []*journalFact                  // in the order in which their lines are numbered
+	Shards     *rundir.Shards                  // nil: it is no merged run, and has one journal
+	Superseded []use                           // of attempts that do not count
+	Place      func(seq int64) (string, int64) // the journal of a merged run that has a line, and the line in it
 
 	packer *packer
 	walk   func(visit func(*taskEvidence)) // instead of eachTask, of one of several checks; nil: there is one

@@ -149,13 +149,18 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 
 // add takes an event that the fold has accepted: its task is planned and its attempt has begun.
 func (g *gatherer) add(ev trajectory.Event) error {
+	if p, opens := ev.Payload.(trajectory.RunStarted); opens {
+		g.begin(ev, p)
+	}
 	g.spend(ev)
-	g.e.Clocks.see(ev)
+	journal := g.e.journal(ev.Seq)
+	journal.Clocks.see(ev)
 	switch p := ev.Payload.(type) {
 	case trajectory.JudgeBattery:
 		g.e.Batteries = append(g.e.Batteries, fact[trajectory.JudgeBattery]{ev.Seq, p})
 	case trajectory.Preflight:
 		g.e.Preflight = append(g.e.Preflight, fact[trajectory.Preflight]{ev.Seq, p})
+		journal.Asked = true
 	case trajectory.SecurityEvent:
 		g.e.Cache = append(g.e.Cache, fact[trajectory.SecurityEvent]{ev.Seq, p})
 		g.swept = g.swept || p.Kind == trajectory.JudgeCacheSweep
@@ -165,6 +170,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		g.swept = false
 		g.e.Passages.resume()
 	case trajectory.TaskStarted:
+		journal.Tasks = true
 		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, passages: g.e.Passages, bodies: g.bodies, question: p.Question, gold: g.e.Gold[ev.TaskID], fileName: p.FileName,
 			images: g.e.Manifest.Model.Images, turn: newTurn(-1), begunUs: ev.MonoUs}
 		g.tasks[ev.TaskID] = t

@@ -61,7 +61,7 @@ var trajectoryIntegrity = Check{
 		{"rollback-missing", ToReview, 1, "a turn that broke rules and whose workspace was not put back", "a rollback"},
 		{"violation-missing", ToReview, 2, "a denial by a rule, the deny list, the mode or a budget without a violation of its class", "a violation"},
 		{"time-exceeded", ToReview, 1, "a turn that was begun after the time was up", ""},
-		{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run was spent", "none but one for the answer"},
+		{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run, or of its shard, was spent", "none but one for the answer"},
 		{"torn-tail", ToReview, 1, "an unfinished last line of the journal that was cut when the run was taken up again", "a journal that ends with a whole line"},
 		{"scaffold-call", Info, 1, "calls of an own agent whose arguments stand in no reply before them", "for the record: the agent's own program made them"},
 	},
@@ -74,8 +74,11 @@ func checkPlan(e *evidence, n *notes) {
 	n.gapIf(e.blind(), "%s: verdicts cannot be computed again", noGold)
 	hashesOnly(e, n)
 	n.findIf(e.Manifest.Cassette == plan.CassetteReplay, "replayed", place{given: true}, "the model's answers come from a recording")
-	if m := e.Manifest; len(e.Preflight) == 0 && !m.Rehearsal && !m.NoPreflight && m.Cassette != plan.CassetteReplay {
-		n.find("preflight-missing", place{given: true}, "no model was asked anything before the tasks")
+	if m := e.Manifest; !m.Rehearsal && !m.NoPreflight && m.Cassette != plan.CassetteReplay {
+		n.findIf(len(e.Preflight) == 0, "preflight-missing", place{given: true}, "no model was asked anything before the tasks")
+		for _, j := range e.Journals {
+			n.findIf(len(e.Preflight) > 0 && j.Tasks && !j.Asked, "preflight-missing", place{seq: j.Began, given: true}, "no model was asked anything before the tasks of "+j.name())
+		}
 	}
 	known := e.Manifest.ConstitutionSHA256 == canonical.Digest(policy.Constitution(e.Manifest.Policy)) // the plan's rules are this version's
 	n.gapIf(!known, "the rules of the plan are not those of this version: calls that they allowed cannot be checked by these")
@@ -479,15 +482,15 @@ func (t *turn) of(a *attemptEvidence) *turnFact {
 	return &a.Turns[t.fact]
 }
 
-// spend adds up what is known of the run's costs, its judge's included.
+// spend adds up what is known of the costs of a journal, its judge's included.
 func (g *gatherer) spend(ev trajectory.Event) {
 	_, cost, requests := trajectory.Usage(ev.Payload)
 	if requests == 0 || cost == nil {
 		return
 	}
-	g.e.spent += *cost
-	if limit := g.e.Manifest.Budgets.RunCostMicroUSD; limit > 0 && g.e.spent > limit && g.e.RunSpent == 0 {
-		g.e.RunSpent = ev.Seq
+	j := g.e.journal(ev.Seq)
+	if j.spent += *cost; j.Limit > 0 && j.spent > j.Limit && j.Spent == 0 {
+		j.Spent = ev.Seq
 	}
 }
 
@@ -564,11 +567,12 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 		if turn := a.beyond(late, func(turn turnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
 			n.find("time-exceeded", t.at(a, turn.Seq), fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000), fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
 		}
-		if a.Begun < e.RunSpent {
+		j := e.journal(a.Begun)
+		if a.Begun < j.Spent {
 			unaware = max(unaware, 1)
 		}
-		found(a.beyond(unaware, func(turn turnFact) bool { return e.RunSpent > 0 && turn.Seq > e.RunSpent }),
-			"run-budget-exceeded", fmt.Sprintf("a turn that was begun after the %d micro-USD of the run were spent", b.RunCostMicroUSD))
+		found(a.beyond(unaware, func(turn turnFact) bool { return j.Spent > 0 && turn.Seq > j.Spent }),
+			"run-budget-exceeded", fmt.Sprintf("a turn that was begun after the %d micro-USD of %s were spent", j.Limit, j.name()))
 		used.calls += len(a.Calls)
 		for _, s := range spends {
 			used.tokens += s.tokens

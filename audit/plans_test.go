@@ -146,11 +146,12 @@ func TestRunSpent(t *testing.T) {
 	}
 	for _, tt := range tests {
 		g := newGatherer(plan.Plan{Budgets: plan.Budgets{RunCostMicroUSD: 100}}, nil)
+		g.begin(trajectory.Event{}, trajectory.RunStarted{})
 		for i, p := range tt.events {
 			g.spend(trajectory.Event{Seq: int64(i + 1), Payload: p})
 		}
-		if g.e.RunSpent != tt.want {
-			t.Errorf("%s: in line %d, want %d", tt.name, g.e.RunSpent, tt.want)
+		if g.e.Journals[0].Spent != tt.want {
+			t.Errorf("%s: in line %d, want %d", tt.name, g.e.Journals[0].Spent, tt.want)
 		}
 	}
 }

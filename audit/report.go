@@ -112,10 +112,12 @@ type Finding struct {
 	EvidenceSHA256 string   `json:"evidence_sha256,omitzero"` // of the document, message or answer it is about
 	Got            string   `json:"got"`
 	ID             string   `json:"id"`               // digest of the rest but Closed
+	Journal        string   `json:"journal,omitzero"` // of a merged run: the journal that has the line
+	Line           int64    `json:"line,omitzero"`    // of a merged run: the line in Journal, from 1
 	Outcome        Outcome  `json:"outcome,omitzero"` // none where nothing was gained or tried
 	RuleID         string   `json:"rule_id"`          // AUD-1.uuid-with-answer
 	RuleVersion    int      `json:"rule_version"`
-	Seq            int64    `json:"seq"` // line of the journal, from 0
+	Seq            int64    `json:"seq"` // line of the journal, from 0; of a merged run through all journals
 	Severity       Severity `json:"severity"`
 	TaskID         string   `json:"task_id,omitzero"` // "" is about the whole run
 	Want           string   `json:"want"`
@@ -277,7 +279,7 @@ func (f Finding) invalid(c Check) string {
 		return fmt.Sprintf("the rule %q, which there is not%s", f.RuleID, anotherVersion)
 	case f.Severity != rule.Severity || f.RuleVersion != rule.Version:
 		return fmt.Sprintf("the rule %q as %s of version %d, which is %s of version %d%s", f.RuleID, f.Severity, f.RuleVersion, rule.Severity, rule.Version, anotherVersion)
-	case f.Seq < 0 || f.Attempt < 0:
+	case f.Seq < 0 || f.Attempt < 0 || f.Line < 0 || (f.Line == 0) != (f.Journal == "") || f.Journal != "" && !isJournal(f.Journal):
 		return "a place that there is not"
 	}
 	return ""

@@ -18,6 +18,12 @@ func unreachable() map[string]string {
 		"AUD-11.coverage-differs":    "results and summary are rebuilt from the journal before the audit begins, one for each planned task: TestCoverageDenominator",
 		"AUD-11.headline-differs":    "the summary is rebuilt from the journal before the audit begins: TestCoverageDenominator",
 		"AUD-6.answer-after-grading": "no text has two attempts open at a time: TestAnswerAfterGrading",
+
+		"AUD-6.attempts-superseded":       "a text has one journal: TestMergedRules",
+		"AUD-6.merged-by-another-version": "a text has one journal: TestMergedRules",
+		"AUD-6.shard-lost":                "a text has one journal: TestMergedRules",
+		"AUD-6.shards-lost":               "a text has one journal: TestMergedRules",
+		"AUD-6.tasks-made-again":          "a text has one journal: TestMergedRules",
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -54,6 +55,9 @@ var usageReconciliation = Check{
 			journal, unmeasured = journal+u.tokens, unmeasured+int64(u.unmeasured)
 			largest = max(largest, u.tokens)
 		})
+		for _, u := range e.Superseded {
+			journal, unmeasured, largest = journal+u.tokens, unmeasured+int64(u.unmeasured), max(largest, u.tokens)
+		}
 		for _, r := range e.Usage.Requests {
 			export += r.In + r.Out
 			if tokens := r.In + r.Out; len(r.IDs) > 0 && tokens <= mostOfRequest {
@@ -61,8 +65,11 @@ var usageReconciliation = Check{
 			}
 		}
 		differ := func(by int64) bool { return by > 5000 && by > export/20 }
+		lost := e.lostTasks()
 		switch {
 		case !differ(max(export-journal, journal-export)):
+		case export > journal && lost > 0:
+			n.gap("the export has %d tokens and the journals %d, which do not have all that was asked for %s: the journals of lost shards and of lost tasks are gone", export, journal, view.Count(lost, "task"))
 		case export > journal && unmeasured > 0 && largest == 0,
 			export > journal && !differ(export-journal-min(unmeasured, export/max(largest, 1)+1)*largest):
 			n.gap("the export has %d tokens and the journal %d, which has none of %d requests: these can be the difference", export, journal, unmeasured)
@@ -86,6 +93,10 @@ func unrecorded(e *evidence, n *notes) {
 		}
 		nameless += u.nameless
 	})
+	for _, u := range e.Superseded {
+		known[u.id], nameless = true, nameless+u.nameless
+	}
+	delete(known, "")
 	var missing []string
 	named := 0
 	for _, r := range e.Usage.Requests {
@@ -103,6 +114,8 @@ func unrecorded(e *evidence, n *notes) {
 	case len(missing) == named:
 		n.gap("no request that the export names is in the journal: their ids are of another kind, or the export is of something else")
 		n.find("export-unrelated", place{}, fmt.Sprintf("%d requests in the export, such as %q, and none of them in the journal", named, missing[0]))
+	case len(missing) > nameless && e.lostTasks() > 0:
+		n.gap("%d of %d requests of the export are not in the journals, which do not have all that was asked for lost tasks", len(missing), named)
 	case len(missing) > nameless:
 		n.find("request-unrecorded", place{}, fmt.Sprintf("%d of %d requests of the export are not in the journal, such as %q", len(missing), named, missing[0]),
 			fmt.Sprintf("at most the %d that the journal has no id of", nameless))

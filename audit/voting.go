@@ -13,7 +13,7 @@ import (
 var votingDisclosure = Check{
 	ID: "AUD-6", Name: "voting-disclosure", Severity: Critical, Gate: true,
 	Title: "no attempt began after a verdict on its task",
-	Why:   "whoever sees a grade and may try again is scored by patience; best of many is not one attempt",
+	Why:   "whoever sees a grade and may try again is scored by patience; best of many is not one attempt; what the journal of a shard had in it that someone dropped is not visible",
 	Fix:   "declare voting in the plan and grade once all answers are committed",
 	Skips: "the plan does not declare how many answers are gathered and how one is chosen, or declares a rule that this version does not know",
 	Rules: []Rule{
@@ -21,15 +21,20 @@ var votingDisclosure = Check{
 		{"attempt-after-grading", Critical, 1, "in a run that is to be submitted, an attempt that began after the first verdict", "all answers committed before the first is graded"},
 		{"answer-after-grading", Critical, 1, "in a run that is to be submitted, an answer that was committed after the first verdict", "all answers committed before the first is graded"},
 		{"more-answers-than-declared", High, 1, "more committed answers of a task than the plan declares", ""},
+		{"shards-lost", High, 1, "shards whose journals are gone, of more than 1 in 20 tasks", ""},
 		{"selective-retries", High, 1, "failed tries of the model calls that answer solved tasks, more often than of the other calls of the run with p < 0.001, or of all calls that answer wrongly; rate limits, refused connections and time limits do not count", "tries that fail for any call alike"},
 		{"answers-lost-repeatedly", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more; of an own agent, which has such replies all the time, by 3 interruptions or more", "fewer than 5 tasks, or than 5 %"},
 		{"frequent-retries", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three", "tries that fail for any call alike"},
 		{"answer-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool", "the answer that the model gave first"},
 		{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", plan.FreeReattempts), ""},
 		{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up", ""},
+		{"shard-lost", ToReview, 1, "a shard whose journal is gone: its tasks count as wrong, and what they came to is not known", "the journal of each shard"},
+		{"merged-by-another-version", ToReview, 1, "a merged run that another version of the program merged and graded", ""},
 		{"fewer-answers-than-declared", Info, 1, "fewer finished attempts at a task than the plan declares", ""},
 		{"attempts-lost", Info, 1, "attempts at a task that ended as an error without an answer", "for the record"},
 		{"interrupted", Info, 1, "an interruption after which the run was taken up again", "for the record"},
+		{"attempts-superseded", Info, 1, "attempts in journals of shards that do not count for their tasks", "for the record"},
+		{"tasks-made-again", Info, 1, "tasks that a worker finished, did not claim in time, and left to be made again", "for the record"},
 	},
 	run: func(e *evidence, n *notes) {
 		switch v := e.Manifest.Voting; {
@@ -47,16 +52,17 @@ var votingDisclosure = Check{
 			n.find("reattempts-planned", place{given: true}, got, fmt.Sprintf("at most %d", plan.FreeReattempts))
 		}
 		for _, r := range e.Resumed {
-			got := fmt.Sprintf("the run was interrupted after %d events and taken up again", r.Event.Events)
+			got := fmt.Sprintf("%s was interrupted after %d events and taken up again", e.journal(r.Seq).name(), r.Event.Events)
 			if r.Event.Torn != nil {
 				got += fmt.Sprintf("; an unfinished last line of %d bytes was cut", r.Event.Torn.Bytes)
 			}
 			n.find("interrupted", place{seq: r.Seq}, got)
-			if r.Event.Harness != e.Manifest.Harness {
+			if e.otherBuild(r.Seq, r.Event.Harness) {
 				n.find("resumed-by-another-version", place{seq: r.Seq, given: true},
 					fmt.Sprintf("version %q took up the run", r.Event.Harness.Version), fmt.Sprintf("version %q, built as in the plan", e.Manifest.Harness.Version))
 			}
 		}
+		checkShards(e, n)
 		firstJudged := int64(-1)
 		e.eachTask(func(t *taskEvidence) {
 			if a := t.firstGraded(); a != nil && (firstJudged < 0 || a.Judged < firstJudged) {
@@ -321,7 +327,7 @@ func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 			settled++
 			continue
 		}
-		from, to := a.EndedAt, e.Events
+		from, to := a.EndedAt, e.end(a.EndedAt)
 		if i+1 < len(t.Attempts) {
 			to = t.Attempts[i+1].Begun
 		}

@@ -460,7 +460,8 @@ func findings(c audit.CheckReport) string {
 	if first == nil {
 		return "without a finding"
 	}
-	where := fmt.Sprintf("line %d of events.jsonl", first.Seq+1)
+	journal, line := first.Place()
+	where := fmt.Sprintf("line %d of %s", line, journal)
 	if first.TaskID != "" {
 		where = "task " + quote(first.TaskID) + ", " + where
 	}

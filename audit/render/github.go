@@ -79,7 +79,8 @@ func findings(out *strings.Builder, r audit.Report, dir string, checks []audit.C
 		if f.Outcome != "" {
 			fmt.Fprintf(out, ", %s", plain(string(f.Outcome)))
 		}
-		fmt.Fprintf(out, ", %s, line %d of %s, finding %s\n", code(where(f)), f.Seq+1, code(journal(dir)), code(audit.ShortID(f.ID)))
+		file, line := journal(dir, f)
+		fmt.Fprintf(out, ", %s, line %d of %s, finding %s\n", code(where(f)), line, code(file), code(audit.ShortID(f.ID)))
 		if known, ok := audit.RuleOf(checks, f.RuleID); ok {
 			fmt.Fprintf(out, "  - the rule finds %s\n", known.When)
 		}
@@ -137,7 +138,8 @@ func GitHub(r audit.Report, dir string) []byte {
 		if f.Closed != "" {
 			kind, text = "", "closed ("+string(f.Closed)+"): "+text
 		}
-		command(&out, kind, journal(dir), f.Seq+1, string(f.Severity)+" "+f.RuleID, text)
+		file, line := journal(dir, f)
+		command(&out, kind, file, line, string(f.Severity)+" "+f.RuleID, text)
 	}
 	for _, c := range r.Checks {
 		kind := "warning"

@@ -250,7 +250,7 @@ func TestSarifPlaces(t *testing.T) {
 		"": "events.jsonl", ".": "events.jsonl", "runs/01J": "runs/01J/events.jsonl", "/data/run": "file:///data/run/events.jsonl",
 		"a:b": "./a:b/events.jsonl", "a b%?#": "a%20b%25%3F%23/events.jsonl",
 	} {
-		if got := at(dir, 3)[0].Physical; got.Artifact["uri"] != want || got.Region["startLine"] != 3 {
+		if got := at(journal(dir, audit.Finding{Seq: 2}))[0].Physical; got.Artifact["uri"] != want || got.Region["startLine"] != 3 {
 			t.Errorf("%q: %+v, want %s", dir, got, want)
 		}
 	}

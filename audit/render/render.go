@@ -22,7 +22,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/view"
-	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // Findings returns the findings of a report, the gravest first, closed ones last.
@@ -136,8 +135,19 @@ func verdict(r audit.Report) string {
 	return clean
 }
 
-// journal names the file whose lines findings point to.
-func journal(dir string) string { return path.Join(dir, trajectory.JournalFile) }
+// journal names the file below dir that a finding is about, and the line in it.
+func journal(dir string, f audit.Finding) (file string, line int64) {
+	file, line = f.Place()
+	return path.Join(dir, file), line
+}
+
+// lineOf names the line that a finding is about.
+func lineOf(f audit.Finding) string {
+	if f.Journal == "" {
+		return fmt.Sprintf("line %d of the journal", f.Seq+1)
+	}
+	return fmt.Sprintf("line %d of %s", f.Line, f.Journal)
+}
 
 // mostNotes is how many findings of a rule are shown that are for the record.
 const mostNotes = 3
@@ -186,7 +196,7 @@ func Text(w io.Writer, p Place, r audit.Report) error {
 				line(fmt.Sprintf("  and %d more: --format json has all", len(g)-i))
 				break
 			}
-			head := fmt.Sprintf("  %s  %s, line %d of the journal", audit.ShortID(f.ID), where(f), f.Seq+1)
+			head := fmt.Sprintf("  %s  %s, %s", audit.ShortID(f.ID), where(f), lineOf(f))
 			if f.Outcome != "" {
 				head += " (" + string(f.Outcome) + ")"
 			}

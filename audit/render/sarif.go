@@ -9,6 +9,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/visible"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -126,7 +127,7 @@ func results(r audit.Report, dir string, index map[string]int) []sarifResult {
 	}
 	all := []sarifResult{}
 	for _, f := range Findings(r) {
-		s := sarifResult{RuleID: f.RuleID, RuleIndex: index[f.RuleID], Level: level(f.Severity), Locations: at(dir, f.Seq+1),
+		s := sarifResult{RuleID: f.RuleID, RuleIndex: index[f.RuleID], Level: level(f.Severity), Locations: at(journal(dir, f)),
 			Message:      message(fmt.Sprintf("%s: %s; expected: %s", where(f), f.Got, f.Want)),
 			Fingerprints: fingerprints("gaiaFindingId/v1", f.ID), Suppressions: []sarifSuppression{},
 			Properties: map[string]any{"severity": f.Severity, "finding": audit.ShortID(f.ID), "ruleVersion": f.RuleVersion}}
@@ -146,7 +147,7 @@ func results(r audit.Report, dir string, index map[string]int) []sarifResult {
 	for _, c := range r.Checks {
 		for _, gap := range c.Gaps {
 			id := c.ID + "." + unseen
-			all = append(all, sarifResult{RuleID: id, RuleIndex: index[id], Level: level(gapSeverity(c.Gate)), Locations: at(dir, 1), Message: message("could not see: " + gap),
+			all = append(all, sarifResult{RuleID: id, RuleIndex: index[id], Level: level(gapSeverity(c.Gate)), Locations: at(path.Join(dir, trajectory.JournalFile), 1), Message: message("could not see: " + gap),
 				Fingerprints: fingerprints("gaiaGap/v1", canonical.Digest([]byte(c.ID+"\n"+gap))), Suppressions: []sarifSuppression{}, Properties: map[string]any{"gate": c.Gate}})
 		}
 	}
@@ -191,8 +192,7 @@ func level(s audit.Severity) string {
 }
 
 // at is a line of the journal, whose path is a URI reference.
-func at(dir string, line int64) []sarifLocation {
-	name := journal(dir)
+func at(name string, line int64) []sarifLocation {
 	u := url.URL{Path: name}
 	if path.IsAbs(name) {
 		u.Scheme = "file"

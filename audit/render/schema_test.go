@@ -100,7 +100,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 	for name, change := range map[string][2]string{
 		"an unknown member":           {`"clean":false`, `"clean":false,"cleaner":true`},
-		"an unknown member inside":    {`"seq":11`, `"seq":11,"line":12`},
+		"an unknown member inside":    {`"seq":11`, `"seq":11,"column":12`},
 		"a member left out":           {`"planned":3,`, ``},
 		"an unknown status":           {`"status":"fail"`, `"status":"failed"`},
 		"an unknown severity":         {`"severity":"CRITICAL"`, `"severity":"critical"`},

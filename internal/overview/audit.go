@@ -90,6 +90,9 @@ func newFinding(s Source, r audit.Report, f audit.Finding) page.Finding {
 		}
 	}
 	link := page.Link{Text: "line " + line}
+	if f.Journal != "" {
+		link.Text = fmt.Sprintf("line %d of %s", f.Line, f.Journal)
+	}
 	if journal := s.Paths.Journal(); journal != "" {
 		link.Path = journal + line + "#e" + line
 	}
