@@ -28,7 +28,7 @@ var floors = map[string]int{
 	"internal/calc": 0, "internal/canonical": 0, "internal/child": 0, "internal/durable": 0, "internal/origin": 0, "internal/pending": 0, "internal/parquetfile": 0,
 	"internal/policy": 0, "internal/regular": 0, "internal/secret": 0, "internal/shim": 0, "internal/selection": 0, "internal/stats": 0,
 	"internal/transport": 0, "internal/visible": 0, "tools/internal/direct": 0,
-	"internal/plot": 1, "internal/guard": 1, "internal/llm": 1, "internal/sign": 1, "internal/unpack": 1, "internal/view": 1, "loader": 1,
+	"internal/queue": 1, "internal/plot": 1, "internal/guard": 1, "internal/llm": 1, "internal/sign": 1, "internal/unpack": 1, "internal/view": 1, "loader": 1,
 	"judgecache": 2, "trajectory": 2,
 	"audit/probe": 3, "internal/exit": 3, "internal/outage": 3, "internal/plan": 3, "internal/prompt": 3, "trajectory/witness": 3,
 	"internal/agentdir": 4, "examples/agents": 4, "internal/keyring": 4, "internal/outfile": 4, "internal/rundir": 4, "judge": 4, "tools": 4,
