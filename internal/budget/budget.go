@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
@@ -22,24 +23,48 @@ import (
 // Budget is what a run may cost.
 type Budget struct {
 	limit     int64 // micro-USD
+	ask       Ask   // nil: this process alone spends
 	prices    llm.Prices
 	model     string // that answers
 	maxTokens int64  // of a completion
 
-	mu       sync.Mutex
+	mu       sync.Mutex // held while ask is asked, so that its answers are in order
 	spent    int64
 	reserved int64
+	over     bool          // with ask: more is spent and reserved than it allows
+	failed   error         // of ask, the first
 	released chan struct{} // closed when money is released
 }
+
+// Ask asks whoever keeps the money of several processes whether this one may have
+// spent and reserved so much in all, in micro-USD. later: others may yet release what
+// is missing. What was spent counts in any case.
+type Ask func(ctx context.Context, spent, reserved int64) (ok, later bool, err error)
 
 // New returns a budget of limit micro-USD, nil where limit is not above 0. The
 // model is the one whose requests [Reservation.Reserve] is for, and maxTokens
 // bounds a completion of any model.
 func New(limit int64, prices llm.Prices, model string, maxTokens int) *Budget {
+	return Shared(nil, limit, prices, model, maxTokens)
+}
+
+// Shared is New for a budget whose limit several processes share, which ask keeps.
+func Shared(ask Ask, limit int64, prices llm.Prices, model string, maxTokens int) *Budget {
 	if limit <= 0 {
 		return nil
 	}
-	return &Budget{limit: limit, prices: prices, model: model, maxTokens: int64(maxTokens), released: make(chan struct{})}
+	return &Budget{limit: limit, ask: ask, prices: prices, model: model, maxTokens: int64(maxTokens), released: make(chan struct{})}
+}
+
+// Err returns why who keeps a shared budget could not be asked; nil if it could.
+// After that nothing can be reserved, which does not mean that the money is spent.
+func (b *Budget) Err() error {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
 }
 
 // LimitError means that the money of a run does not suffice for a single attempt,
@@ -110,20 +135,7 @@ func (b *Budget) Wait(ctx context.Context, need int64) (*Reservation, bool) {
 	if b == nil {
 		return nil, true
 	}
-	for {
-		b.mu.Lock()
-		r, ok := b.take(need)
-		released, alone := b.released, b.reserved == 0
-		b.mu.Unlock()
-		if ok || alone {
-			return r, ok
-		}
-		select {
-		case <-released:
-		case <-ctx.Done():
-			return nil, false
-		}
-	}
+	return b.reserve(ctx, need, true)
 }
 
 // Call reserves what one request may cost, as [Budget.Bound] says, and waits as
@@ -149,30 +161,75 @@ func (b *Budget) Take(need int64) (*Reservation, bool) {
 	if b == nil {
 		return nil, true
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.take(need)
+	return b.reserve(context.Background(), need, false)
 }
 
-// take is Take under the lock.
-func (b *Budget) take(need int64) (*Reservation, bool) {
-	if b.spent+b.reserved+need > b.limit {
-		return nil, false
+// askAgain is how long a budget waits before it asks again for money that others may have released.
+const askAgain = 200 * time.Millisecond
+
+func (b *Budget) reserve(ctx context.Context, need int64, wait bool) (*Reservation, bool) {
+	for {
+		b.mu.Lock()
+		ok, later := b.grow(ctx, need)
+		released, alone := b.released, b.reserved == 0
+		b.mu.Unlock()
+		if ok {
+			return &Reservation{budget: b, held: need, likely: need}, true
+		}
+		if !wait || alone && !later {
+			return nil, false
+		}
+		again := (<-chan time.Time)(nil)
+		if later {
+			again = time.After(askAgain)
+		}
+		select {
+		case <-released:
+		case <-again:
+		case <-ctx.Done():
+			return nil, false
+		}
 	}
-	b.reserved += need
-	return &Reservation{budget: b, held: need, likely: need}, true
 }
 
-// change adds to what is spent and reserved, and wakes who waits.
+// grow adds to what is reserved if the limit allows that. The lock is held.
+func (b *Budget) grow(ctx context.Context, more int64) (ok, later bool) {
+	if ok, later = b.allows(ctx, b.reserved+more); ok {
+		b.reserved += more
+		if more < 0 {
+			b.wake()
+		}
+	}
+	return ok, later
+}
+
+// allows reports whether so much may be reserved besides what is spent. The lock is held.
+func (b *Budget) allows(ctx context.Context, reserved int64) (ok, later bool) {
+	switch {
+	case b.ask == nil:
+		return b.spent+reserved <= b.limit, false
+	case b.failed != nil:
+		return false, false
+	}
+	ok, later, err := b.ask(ctx, b.spent, reserved)
+	if err != nil && ctx.Err() == nil {
+		b.failed = err
+	}
+	return ok && err == nil, later && err == nil
+}
+
+// change adds to what is spent and reserved, whatever the limit, and wakes who waits.
 func (b *Budget) change(spent, reserved int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.changeLocked(spent, reserved)
-}
-
-func (b *Budget) changeLocked(spent, reserved int64) {
 	b.spent += spent
 	b.reserved += reserved
+	ok, _ := b.allows(context.Background(), b.reserved)
+	b.over = !ok
+	b.wake()
+}
+
+func (b *Budget) wake() {
 	close(b.released)
 	b.released = make(chan struct{})
 }
@@ -197,10 +254,9 @@ func (r *Reservation) Reserve(tokensIn int64, last bool) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.spent+b.reserved-r.held+need > b.limit {
+	if ok, _ := b.grow(context.Background(), need-r.held); !ok {
 		return false
 	}
-	b.changeLocked(0, need-r.held)
 	r.held, r.likely = need, likely
 	return true
 }
@@ -223,7 +279,7 @@ func (r *Reservation) TryStarted(number int) error {
 	}
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
-	if r.budget.spent+r.budget.reserved > r.budget.limit {
+	if r.budget.over {
 		return Spent()
 	}
 	return nil

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -210,5 +211,61 @@ func TestNeverOverdrawn(t *testing.T) {
 	all.Wait()
 	if p.spent > budget || p.spent < budget-60 || p.reserved != 0 || len(refused) == 0 {
 		t.Errorf("spent %d of %d, %d reserved, %d refused", p.spent, budget, p.reserved, len(refused))
+	}
+}
+
+// TestShared: two budgets of one pool together spend no more than it has, and what one gives back the other gets. Once
+// its keeper cannot be asked nothing is reserved, and that is not told from money that is spent by silence.
+func TestShared(t *testing.T) {
+	var mu sync.Mutex
+	var gone error
+	taken := [2][2]int64{}
+	of := func(number int) *Budget {
+		b := dollarAToken(t, 100)
+		b.ask = func(_ context.Context, spent, reserved int64) (ok, later bool, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			other := taken[1-number]
+			before := taken[number][0] + taken[number][1]
+			taken[number][0] = spent
+			if ok = spent+reserved <= max(before, 100-other[0]-other[1]); ok {
+				taken[number][1] = reserved
+			}
+			return ok, other[1] > 0, gone
+		}
+		return b
+	}
+	one, other := of(0), of(1)
+	a, ok := one.Take(80)
+	if !ok {
+		t.Fatal("there is enough for one")
+	}
+	if _, ok := other.Take(21); ok {
+		t.Error("the second budget spends what the first has reserved")
+	}
+	got := make(chan *Reservation)
+	go func() {
+		r, _ := other.Wait(context.Background(), 60)
+		got <- r
+	}()
+	cost := int64(40)
+	a.Charge(&cost)
+	a.Close()
+	b := <-got
+	if b == nil || taken != [2][2]int64{{40, 0}, {0, 60}} {
+		t.Fatalf("the second budget does not get what the first gave back: %v", taken)
+	}
+	if _, ok := one.Take(61); ok {
+		t.Error("more is reserved than there is")
+	}
+	b.Charge(new(int64(61)))
+	if b.TryStarted(2) == nil {
+		t.Error("a further try is paid with money that is not there")
+	}
+	mu.Lock()
+	gone = errors.New("the keeper is gone")
+	mu.Unlock()
+	if _, ok := one.Wait(context.Background(), 1); ok || one.Err() == nil {
+		t.Errorf("reserved %v, and the error is %v", ok, one.Err())
 	}
 }

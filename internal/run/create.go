@@ -1,7 +1,10 @@
 package run
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -38,6 +41,7 @@ type Run struct {
 	money   *budget.Budget    // nil: no limit, or the run does not execute
 	grader  *grading.Grader
 	unfit   audit.UnfitWatch
+	part    *Part // of a shard or a worker; nil: a whole run
 	state
 }
 
@@ -56,7 +60,10 @@ type state struct {
 	mu        sync.Mutex // guards what is up to unwritten
 	outage    outage.Outage
 	fold      *rundir.Fold
-	followed  int64 // events that fold has taken
+	base      int64                 // events of the shards of a merged run
+	end       trajectory.End        // of the journal, as far as fold has taken it; its head is that of a shard alone
+	sealed    bool                  // a shard that is done, up to its marker
+	underWay  map[*rundir.Task]bool // of a worker
 	journal   runfiles.Written
 	records   runfiles.Written // trajectories.jsonl
 	unwritten error            // why that file is not complete; it can be rebuilt
@@ -68,96 +75,135 @@ type state struct {
 	asked    bool             // this process asked the models before the tasks
 }
 
+// Signed is the plan of a run as it was signed.
+type Signed struct {
+	Plan               plan.Plan
+	Manifest, Envelope []byte // manifest.json and manifest.dsse.json
+}
+
+// Sign completes a plan by its environment, gives it an id, a time and the digests of questions and gold answers, and
+// signs it. The salts are those of the digests. A plan whose money is not enough for an attempt at any of its tasks is
+// a *budget.LimitError.
+func Sign(p plan.Plan, e Env) (Signed, grading.Salts, error) {
+	m, err := Complete(p, e)
+	if err == nil {
+		err = Affords(m, e)
+	}
+	if err == nil && m.Agent != nil && e.Look != nil {
+		m.Agent, err = e.Look(e.targets())
+	}
+	if err != nil {
+		return Signed{}, grading.Salts{}, err
+	}
+	id, err := ulid.New(ulid.Timestamp(e.Now()), e.Rand)
+	if err != nil {
+		return Signed{}, grading.Salts{}, fmt.Errorf("making a run id: %w", err)
+	}
+	m.RunID, m.Created = id.String(), e.Now().UTC().Format(trajectory.TimeFormat)
+	salts, err := grading.NewSalts(e.Rand, m.Rehearsal)
+	if err == nil {
+		err = salts.Commit(&m, e.Set, e.Gold)
+	}
+	if err != nil {
+		return Signed{}, salts, err
+	}
+	s := Signed{Plan: m}
+	if s.Manifest, err = m.Encode(); err != nil {
+		return Signed{}, salts, fmt.Errorf("encoding the manifest: %w", err)
+	}
+	if s.Envelope, err = sign.Seal(e.Key, plan.ManifestType, s.Manifest); err != nil {
+		return Signed{}, salts, fmt.Errorf("signing the manifest: %w", err)
+	}
+	return s, salts, nil
+}
+
 // Create makes the directory of a planned run under out. When it returns, the signed manifest and run_started are
 // durable and no model was asked anything.
-func Create(out string, plan plan.Plan, e Env) (_ *Run, err error) {
+func Create(out string, plan plan.Plan, e Env) (*Run, error) {
 	swept, err := e.sweep(plan)
 	if err != nil {
 		return nil, err
 	}
-	m, err := Complete(plan, e)
+	s, salts, err := Sign(plan, e)
 	if err != nil {
 		return nil, err
 	}
-	if err := Affords(m, e); err != nil {
+	r := &Run{env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}}
+	if err := r.create(filepath.Join(out, s.Plan.RunID), s, nil, nil); err != nil {
 		return nil, err
 	}
-	if m.Agent != nil && e.Look != nil {
-		if m.Agent, err = e.Look(e.targets()); err != nil {
-			return nil, err
-		}
-	}
+	return r, nil
+}
+
+// create makes the directory of a run at place. It is hidden beside it until the signed plan, the files and the first
+// events are durable. fill, called when the journal is open, if not nil, completes what the kind of run needs, and returns the
+// events between run_started and what the sweep of the judge cache found.
+func (r *Run) create(place string, s Signed, files []runfiles.File, fill func() ([]trajectory.Draft, error)) (err error) {
+	out := filepath.Dir(place)
 	if err := os.MkdirAll(out, 0o755); err != nil {
-		return nil, fmt.Errorf("making the directory for runs: %w", err)
+		return fmt.Errorf("making the directory for runs: %w", err)
 	}
-	id, err := ulid.New(ulid.Timestamp(e.Now()), e.Rand)
-	if err != nil {
-		return nil, fmt.Errorf("making a run id: %w", err)
+	if _, err := os.Lstat(place); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("making %s: %w", place, cmp.Or(err, fs.ErrExist))
 	}
-	salts, err := grading.NewSalts(e.Rand, m.Rehearsal)
-	if err != nil {
-		return nil, err
+	r.Dir = filepath.Join(out, ".new-"+filepath.Base(place))
+	if err := runfiles.RemoveUnfinished(r.Dir); err != nil {
+		return err
 	}
-	m.RunID, m.Created = id.String(), e.Now().UTC().Format(trajectory.TimeFormat)
-	if err := salts.Commit(&m, e.Set, e.Gold); err != nil {
-		return nil, err
-	}
-	r := &Run{Dir: filepath.Join(out, ".new-"+m.RunID), env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}}
 	defer func() {
 		if err != nil && r.files != nil {
 			r.Close()
 			os.RemoveAll(r.Dir)
 		}
 	}()
-	manifest, err := r.createFiles(m)
-	if err != nil {
-		return nil, err
+	var private []byte // nil: of a shard
+	if r.part == nil {
+		if private, err = canonical.Encode(r.secrets.salts); err != nil {
+			return err
+		}
+		private = append(private, '\n')
 	}
-	r.approved = m.Approved
-	r.fold = rundir.NewFold(m, canonical.Digest(manifest), r.ended)
-	r.unfit.Follow(m, r.secrets.gold)
-	if err := r.open(trajectory.End{Head: r.fold.ManifestSHA256}); err != nil {
-		return nil, err
-	}
-	drafts := []trajectory.Draft{{Payload: trajectory.RunStarted{
-		GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: r.fold.ManifestSHA256, PolicyHash: m.PolicyHash,
-		PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent,
-	}}}
-	if _, err = r.log.Append(append(drafts, r.sweepEvents()...)...); err != nil {
-		return nil, err
-	}
-	if err := durable.SyncDir(r.Dir); err != nil {
-		return nil, err
-	}
-	place := filepath.Join(out, m.RunID)
-	if err := os.Rename(r.Dir, place); err != nil {
-		return nil, fmt.Errorf("putting the run directory in its place: %w", err)
-	}
-	r.Dir, r.files.Path, r.work = place, place, filepath.Join(place, runfiles.WorkDir)
-	return r, durable.SyncDir(out)
-}
-
-// createFiles creates the directory up to its first event and returns the manifest.
-func (r *Run) createFiles(m plan.Plan) ([]byte, error) {
-	manifest, err := m.Encode()
-	if err != nil {
-		return nil, fmt.Errorf("encoding the manifest: %w", err)
-	}
-	envelope, err := sign.Seal(r.env.Key, plan.ManifestType, manifest)
-	if err != nil {
-		return nil, fmt.Errorf("signing the manifest: %w", err)
-	}
-	private, err := canonical.Encode(r.secrets.salts)
-	if err != nil {
-		return nil, err
-	}
-	files := []runfiles.File{{Name: plan.ManifestFile, Data: manifest}, {Name: plan.EnvelopeFile, Data: envelope},
-		{Name: plan.ConstitutionFile, Data: policy.Constitution(m.Policy)}}
-	if m.Agent != nil {
+	files = append(files, runfiles.File{Name: plan.ManifestFile, Data: s.Manifest}, runfiles.File{Name: plan.EnvelopeFile, Data: s.Envelope},
+		runfiles.File{Name: plan.ConstitutionFile, Data: policy.Constitution(s.Plan.Policy)})
+	if s.Plan.Agent != nil {
 		files = append(files, runfiles.File{Name: plan.AgentFilesFile, Data: r.env.AgentFiles})
 	}
-	r.files, err = runfiles.Create(r.Dir, append(private, '\n'), files...)
-	return manifest, err
+	if r.files, err = runfiles.Create(r.Dir, private, files...); err != nil {
+		return err
+	}
+	m, digest, _, err := rundir.ReadPlan(os.DirFS(r.Dir))
+	if err != nil {
+		return err
+	}
+	r.approved = m.Approved
+	r.fold = rundir.NewFold(m, digest, r.ended)
+	r.unfit.Follow(m, r.secrets.gold)
+	if err := r.open(trajectory.End{Head: digest}); err != nil {
+		return err
+	}
+	var drafts []trajectory.Draft
+	if fill != nil {
+		if drafts, err = fill(); err != nil {
+			return err
+		}
+	}
+	started := trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: digest, PolicyHash: m.PolicyHash,
+		PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}
+	if started.Harness = r.env.Harness; r.part != nil {
+		started.Shard = r.part.Delegation.Shard
+	}
+	drafts = append(append([]trajectory.Draft{{Payload: started}}, drafts...), r.sweepEvents()...)
+	if _, err = r.log.Append(drafts...); err != nil {
+		return err
+	}
+	if err := durable.SyncDir(r.Dir); err != nil {
+		return err
+	}
+	if err := os.Rename(r.Dir, place); err != nil {
+		return fmt.Errorf("putting the run directory in its place: %w", err)
+	}
+	r.Dir, r.files.Path, r.work = place, place, filepath.Join(place, runfiles.WorkDir)
+	return durable.SyncDir(out)
 }
 
 // targets returns what probes look for: the tasks with their gold, where it is known.
@@ -181,12 +227,16 @@ func (r *Run) open(end trajectory.End) (err error) {
 	}
 	r.secrets.splitIDs = probe.NewIDs(r.env.Set.IDs)
 	r.secrets.answers = probe.NewAnswers(r.env.targets())
-	r.secrets.passages = origin.NewPassages([]byte(r.secrets.salts.Salt))
+	secret := []byte(r.secrets.salts.Salt)
+	if r.part != nil { // which has no salt; what its key signs here is written nowhere
+		secret = r.part.Key.Sign([]byte("gaia: passages of an own agent in the shard of " + r.part.Delegation.ManifestSHA256))
+	}
+	r.secrets.passages = origin.NewPassages(secret)
 	r.grader = r.newGrader(m)
 	if found := r.Unfit(); found != nil { // before the run was interrupted
 		r.reportUnfit(found)
 	}
-	r.followed, r.work = end.Events, filepath.Join(r.Dir, runfiles.WorkDir)
+	r.end, r.work = end, filepath.Join(r.Dir, runfiles.WorkDir)
 	if r.journal.Bytes, r.records.Bytes, err = r.files.Sizes(); err != nil {
 		return err
 	}
@@ -209,10 +259,15 @@ func (r *Run) logConfig() trajectory.LogConfig {
 // recorded follows the journal: the log calls it with each durable event, in order.
 func (r *Run) recorded(e trajectory.Event, line []byte) error {
 	r.mu.Lock()
+	end := trajectory.End{Events: e.Seq + 1, LastID: e.ID}
+	if r.part != nil {
+		end.Head = canonical.Digest(line)
+	}
+	e.Seq += r.base
 	err := r.fold.Take(&e, line)
 	if err == nil {
 		r.outage.Saw(e)
-		r.followed = e.Seq + 1
+		r.end = end
 		r.journal.Add(line)
 	}
 	r.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -26,23 +25,24 @@ var ErrDrained = errors.New("stopped on request")
 // without evidence.
 func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 	phases := func() error {
-		if r.fold.Completed != nil {
+		if r.fold.Completed != nil || r.sealed {
 			return r.seal()
 		}
 		r.env.Limiter.OnUnreachable(r.warn)
-		m := r.fold.Manifest
-		r.money = budget.New(m.Budgets.RunCostMicroUSD, r.env.Prices, m.Model.Name, m.Model.MaxTokens)
-		// A call whose cost is unknown counts as the most expensive that is known, and as no less than a whole
-		// completion.
-		r.money.Spend(r.fold.Spent(r.money.Bound(m.Model.Name, 0, int64(m.Model.MaxTokens))))
+		r.money = r.newBudget()
 		r.grader.Budget = r.money
-		if err := r.preflight(ctx, drain); err != nil {
-			return err
+		if r.fold.Shards == nil { // else the shards did that
+			if err := r.preflight(ctx, drain); err != nil {
+				return err
+			}
+			if err := r.solve(ctx, drain); err != nil {
+				return err
+			}
 		}
-		if err := r.solve(ctx, drain); err != nil {
-			return err
+		if r.part != nil {
+			return r.seal()
 		}
-		if err := r.each(ctx, nil, r.gradeTask); err != nil { // all tasks had their attempts: drain leaves none out now
+		if err := r.each(ctx, nil, r.inOrder(), r.gradeTask); err != nil { // all tasks had their attempts: drain leaves none out now
 			return err
 		}
 		r.mu.Lock()
@@ -76,7 +76,7 @@ func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 	if r.unmarked != nil {
 		return errors.Join(err, r.unmarked)
 	}
-	if !r.env.Continue || ctx.Err() != nil || isClosed(drain) || r.followed != r.log.Durable().Events {
+	if !r.env.Continue || ctx.Err() != nil || isClosed(drain) || r.part != nil || r.end.Events != r.log.Durable().Events {
 		return err
 	}
 	return r.withoutEvidence(phases, failed)
@@ -97,17 +97,21 @@ func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 		return unfit
 	}
 	var leftOut sync.Once
-	for _, again := range []bool{false, true} {
-		err := r.each(solving, drain, func(ctx context.Context, t *rundir.Task) error {
+	passes := []bool{false, true}
+	if r.isWorker() { // a task is its own until it is committed
+		passes = []bool{true}
+	}
+	for _, again := range passes {
+		err := r.each(solving, drain, r.tasks(drain), func(ctx context.Context, t *rundir.Task) error {
 			task := r.env.Set.Tasks[t.Index]
 			for !r.settled(t) && (again || !r.failedBefore(t)) {
 				paid, enough := r.money.Wait(ctx, r.money.First(firstTokens(task, r.gate.Specs())))
-				if isClosed(drain) {
+				if isClosed(drain) && !r.isWorker() {
 					paid.Close()
 					return nil
 				}
 				if !enough {
-					if ctx.Err() == nil {
+					if ctx.Err() == nil && r.money.Err() == nil {
 						leftOut.Do(func() { r.warn(errLeftOut) })
 					}
 					break // it is graded with what it has
@@ -122,8 +126,14 @@ func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 					return err
 				}
 			}
-			if ctx.Err() != nil || r.fold.Manifest.SubmitIntent || !again && !r.settled(t) && r.failedBefore(t) {
+			if ctx.Err() != nil || !again && !r.settled(t) && r.failedBefore(t) {
 				return ctx.Err()
+			}
+			if r.part != nil {
+				return r.commitTask(ctx, t)
+			}
+			if r.fold.Manifest.SubmitIntent {
+				return nil
 			}
 			return r.gradeTask(ctx, t)
 		})
@@ -153,7 +163,7 @@ func (r *Run) failedBefore(t *rundir.Task) bool {
 func (r *Run) settled(t *rundir.Task) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return t.Sealed != nil || r.fold.Settled(t)
+	return t.Sealed != nil || t.Committed != nil || r.fold.Settled(t)
 }
 
 // allSettled reports whether no attempt is left to be made.
@@ -161,16 +171,34 @@ func (r *Run) allSettled() bool {
 	return !slices.ContainsFunc(r.fold.Tasks, func(t *rundir.Task) bool { return !r.settled(t) })
 }
 
+// nextTask returns the next task, nil after the last.
+type nextTask func(context.Context) (*rundir.Task, error)
+
+// inOrder returns the tasks of the run in the order of the plan.
+func (r *Run) inOrder() nextTask {
+	left := r.fold.Tasks
+	return func(context.Context) (t *rundir.Task, _ error) {
+		if len(left) > 0 {
+			t, left = left[0], left[1:]
+		}
+		return t, nil
+	}
+}
+
 // each does something for every task, several at once. When drain closes it begins no more, lets those under way
 // finish, and returns ErrDrained.
-func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.Context, *rundir.Task) error) error {
+func (r *Run) each(ctx context.Context, drain <-chan struct{}, next nextTask, do func(context.Context, *rundir.Task) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	tasks := r.env.Limiter.Tasks(r.env.Concurrency, func(c llm.LimitChange) {
 		// A failure stays in the log: nothing is sent after it.
 		_, _ = r.log.Enqueue(trajectory.Draft{Payload: trajectory.LimitChanged{From: c.From, Origin: r.fold.Manifest.Model.Origin, Reason: c.Reason, To: c.To}})
 	})
-	for _, t := range r.fold.Tasks {
-		if isClosed(drain) || tasks.Enter(groupCtx) != nil {
+	for !isClosed(drain) && tasks.Enter(groupCtx) == nil {
+		t, err := next(groupCtx)
+		if err != nil {
+			group.Go(func() error { return err })
+		}
+		if err != nil || t == nil {
 			break
 		}
 		group.Go(func() error {

@@ -63,13 +63,16 @@ func (r *Run) gradeTask(ctx context.Context, t *rundir.Task) error {
 	}
 	r.mu.Lock()
 	outcome, attempt, settled := r.fold.Outcome(t)
-	attempts := len(t.Attempts)
+	attempts, shard := len(t.Attempts), 0
+	if r.fold.Shards != nil {
+		shard = r.fold.Shards.Counted[t.Index]
+	}
 	r.mu.Unlock()
 	if !settled {
 		return fmt.Errorf("task %q cannot be sealed: an attempt is open, or the plan votes with more", t.Plan.TaskID)
 	}
 	_, err = r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Payload: trajectory.TaskSealed{
-		Attempt: attempt, Attempts: attempts, Outcome: outcome, Salt: salt,
+		Attempt: attempt, Attempts: attempts, Outcome: outcome, Salt: salt, Shard: shard,
 	}})
 	return err
 }
@@ -109,8 +112,8 @@ func (r *Run) keepPrivate(t *rundir.Task, v grading.PrivateVerdict) error {
 // failed. The fold has followed the events on their way to the disk, so they are not read again: only whether the files
 // that grew end as they should.
 func (r *Run) seal() error {
-	if r.lost == nil && r.unwritten != nil {
-		return fmt.Errorf("writing %s: %w", rundir.TrajectoriesFile, r.unwritten)
+	if r.part != nil {
+		return r.sealShard()
 	}
 	results, err := r.fold.Results()
 	if err != nil {
@@ -128,7 +131,7 @@ func (r *Run) seal() error {
 		}
 		return nil
 	}
-	if err := cmp.Or(r.files.CheckEnd(trajectory.JournalFile, r.journal), r.files.CheckEnd(rundir.TrajectoriesFile, r.records)); err != nil {
+	if err := r.checkEnds(); err != nil {
 		return err
 	}
 	head, err := r.fold.Checkpoint(r.log.End())
@@ -141,4 +144,12 @@ func (r *Run) seal() error {
 	}
 	return r.files.Seal(runfiles.File{Name: rundir.ResultsFile, Data: results},
 		runfiles.File{Name: rundir.SummaryFile, Data: summary}, runfiles.File{Name: trajectory.CheckpointFile, Data: note})
+}
+
+// checkEnds checks that the files that grew are whole and end as they were written.
+func (r *Run) checkEnds() error {
+	if r.unwritten != nil {
+		return fmt.Errorf("writing %s: %w", rundir.TrajectoriesFile, r.unwritten)
+	}
+	return cmp.Or(r.files.CheckEnd(trajectory.JournalFile, r.journal), r.files.CheckEnd(rundir.TrajectoriesFile, r.records))
 }

@@ -30,10 +30,18 @@ var ErrComplete = errors.New("the run is complete")
 // Resume continues an interrupted run. Its evidence must verify, and plan must be its own plan again. It keeps an
 // unfinished last line of the journal aside and cuts it, and ends open attempts: those without an answer as errors,
 // those with one as answered.
-func Resume(dir string, plan plan.Plan, e Env) (_ *Run, err error) {
+func Resume(dir string, plan plan.Plan, e Env) (*Run, error) {
 	r := &Run{Dir: dir, env: e, secrets: secrets{gold: e.Gold.Map()}}
-	if r.files, err = runfiles.Lock(dir); err != nil {
+	if err := r.resume(plan); err != nil {
 		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Run) resume(plan plan.Plan) (err error) {
+	dir := r.Dir
+	if r.files, err = runfiles.Lock(dir); err != nil {
+		return err
 	}
 	var records *renameio.PendingFile
 	defer func() {
@@ -46,44 +54,52 @@ func Resume(dir string, plan plan.Plan, e Env) (_ *Run, err error) {
 	}()
 	found, records, err := r.rebuild()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if found.Complete {
-		return nil, ErrComplete
+	if (found.Shard != nil) != (r.part != nil) || r.part != nil && *found.Shard != r.part.Delegation {
+		return errors.New("the folder is not of this run, or not of this shard of it")
 	}
+	closed, err := r.files.Closed()
+	if err != nil {
+		return err
+	}
+	if r.sealed = found.ShardDone; found.Complete || r.sealed && closed {
+		return ErrComplete
+	}
+	r.base = found.Shards.Events()
 	if err := r.samePlan(plan, found.Manifest); err != nil {
-		return nil, err
+		return err
 	}
 	if r.swept, err = r.env.sweep(plan); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.files.Repair(); err != nil {
-		return nil, err
+		return err
 	}
 	marked, err := rundir.ReadMarker(os.DirFS(dir))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	closing, err := r.files.Closing()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var torn *trajectory.Torn
 	if found.Completed != nil && marked != "" && found.NotRecorded == "" && !closing {
 		// run_completed was written and not synced: it was never acknowledged, and it does not record that recording
 		// had failed.
 		if torn, err = r.files.CutLast(); err != nil {
-			return nil, err
+			return err
 		}
 		records.Cleanup()
 		if found, records, err = r.rebuild(); err != nil {
-			return nil, err
+			return err
 		}
 	} else if torn, err = r.files.CutTail(found.Torn); err != nil {
-		return nil, err
+		return err
 	}
 	if err := records.CloseAtomicallyReplace(); err != nil {
-		return nil, fmt.Errorf("writing %s again: %w", rundir.TrajectoriesFile, err)
+		return fmt.Errorf("writing %s again: %w", rundir.TrajectoriesFile, err)
 	}
 	r.fold = found.Fold
 	r.fold.Follow(r.ended)
@@ -91,15 +107,15 @@ func Resume(dir string, plan plan.Plan, e Env) (_ *Run, err error) {
 		r.env.Resumed(r.fold)
 	}
 	if err := r.open(found.End); err != nil {
-		return nil, err
+		return err
 	}
-	if r.fold.Completed != nil {
-		return r, nil
+	if r.fold.Completed != nil || r.sealed {
+		return nil
 	}
 	if err := r.goOn(found.End, torn, marked); err != nil {
-		return nil, errors.Join(err, r.unmarked)
+		return errors.Join(err, r.unmarked)
 	}
-	return r, nil
+	return nil
 }
 
 // samePlan compares the plan that the run would have here with the recorded one. The program may be another version:
@@ -112,10 +128,12 @@ func (r *Run) samePlan(given, old plan.Plan) error {
 	r.approved = now.Approved // each process has its own, and run_resumed records them
 	now.Approved, now.RunID, now.Created, now.Harness = old.Approved, old.RunID, old.Created, old.Harness
 	now.Splits = plan.KnownSplits(old.Splits, now.Splits)
-	if _, r.secrets.salts, err = grading.ReadPrivate(r.Dir); err != nil {
-		return err
+	if r.part != nil {
+		err = r.asSigned(&now, old)
+	} else if _, r.secrets.salts, err = grading.ReadPrivate(r.Dir); err == nil {
+		err = r.secrets.salts.Commit(&now, r.env.Set, r.env.Gold)
 	}
-	if err := r.secrets.salts.Commit(&now, r.env.Set, r.env.Gold); err != nil {
+	if err != nil {
 		return err
 	}
 	differences, err := plan.Diff(old, now)

@@ -46,7 +46,7 @@ func (r *Run) reportUnfit(e *audit.UnfitError) {
 // returns a *StopError where the run cannot go on. Failures that another try may help are left to the tasks.
 func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 	m := r.fold.Manifest
-	if r.env.Preflight == nil || r.asked || m.NoPreflight || m.Cassette == plan.CassetteReplay || isClosed(drain) || r.allSettled() {
+	if r.env.Preflight == nil || r.asked || m.NoPreflight || m.Cassette == plan.CassetteReplay || isClosed(drain) || !r.isWorker() && r.allSettled() {
 		return nil
 	}
 	r.asked = true
@@ -59,6 +59,9 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 			paid := budget.Metered{Budget: func() *budget.Budget { return r.money }, Spare: spare, Viewer: chat, Hear: hear}
 			return paid, paid
 		})
+	}
+	if r.part != nil { // which grades nothing
+		asked.Judge = nil
 	}
 	probes := asked.Probes()
 	if len(r.fold.Interruptions) > 0 {

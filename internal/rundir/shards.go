@@ -76,6 +76,16 @@ func NewShards(m plan.Plan, merged []trajectory.ShardMerged, counted []int) Shar
 	return s
 }
 
+// Events returns how many events the journals have together; 0 for nil.
+func (s *Shards) Events() (n int64) {
+	if s != nil {
+		for _, one := range s.Shards {
+			n += one.Events
+		}
+	}
+	return n
+}
+
 // Encode returns shards.json.
 func (s Shards) Encode() ([]byte, error) { return canonical.Encode(s) }
 

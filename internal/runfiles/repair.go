@@ -45,11 +45,14 @@ func (d *Dir) removeStrays() error {
 func (d *Dir) Repair() error {
 	path := filepath.Join(d.Path, rundir.PrivateFile)
 	data, err := os.ReadFile(path)
-	if err != nil {
+	if err != nil && !d.hasNoPrivate(err) {
 		return err
 	}
-	if err := os.Truncate(path, int64(bytes.LastIndexByte(data, '\n')+1)); err != nil {
-		return fmt.Errorf("cutting a half-written line of %s: %w", rundir.PrivateFile, err)
+	if err == nil {
+		err = os.Truncate(path, int64(bytes.LastIndexByte(data, '\n')+1))
+		if err != nil {
+			return fmt.Errorf("cutting a half-written line of %s: %w", rundir.PrivateFile, err)
+		}
 	}
 	marker := filepath.Join(d.Path, rundir.MarkerFile)
 	if _, err := os.Stat(marker); errors.Is(err, fs.ErrNotExist) {
@@ -72,6 +75,15 @@ func (d *Dir) Closing() (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// Closed reports whether the marker has been removed, or has a reason to stay.
+func (d *Dir) Closed() (bool, error) {
+	if _, err := os.Lstat(filepath.Join(d.Path, rundir.MarkerFile)); err != nil {
+		return errors.Is(err, fs.ErrNotExist), nil
+	}
+	marked, err := rundir.ReadMarker(os.DirFS(d.Path))
+	return marked != "", err
 }
 
 // CutTail cuts an unfinished last line from the journal and returns what run_resumed records of it. It first keeps the

@@ -63,7 +63,8 @@ type File struct {
 }
 
 // Create makes the directory at path with these files, each synced, an open marker, the private file, the empty files
-// that grow, and a folder for the workspaces. The caller syncs the directory. On an error nothing is left of it.
+// that grow, and a folder for the workspaces. The folder of a shard has no private file: private is nil. The caller
+// syncs the directory. On an error nothing is left of it.
 func Create(path string, private []byte, files ...File) (_ *Dir, err error) {
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return nil, fmt.Errorf("making the run directory: %w", err)
@@ -73,8 +74,10 @@ func Create(path string, private []byte, files ...File) (_ *Dir, err error) {
 			os.RemoveAll(path)
 		}
 	}()
-	files = append(files, File{rundir.MarkerFile, markerText(rundir.MarkerOpen)}, File{rundir.PrivateFile, private},
-		File{trajectory.JournalFile, nil}, File{rundir.TrajectoriesFile, nil})
+	files = append(files, File{rundir.MarkerFile, markerText(rundir.MarkerOpen)}, File{trajectory.JournalFile, nil}, File{rundir.TrajectoriesFile, nil})
+	if private != nil {
+		files = append(files, File{rundir.PrivateFile, private})
+	}
 	for _, f := range files {
 		if err := writeNew(filepath.Join(path, f.Name), f.Data); err != nil {
 			return nil, fmt.Errorf("writing %s: %w", f.Name, err)
@@ -104,6 +107,19 @@ func writeNew(path string, data []byte) error {
 		return err
 	}
 	return f.Close()
+}
+
+// RemoveUnfinished removes what a killed process left of a directory that it was about to make. It returns ErrBusy where
+// another process is at it.
+func RemoveUnfinished(path string) error {
+	busy, err := Busy(path)
+	if err == nil && busy {
+		err = ErrBusy
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(path)
 }
 
 // Lock locks the directory of an interrupted run and removes what a killed process was about to rename. It returns a
@@ -203,10 +219,20 @@ func (d *Dir) Open() (err error) {
 		{rundir.PrivateFile, os.O_APPEND, &d.Private}, {rundir.MarkerFile, 0, &d.Marker},
 	} {
 		if *o.file, err = os.OpenFile(filepath.Join(d.Path, o.name), os.O_RDWR|o.flag, 0); err != nil {
+			if o.file == &d.Private && d.hasNoPrivate(err) {
+				*o.file = nil
+				continue
+			}
 			return fmt.Errorf("opening %s: %w", o.name, err)
 		}
 	}
 	return nil
+}
+
+// hasNoPrivate reports whether err says that there is no private file, where none should be: in the folder of a shard.
+func (d *Dir) hasNoPrivate(err error) bool {
+	_, shard := os.Lstat(filepath.Join(d.Path, plan.DelegationFile))
+	return errors.Is(err, fs.ErrNotExist) && shard == nil
 }
 
 // Sizes returns the bytes of the journal and of the trajectories, which are open.
@@ -310,6 +336,9 @@ func (d *Dir) CheckEnd(name string, w Written) error {
 // has a reason.
 func (d *Dir) Seal(files ...File) error {
 	for _, f := range []*os.File{d.Trajectories, d.Private} {
+		if f == nil {
+			continue
+		}
 		if err := f.Sync(); err != nil {
 			return err
 		}
@@ -377,7 +406,8 @@ func isHidden(name string) bool {
 func Foreign(dir string) (string, error) {
 	bodies, _, _ := strings.Cut(trajectory.BodiesDir, "/")
 	own := append(renamed(), plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile, rundir.MarkerFile, rundir.PrivateFile,
-		lockFile, WorkDir, plan.ConstitutionFile, plan.AgentFilesFile, bodies, audit.AttestationsDir)
+		lockFile, WorkDir, plan.ConstitutionFile, plan.AgentFilesFile, plan.DelegationFile, rundir.ShardsFile, rundir.ShardsDir, bodies,
+		audit.AttestationsDir)
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if name := e.Name(); !isHidden(name) && !strings.HasPrefix(name, tornPrefix) && !slices.Contains(own, name) {

@@ -1,0 +1,301 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gaia-harness/gaia/internal/budget"
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runfiles"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Part is the part of a run that a process makes alone: a shard of the plan, or what a worker is given.
+type Part struct {
+	Delegation plan.Delegation
+	Envelope   []byte // of the delegation, by the key of the plan
+	Key        sign.Key
+	// Next, of a worker, waits for its next task and returns its place in the plan; ok is false after the last. nil: the
+	// tasks of the shard, in order.
+	Next func(ctx context.Context) (task int, ok bool, err error)
+	// Committed, if not nil, is called when task_committed is durable, before another task takes its place, and again
+	// for a task that Next gives again or that was committed before the run was resumed. An error stops the run.
+	Committed func(ctx context.Context, task int, digest string) error
+	// Money, of a worker whose plan has a budget, keeps what all workers may spend together.
+	Money budget.Ask
+}
+
+// CreateShard makes the folder of a shard or a worker at dir. The environment must give the signed plan again. When it
+// returns, plan, delegation and run_started are durable and no model was asked anything. Nothing in the folder holds or
+// follows from a gold answer or a salt.
+func CreateShard(dir string, s Signed, p Part, e Env) (*Run, error) {
+	r, old, err := newShard(s, p, e)
+	if err == nil {
+		err = r.samePlan(s.Plan, old)
+	}
+	if err == nil {
+		files := []runfiles.File{{Name: plan.DelegationFile, Data: p.Envelope}}
+		err = r.create(dir, Signed{old, s.Manifest, s.Envelope}, files, func() ([]trajectory.Draft, error) {
+			r.fold.OfShard(p.Delegation)
+			return nil, nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// ResumeShard is Resume for the folder of a shard or a worker.
+func ResumeShard(dir string, s Signed, p Part, e Env) (*Run, error) {
+	r, _, err := newShard(s, p, e)
+	if err == nil {
+		r.Dir = dir
+		err = r.resume(s.Plan)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// newShard returns a shard that has no folder yet, and the plan that was signed.
+func newShard(s Signed, p Part, e Env) (*Run, plan.Plan, error) {
+	r := &Run{env: e, part: &p, secrets: secrets{gold: e.Gold.Map()}}
+	m, err := plan.Decode(s.Manifest)
+	if err != nil {
+		return nil, m, err
+	}
+	key, err := sign.ParsePublicKey(m.SigningKey)
+	if err != nil {
+		return nil, m, err
+	}
+	d, shardKey, err := m.ReadDelegation(p.Envelope, canonical.Digest(s.Manifest), key)
+	switch {
+	case err != nil:
+		return nil, m, err
+	case d != p.Delegation || !shardKey.Equal(p.Key.Public()):
+		return nil, m, fmt.Errorf("the delegation is of %s, and its key is not the one given", d)
+	case (d.Shard.Of == 0) != (p.Next != nil):
+		return nil, m, errors.New("a worker is given its tasks one by one, a shard has its own")
+	case d.Shard.Of == 0 && m.Budgets.RunCostMicroUSD > 0 && p.Money == nil:
+		return nil, m, errors.New("the plan has a budget, and nothing keeps what all workers may spend")
+	}
+	return r, m, nil
+}
+
+// asSigned completes the plan that a shard would have here by what it cannot know: the digests of questions and gold
+// answers, which metadata_sha256 covers, and what the plan needs for grading. The program must be of the version that
+// made the plan; it may be built for another machine.
+func (r *Run) asSigned(now *plan.Plan, old plan.Plan) error {
+	planned, here := old.Harness, r.env.Harness
+	if here.ExecutableSHA256 = planned.ExecutableSHA256; here != planned {
+		return &PlanError{[]string{fmt.Sprintf("it was made by gaia %s, and this is gaia %s", version(planned), version(here))}}
+	}
+	now.SigningKey, now.Judge = old.SigningKey, old.Judge
+	if old.Scored() == (r.env.Gold.Len() > 0) {
+		now.GoldCommitment = old.GoldCommitment
+	}
+	for i := range min(len(now.Tasks), len(old.Tasks)) {
+		now.Tasks[i].QuestionSHA256 = old.Tasks[i].QuestionSHA256
+	}
+	return nil
+}
+
+func version(h trajectory.Harness) string {
+	text := fmt.Sprintf("%s of commit %q", h.Version, h.Commit)
+	if h.Dirty {
+		text += " with changes"
+	}
+	return text
+}
+
+// isWorker reports whether the run is given its tasks one by one.
+func (r *Run) isWorker() bool { return r.part != nil && r.part.Next != nil }
+
+// newBudget returns the budget of the run, or of its part, after what was spent before.
+func (r *Run) newBudget() *budget.Budget {
+	m := r.fold.Manifest
+	limit, ask := m.Budgets.RunCostMicroUSD, budget.Ask(nil)
+	if r.part != nil {
+		limit, ask = m.Part(r.part.Delegation.Shard, limit), r.part.Money
+	}
+	b := budget.Shared(ask, limit, r.env.Prices, m.Model.Name, m.Model.MaxTokens)
+	// A call whose cost is unknown counts as the most expensive that is known, and as no less than a whole completion.
+	b.Spend(r.fold.Spent(b.Bound(m.Model.Name, 0, int64(m.Model.MaxTokens))))
+	return b
+}
+
+// tasks returns the tasks to solve: of a worker those that it is given until drain closes.
+func (r *Run) tasks(drain <-chan struct{}) nextTask {
+	if !r.isWorker() {
+		return r.inOrder()
+	}
+	again := r.inOrder() // what was committed before the run was resumed may not be known to who gives the tasks
+	return func(ctx context.Context) (*rundir.Task, error) {
+		for t, _ := again(ctx); t != nil; t, _ = again(ctx) {
+			if t.Committed != nil {
+				return t, nil
+			}
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			select {
+			case <-drain:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		for {
+			at, ok, err := r.part.Next(ctx)
+			switch tasks := r.fold.Manifest.Tasks; {
+			case isClosed(drain):
+				return nil, nil
+			case err != nil || !ok:
+				return nil, err
+			case at < 0 || at >= len(tasks):
+				return nil, fmt.Errorf("task %d is given, and %d are planned", at+1, len(tasks))
+			default:
+				if t := r.fold.Task(tasks[at].TaskID); r.begin(t) {
+					return t, nil
+				}
+			}
+		}
+	}
+}
+
+// begin reports whether a task that a worker is given is not under way already.
+func (r *Run) begin(t *rundir.Task) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.underWay[t] {
+		return false
+	}
+	if r.underWay == nil {
+		r.underWay = map[*rundir.Task]bool{}
+	}
+	r.underWay[t] = true
+	return true
+}
+
+// commitTask ends a task of a shard, once, and says so.
+func (r *Run) commitTask(ctx context.Context, t *rundir.Task) error {
+	if err := r.money.Err(); err != nil { // what was left out may have been affordable
+		return err
+	}
+	if t.Committed == nil {
+		r.mu.Lock()
+		committed := r.fold.Commit(t)
+		r.mu.Unlock()
+		if _, err := r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Payload: committed}); err != nil {
+			return err
+		}
+	}
+	if r.part.Committed != nil {
+		if err := r.part.Committed(ctx, t.Index, t.Committed.Digest); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.underWay, t)
+	return nil
+}
+
+// Head returns the tree head of a shard now, signed by its key: of all events that are durable.
+func (r *Run) Head() ([]byte, error) {
+	r.mu.Lock()
+	head, err := r.fold.ShardCheckpoint(r.end)
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return head.Sign(r.part.Key)
+}
+
+// sealShard writes the tree head of a shard whose tasks are committed, and removes the marker.
+func (r *Run) sealShard() error {
+	if _, err := r.log.Append(); err != nil { // what was enqueued last
+		return err
+	}
+	if !r.fold.AllCommitted() {
+		return errors.New("the shard cannot be closed: a task is not committed")
+	}
+	if err := r.checkEnds(); err != nil {
+		return err
+	}
+	note, err := r.Head()
+	if err != nil {
+		return fmt.Errorf("signing the checkpoint: %w", err)
+	}
+	return r.files.Seal(runfiles.File{Name: trajectory.CheckpointFile, Data: note})
+}
+
+// CreateMerged makes the directory of the run of a plan under out, of the folders of its shards: folders[i] has the files
+// of entry i of shards, "" where they are gone. It copies them and verifies the copies. When it returns, no answer was
+// graded: Execute does that. An interrupted run is resumed by Resume.
+func CreateMerged(out string, s Signed, salts grading.Salts, shards rundir.Shards, folders []string, e Env) (*Run, error) {
+	swept, err := e.sweep(s.Plan)
+	if err != nil {
+		return nil, err
+	}
+	list, err := shards.Encode()
+	if err != nil {
+		return nil, err
+	}
+	old, err := plan.Decode(s.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}, state: state{base: shards.Events()}}
+	files := []runfiles.File{{Name: rundir.ShardsFile, Data: list}}
+	err = r.create(filepath.Join(out, old.RunID), Signed{old, s.Manifest, s.Envelope}, files, func() ([]trajectory.Draft, error) {
+		if err := r.samePlan(s.Plan, r.fold.Manifest); err != nil {
+			return nil, err
+		}
+		return r.takeShards(folders)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// takeShards copies the folders of the shards of a merged run and verifies the copies. It returns the events that say so.
+func (r *Run) takeShards(folders []string) ([]trajectory.Draft, error) {
+	dir, m := os.DirFS(r.Dir), r.fold.Manifest
+	shards, err := rundir.ReadShards(dir, m)
+	if err != nil {
+		return nil, err
+	}
+	if len(folders) != len(shards.Shards) {
+		return nil, fmt.Errorf("%d folders are given for %d journals", len(folders), len(shards.Shards))
+	}
+	drafts := make([]trajectory.Draft, len(folders))
+	for i, shard := range shards.Shards {
+		drafts[i].Payload = shard.ShardMerged
+		if shard.Events == 0 {
+			continue
+		}
+		if err := r.files.CopyShard(shard.Folder, folders[i], m.Evidence == plan.EvidenceBodies); err != nil {
+			return nil, err
+		}
+	}
+	r.fold.Merge(shards)
+	_, err = r.fold.ReadShards(dir, r.env.Key.Public(), func(e trajectory.Event, _ []byte) error {
+		r.unfit.Add(e)
+		return nil
+	})
+	if err == nil {
+		err = r.unwritten
+	}
+	return drafts, err
+}
