@@ -205,7 +205,8 @@ const EventsMember = "events"
 // ReadTask reads the events of a bundle of one task and calls visit with each and its line, newline included. It checks
 // each line by itself, that all are of this run and task, and their order; two that followed each other in the journal
 // must still be chained. Between others were lines of other tasks, and whether none of this one's is missing the leaf
-// must show. It stops at the first *Fault or at visit's first error.
+// must show. After task_committed the lines are those of another journal. It stops at the first *Fault or at visit's
+// first error.
 func (c *Contents) ReadTask(visit func(Event, []byte) error) error {
 	runID, task := c.Workflow()
 	var last Event
@@ -235,6 +236,9 @@ func (c *Contents) ReadTask(visit func(Event, []byte) error) error {
 			return err
 		}
 		last, head = e, canonical.Digest(line)
+		if _, ends := e.Payload.(TaskCommitted); ends {
+			last, head = Event{}, ""
+		}
 	}
 	return nil
 }

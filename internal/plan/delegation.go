@@ -66,6 +66,9 @@ func (m Plan) ReadDelegation(envelope []byte, manifestSHA256 string, planKey sig
 	if key, err = sign.ParsePublicKey(d.Shard.Key); err != nil || key.Line() != d.Shard.Key {
 		return refuse("its key is not one ssh-ed25519 key")
 	}
+	if key.Equal(planKey) { // whose tree head would pass for the run's
+		return refuse("is of the key of the plan")
+	}
 	return d, key, nil
 }
 

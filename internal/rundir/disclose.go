@@ -38,8 +38,12 @@ func (e *UnknownSignerError) Error() string {
 // ErrIncomplete says that a run has no signed tree head yet, so that nothing of it can be disclosed.
 var ErrIncomplete = errors.New("the run is not complete")
 
+// ErrMerged says that a merged run, whose lines are in several journals, has no bundle of all its tasks.
+var ErrMerged = errors.New("a merged run has no evidence bundle of all its tasks: disclose single tasks, or hand over the package")
+
 // Disclose returns an evidence bundle of one task of a verified run, or of all of it if task is "". dir holds the files
-// that the run was read from, a package's or a run directory's.
+// that the run was read from, a package's or a run directory's. The lines of a task of a merged run are those of the
+// journal that counts for it, then those of events.jsonl; all of a merged run is ErrMerged.
 func (r *Run) Disclose(dir fs.FS, task string, signer sign.Signer) ([]byte, error) {
 	if !r.Complete {
 		return nil, ErrIncomplete
@@ -57,33 +61,50 @@ func (r *Run) Disclose(dir fs.FS, task string, signer sign.Signer) ([]byte, erro
 		}
 		*file.into = string(data)
 	}
-	journal, _, err := OpenFile(dir, trajectory.JournalFile, MaxFile)
-	if err != nil {
-		return nil, err
+	index := slices.IndexFunc(r.Tasks, func(t *Task) bool { return t.Plan.TaskID == task })
+	switch {
+	case task != "" && index < 0:
+		return nil, fmt.Errorf("the run has no task %q", task)
+	case task == "" && r.Shards != nil:
+		return nil, ErrMerged
 	}
-	defer journal.Close()
 	size := 0
-	end, _, err := trajectory.ReadJournal(journal, r.Manifest.RunID, r.ManifestSHA256, func(e trajectory.Event, line []byte) error {
-		if task != "" && e.TaskID != task {
-			return nil
+	read := func(name string, events int64, head string) error {
+		journal, _, err := OpenFile(dir, name, MaxFile)
+		if err != nil {
+			return err
 		}
-		if size += len(line); size > trajectory.MaxBundle {
-			return errors.New("the events are too many for an evidence bundle: disclose single tasks, or hand over the package")
+		defer journal.Close()
+		end, _, err := trajectory.ReadJournal(journal, r.Manifest.RunID, r.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+			if task != "" && e.TaskID != task {
+				return nil
+			}
+			if size += len(line); size > trajectory.MaxBundle {
+				return errors.New("the events are too many for an evidence bundle: disclose single tasks, or hand over the package")
+			}
+			return c.Add(e, line)
+		})
+		if err != nil {
+			return err
 		}
-		return c.Add(e, line)
-	})
-	if err != nil {
-		return nil, err
+		if end.Events != events || end.Head != head {
+			return trajectory.Faultf(name, "changed while it was read")
+		}
+		return nil
 	}
-	if end != r.End {
-		return nil, trajectory.Faultf(trajectory.JournalFile, "changed while it was read")
+	if r.Shards != nil {
+		if n := r.Shards.Counted[index]; n > 0 {
+			s := r.Shards.Shards[n-1]
+			if err := read(s.Journal(), s.Events, s.Head); err != nil {
+				return nil, inFolder(s.Dir(), err)
+			}
+		}
+	}
+	if err := read(trajectory.JournalFile, r.End.Events, r.End.Head); err != nil {
+		return nil, err
 	}
 	if task == "" {
 		return c.Seal(signer)
-	}
-	index := slices.IndexFunc(r.Tasks, func(t *Task) bool { return t.Plan.TaskID == task })
-	if index < 0 {
-		return nil, fmt.Errorf("the run has no task %q", task)
 	}
 	inclusion, err := trajectory.Prove(r.Leaves(), int64(index))
 	if err != nil {
@@ -189,9 +210,23 @@ func (d *Disclosure) checkTask(id string) error {
 	d.Task = d.Tasks[index]
 	again := trajectory.NewContents(d.Manifest.RunID, id)
 	var seq, line int64
+	if d.Manifest.Shards > 0 { // up to task_committed the lines are of a shard, and whose the bundle does not say
+		d.Merge(Shards{Counted: make([]int, len(d.Tasks))})
+		d.part = part{shard: &plan.Delegation{}}
+	}
 	if err := d.Bundle.ReadTask(func(e trajectory.Event, text []byte) error {
 		seq, line = e.Seq, line+1
-		reason, err := d.addLine(d.Task, &e, text)
+		if p, seals := e.Payload.(trajectory.TaskSealed); seals && d.Shards != nil && (p.Shard == 0 && line == 1 || p.Shard > 0 && d.Task.Committed != nil) {
+			d.part, d.Shards.Counted[index] = part{}, p.Shard
+		}
+		reason := d.foreign(e.Payload, true)
+		var err error
+		if reason == "" {
+			reason, err = d.addLine(d.Task, &e, text)
+		}
+		if d.Task.Committed != nil {
+			d.part = part{}
+		}
 		if reason != "" {
 			return &trajectory.Fault{File: trajectory.EventsMember, Line: line, Reason: reason}
 		}
@@ -230,6 +265,9 @@ func (d *Disclosure) checkTask(id string) error {
 
 // checkRun follows all events of a run, as of a journal.
 func (d *Disclosure) checkRun() error {
+	if d.Manifest.Shards > 0 {
+		return trajectory.Faultf(plan.ManifestFile, "is of a plan for shards, of which bundles are of one task")
+	}
 	lines := make([]io.Reader, 0, 2*len(d.Bundle.Events))
 	for _, line := range d.Bundle.Events {
 		lines = append(lines, strings.NewReader(line), strings.NewReader("\n"))

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -76,9 +77,14 @@ func isMissing(err error) bool {
 }
 
 // OpenFile opens a file of a run directory or package and returns its size. A file that is missing, is larger than
-// limit bytes, or is not regular (a link could lead anywhere, a pipe would never end) is a Fault; one that cannot be
-// read proves nothing.
+// limit bytes, or is not regular (a link could lead anywhere, a pipe would never end) is a Fault, as is one below a link;
+// one that cannot be read proves nothing.
 func OpenFile(dir fs.FS, name string, limit int64) (fs.File, int64, error) {
+	for at := path.Dir(name); at != "."; at = path.Dir(at) {
+		if info, err := fs.Lstat(dir, at); err == nil && !info.IsDir() {
+			return nil, 0, trajectory.Faultf(name, "is not in a folder: %s is none", at)
+		}
+	}
 	info, err := fs.Lstat(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, trajectory.Faultf(name, Missing)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -127,7 +128,8 @@ func ReadShards(dir fs.FS, m plan.Plan) (Shards, error) {
 
 // fault says what in the list cannot be, "" if nothing.
 func (s Shards) fault(m plan.Plan) string {
-	of, first := s.Shards[0].Shard.Of, map[int]int{} // of a shard that has a journal that is not superseded: its entry
+	of, first := s.Shards[0].Shard.Of, map[int]int{} // of a shard that has an entry that is not superseded: it
+	keys, heads := map[string]int{}, map[string]bool{}
 	for i, f := range s.Shards {
 		gone := f.Events == 0
 		switch {
@@ -139,11 +141,27 @@ func (s Shards) fault(m plan.Plan) string {
 			return fmt.Sprintf("entry %d is neither of a journal nor of one that is gone", i+1)
 		case of == 0 && f.Superseded:
 			return fmt.Sprintf("entry %d supersedes the whole journal of a worker", i+1)
+		case f.Lost > len(m.Tasks):
+			return fmt.Sprintf("entry %d lost more tasks than are planned", i+1)
+		case !gone && heads[f.Head]:
+			return fmt.Sprintf("entry %d lists a journal a second time", i+1)
+		case !gone && keys[f.Shard.Key] != 0 && keys[f.Shard.Key] != f.Shard.Index:
+			return fmt.Sprintf("entry %d has the key of shard %d", i+1, keys[f.Shard.Key])
+		}
+		if !gone {
+			keys[f.Shard.Key], heads[f.Head] = f.Shard.Index, true
+		}
+		switch {
 		case f.Superseded:
 		case first[f.Shard.Index] != 0:
 			return fmt.Sprintf("has two journals of shard %d that count", f.Shard.Index)
 		default:
 			first[f.Shard.Index] = i + 1
+		}
+	}
+	for i, f := range s.Shards {
+		if f.Superseded && (first[f.Shard.Index] == 0 || s.Shards[first[f.Shard.Index]-1].Events == 0) {
+			return fmt.Sprintf("entry %d is superseded, and no journal of its shard counts", i+1)
 		}
 	}
 	if of != 0 && len(first) != of {
@@ -233,7 +251,7 @@ type ShardsSummary struct {
 
 // ShardsSummary returns how the run was merged; nil if it is not a merged one.
 func (f *Fold) ShardsSummary() *ShardsSummary {
-	if f.Shards == nil {
+	if f.Shards == nil || len(f.Shards.Shards) == 0 { // the latter in a bundle of one task
 		return nil
 	}
 	s := &ShardsSummary{Planned: f.Shards.Shards[0].Shard.Of, Superseded: f.superseded}
@@ -413,15 +431,22 @@ func (f *Fold) ReadShards(dir fs.FS, key sign.PublicKey, visit func(e trajectory
 		return nil, err
 	}
 	files[ShardsFile] = canonical.Digest(list)
-	base := int64(0)
+	base, started := int64(0), make([]string, len(f.Shards.Shards))
 	for i, s := range f.Shards.Shards {
 		if s.Events == 0 {
 			continue
 		}
-		if err := f.readShard(dir, i+1, s, base, key, files, visit); err != nil {
+		if started[i], err = f.readShard(dir, i+1, s, base, key, files, visit); err != nil {
 			return nil, inFolder(s.Dir(), err)
 		}
 		base += s.Events
+	}
+	for i, s := range f.Shards.Shards {
+		for j, counts := range f.Shards.Shards {
+			if s.Superseded && !counts.Superseded && s.Shard.Index == counts.Shard.Index && started[i] < started[j] {
+				return nil, trajectory.Faultf(ShardsFile, "entry %d is superseded, and began before entry %d of the same shard", i+1, j+1)
+			}
+		}
 	}
 	f.reading.Lock()
 	f.part = part{base: base}
@@ -435,27 +460,30 @@ func (f *Fold) OnSuperseded(visit func(e trajectory.Event, line []byte) error) {
 
 // inFolder gives a fault of a file of a shard the name that the file has in the run.
 func inFolder(dir string, err error) error {
-	if fault, ok := err.(*trajectory.Fault); ok && path.Dir(fault.File) == "." {
+	var fault *trajectory.Fault
+	if errors.As(err, &fault) && slices.Contains([]string{plan.DelegationFile, trajectory.CheckpointFile, trajectory.JournalFile}, fault.File) {
 		return &trajectory.Fault{File: path.Join(dir, fault.File), Line: fault.Line, Reason: fault.Reason, Hint: fault.Hint}
 	}
 	return err
 }
 
-func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sign.PublicKey, files map[string]string, visit func(e trajectory.Event, line []byte) error) error {
+// readShard reads the journal of one entry and returns the time of its run_started.
+func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sign.PublicKey, files map[string]string,
+	visit func(e trajectory.Event, line []byte) error) (started string, err error) {
 	envelope, err := ReadFile(dir, path.Join(s.Dir(), plan.DelegationFile), plan.MaxDelegation)
 	if err != nil {
-		return err
+		return "", err
 	}
 	d, shardKey, err := f.Manifest.ReadDelegation(envelope, f.ManifestSHA256, key)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if d.Shard != s.Shard {
-		return trajectory.Faultf(plan.DelegationFile, "is of another shard or key than "+ShardsFile+" lists")
+		return "", trajectory.Faultf(plan.DelegationFile, "is of another shard or key than "+ShardsFile+" lists")
 	}
 	journal, _, err := OpenFile(dir, s.Journal(), MaxFile)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer journal.Close()
 	f.reading.Lock()
@@ -465,6 +493,9 @@ func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sig
 	end, torn, err := trajectory.ReadJournal(io.TeeReader(journal, whole), f.Manifest.RunID, f.ManifestSHA256, func(e trajectory.Event, line []byte) error {
 		f.reading.Lock()
 		defer f.reading.Unlock()
+		if e.Seq == 0 {
+			started = e.Timestamp
+		}
 		e.Seq += base
 		if err := f.Take(&e, line); err != nil {
 			return err
@@ -482,37 +513,38 @@ func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sig
 		return show(e, line)
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if torn != nil || end.Events != s.Events || end.Head != s.Head {
-		return trajectory.Faultf(trajectory.JournalFile, "does not end where "+ShardsFile+" says")
+		return "", trajectory.Faultf(trajectory.JournalFile, "does not end where "+ShardsFile+" says")
 	}
 	head, err := f.ShardCheckpoint(end)
 	if err != nil {
-		return err
+		return "", err
 	}
 	note, err := ReadFile(dir, path.Join(s.Dir(), trajectory.CheckpointFile), maxCheckpoint)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := head.Verify(note, shardKey); err != nil {
-		return err
+		return "", err
 	}
 	for i, n := range f.Shards.Counted {
 		if t := f.Tasks[i]; n == number && t.Committed == nil {
-			return trajectory.Faultf(trajectory.JournalFile, "does not commit task %q, which counts in it", t.Plan.TaskID)
+			return "", trajectory.Faultf(trajectory.JournalFile, "does not commit task %q, which counts in it", t.Plan.TaskID)
 		}
 	}
 	files[s.Journal()], files[path.Join(s.Dir(), plan.DelegationFile)] = canonical.DigestOf(whole), canonical.Digest(envelope)
 	files[path.Join(s.Dir(), trajectory.CheckpointFile)] = canonical.Digest(note)
 	f.endPart()
-	return nil
+	return started, nil
 }
 
 // endPart adds up and drops what does not count of the journal that was read.
 func (f *Fold) endPart() {
 	f.reading.Lock()
 	defer f.reading.Unlock()
+	f.Stopped = nil // of this journal alone
 	for _, t := range f.part.tasks {
 		if !t.superseded {
 			continue

@@ -185,9 +185,9 @@ func Equivocation(a, b rundir.Signed, paths [2]string) error {
 	return exit.New(exit.Evidence, found, equivocationHint)
 }
 
-// headAt returns the head of the journal at path after so many events, "" where there
+// headAt returns the head of a journal at path after so many events, "" where there
 // is no journal: in a public package or a bundle.
-func headAt(path string, events int64) (string, error) {
+func headAt(path, journal string, events int64) (string, error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() && !IsArchive(path) {
 		return "", nil
 	}
@@ -199,7 +199,7 @@ func headAt(path string, events int64) (string, error) {
 	if p.IsPublic() {
 		return "", nil
 	}
-	head, err := rundir.HeadAt(p.Files, events)
+	head, err := rundir.HeadAt(p.Files, journal, events)
 	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) {
 		err = fmt.Errorf("%s: %w", path, err)
 	}

@@ -23,6 +23,8 @@ type Part struct {
 	Tasks []int // places in the plan of the tasks that it has, from 0, in this order; nil: those of the shard
 	Begun []int // likewise, tasks with an attempt that has begun before the last of Tasks ends, and has no end
 	Gone  bool  // the journal is not there
+	// Stopped: it was closed since the endpoint could not be reached.
+	Stopped bool
 }
 
 // Merged is a run that was made in parts.
@@ -116,6 +118,11 @@ func (c Case) part(n int, p Part, merged *trajectory.ShardMerged) (map[string][]
 			}
 		}
 		if err := w.record(w.fold.Commit(w.current())); err != nil {
+			return nil, err
+		}
+	}
+	if p.Stopped {
+		if err := w.record(w.fold.RunStopped()); err != nil {
 			return nil, err
 		}
 	}

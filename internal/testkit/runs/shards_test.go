@@ -23,9 +23,9 @@ func TestMerged(t *testing.T) {
 			"a shard a task": func() (Merged, error) { return c.Merged(n) },
 			"a shard twice":  func() (Merged, error) { return c.Merged(2, Part{Index: 2}, Part{Index: 1}, Part{Index: 2}) },
 			"two workers": func() (Merged, error) {
-				return c.Merged(0, Part{Index: 1, Tasks: []int{0, 1}, Begun: []int{2}}, worker(2, n-1, 0))
+				return c.Merged(0, Part{Index: 1, Tasks: []int{0, 1}, Begun: []int{2}}, worker(2, 1, n))
 			},
-			"a worker unclaimed": func() (Merged, error) { return c.Merged(0, worker(1, 0, n-1), Part{Index: 3, Tasks: []int{1}}) },
+			"a worker unclaimed": func() (Merged, error) { return c.Merged(0, worker(1, 0, n), Part{Index: 3, Tasks: []int{1}}) },
 		} {
 			m, err := m()
 			if err != nil {
@@ -57,16 +57,11 @@ func TestMerged(t *testing.T) {
 	}
 }
 
-// worker has the tasks from a place to another, in this order.
+// worker has the tasks from a place up to another.
 func worker(index, from, to int) Part {
-	p := Part{Index: index, Tasks: []int{from}}
-	for from != to {
-		if from < to {
-			from++
-		} else {
-			from--
-		}
-		p.Tasks = append(p.Tasks, from)
+	p := Part{Index: index}
+	for i := from; i < to; i++ {
+		p.Tasks = append(p.Tasks, i)
 	}
 	return p
 }
