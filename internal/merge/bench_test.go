@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 var benchTasks = flag.Int("tasks", 2000, "tasks of the benchmarks")
@@ -15,7 +17,7 @@ func BenchmarkPlan(b *testing.B) {
 	s := newSite(b, runID, *benchTasks, 4)
 	var folders []string
 	for i := range 4 {
-		folders = append(folders, s.shard(fmt.Sprint("shards/", i), i+1, told{turns: 3}))
+		folders = append(folders, s.shard(fmt.Sprint("shards/", i), i+1, told{Told: runs.Told{Turns: 3}}))
 	}
 	before := cpu(b)
 	for b.Loop() {
