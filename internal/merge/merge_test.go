@@ -217,3 +217,31 @@ func TestUnspent(t *testing.T) {
 		})
 	}
 }
+
+// TestBegun: the run that the same command began is continued, another one is left alone.
+func TestBegun(t *testing.T) {
+	s := newSite(t, runID, 4, 2)
+	one, two := s.shard("a", 1, told{}), s.shard("b", 2, told{})
+	shards, _, err := Plan(s.folder, []string{one, two}, nil, nil)
+	check(t, err)
+	place := filepath.Join(s.dir, runID)
+	if begun, err := Begun(place, s.folder, shards); begun || err != nil {
+		t.Errorf("before: %v, %v", begun, err)
+	}
+	list, err := shards.Encode()
+	check(t, err)
+	check(t, os.Mkdir(place, 0o755))
+	check(t, os.WriteFile(filepath.Join(place, plan.ManifestFile), s.folder.Manifest, 0o644))
+	if begun, err := Begun(place, s.folder, shards); begun || exit.Of(err).Code != exit.Usage {
+		t.Errorf("a run that is no merged one: %v, %v", begun, err)
+	}
+	check(t, os.WriteFile(filepath.Join(place, rundir.ShardsFile), list, 0o644))
+	if begun, err := Begun(place, s.folder, shards); !begun || err != nil {
+		t.Errorf("the same: %v, %v", begun, err)
+	}
+	others, _, err := Plan(s.folder, []string{one, two, s.shard("c", 2, told{Told: runs.Told{Seed: 1, After: time.Hour}})}, nil, nil)
+	check(t, err)
+	if begun, err := Begun(place, s.folder, others); begun || exit.Of(err).Code != exit.Usage {
+		t.Errorf("of other journals: %v, %v", begun, err)
+	}
+}
