@@ -38,7 +38,7 @@ var floors = map[string]int{
 	"internal/intercept": 6, "internal/proxy": 6, "internal/prune": 6, "internal/runfiles": 6, "submit": 6, "tools/document": 6,
 	"agent/external": 7, "internal/approve": 7, "internal/trial": 7, "internal/tasklist": 7, "internal/grading": 7, "tools/web": 7,
 	"internal/planfolder": 8, "internal/remote": 8, "internal/run": 8, "internal/verify": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,
-	"internal/merge": 9, "internal/settings": 9, "internal/witnessfile": 9, "internal/page": 7,
+	"internal/merge": 9, "internal/workers": 9, "internal/settings": 9, "internal/witnessfile": 9, "internal/page": 7,
 	"internal/cli": 10, "internal/ledger": 10, "internal/policyfile": 10, "internal/servers": 10,
 	"internal/overview": 11, "internal/runflags": 11, "internal/board": 11, "internal/runlist": 11, "internal/viewer": 12,
 	"cmd/gaia": 13,

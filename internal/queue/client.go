@@ -270,17 +270,12 @@ func (c *Client) Permit(ctx context.Context, tokens int64) error {
 	}
 }
 
-// Reserve asks for micro-USD of the common budget under an id that the caller chose. For [Wait] the caller asks again
-// with the same id.
-func (c *Client) Reserve(ctx context.Context, id string, micro int64) (Grant, error) {
-	reply, _, err := ask[reserveReply](ctx, c, "reserve", &Money{ID: id, Key: c.key, Micro: micro}, nil)
+// Reserve asks whether this worker may have spent and reserved so much of the common budget. Key is filled in. For [Wait]
+// the caller asks again, with the next number.
+func (c *Client) Reserve(ctx context.Context, m Money) (Grant, error) {
+	m.Key = c.key
+	reply, _, err := ask[reserveReply](ctx, c, "reserve", &m, nil)
 	return reply.Grant, err
-}
-
-// Settle ends a reservation with what was spent of it, in micro-USD, which may be more.
-func (c *Client) Settle(ctx context.Context, id string, micro int64) error {
-	_, _, err := ask[empty](ctx, c, "settle", &Money{ID: id, Key: c.key, Micro: micro}, nil)
-	return err
 }
 
 // Progress reports what this worker is doing, and returns what it is to do. Key is filled in.
@@ -366,7 +361,7 @@ func (c *Client) next(ctx context.Context) (*Task, error) {
 			_ = msg.Nak()
 			return nil, err
 		}
-		working, end := context.WithCancel(ctx)
+		working, end := context.WithCancel(context.WithoutCancel(ctx)) // the task outlives the call that got it
 		go func() {
 			for tick := time.NewTicker(tasks.CachedInfo().Config.AckWait / 3); ; {
 				select {

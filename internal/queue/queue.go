@@ -78,14 +78,16 @@ type Permit struct {
 	Tokens int64  `json:"tokens"` // that it may use
 }
 
-// Money is an amount of the common budget.
+// Money is what a worker has spent of the common budget, and what it wants to have reserved besides, both in all: a
+// question that comes again, or late, changes nothing.
 type Money struct {
-	ID    string `json:"id"` // of the reservation: the worker's choice
+	Held  int64  `json:"held"` // micro-USD
 	Key   string `json:"key"`
-	Micro int64  `json:"micro"` // micro-USD
+	Seq   int64  `json:"seq"`   // counts the questions of this worker, from 1
+	Spent int64  `json:"spent"` // micro-USD
 }
 
-// Grant is the answer to a reservation.
+// Grant is the answer to [Money].
 type Grant string
 
 const (
@@ -159,10 +161,9 @@ type Handler interface {
 	Append(ctx context.Context, a Append) (size int64, err error)
 	// Permit takes a place in the common rate and returns after how long it begins.
 	Permit(context.Context, Permit) (time.Duration, error)
-	// Reserve takes money from the common budget. The same ID and amount again has no further effect.
+	// Reserve answers whether a worker may have so much of the common budget. What was spent counts in any case, and
+	// less than before is always granted. A question older than the last one changes nothing.
 	Reserve(context.Context, Money) (Grant, error)
-	// Settle ends a reservation with what was spent. The same ID again has no further effect.
-	Settle(context.Context, Money) error
 	Progress(context.Context, Progress) (Order, error)
 	Leave(context.Context, Leave) error
 
@@ -205,7 +206,7 @@ func (a *Append) check() error {
 func (p *Permit) check() error { return within(isText(p.Key, 1), p.Tokens >= 0) }
 
 func (m *Money) check() error {
-	return within(isText(m.Key, 1), isText(m.ID, 1), m.Micro >= 0)
+	return within(isText(m.Key, 1), m.Seq > 0, m.Spent >= 0, m.Held >= 0)
 }
 
 func (p *Progress) check() error {

@@ -113,9 +113,6 @@ func newDispatcher(s *Server) *dispatcher {
 			grant, err := h.Reserve(ctx, m)
 			return reserveReply{grant}, nil, err
 		}),
-		"settle": operate(d, func(ctx context.Context, h Handler, m Money, _ []byte) (any, []byte, error) {
-			return empty{}, nil, h.Settle(ctx, m)
-		}),
 		"progress": operate(d, func(ctx context.Context, h Handler, p Progress, _ []byte) (any, []byte, error) {
 			order, err := h.Progress(ctx, p)
 			return progressReply{order}, nil, err

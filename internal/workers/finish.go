@@ -1,0 +1,92 @@
+package workers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Counts say what the workers of a run did.
+type Counts struct {
+	Claimed    int `json:"claimed"`    // tasks, once each
+	Lost       int `json:"lost"`       // tasks that a worker finished and never claimed; others did them again
+	Superseded int `json:"superseded"` // tasks that a worker finished after another had claimed them
+	Workers    int `json:"workers"`    // whose journals are in the run
+}
+
+// Counts returns what was done so far.
+func (s *Server) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := Counts{Claimed: len(s.state.claims) - s.state.open}
+	for i, c := range s.copies {
+		c.mu.Lock()
+		lost, superseded := s.state.lost(i+1, c.committed, s.second[i+1])
+		if c.head != nil {
+			n.Workers++
+		}
+		c.mu.Unlock()
+		n.Lost, n.Superseded = n.Lost+lost, n.Superseded+superseded
+	}
+	return n
+}
+
+// farewell is how long the server waits for its workers to leave, once all is claimed.
+const farewell = 5 * time.Second
+
+// Farewell waits until the workers that are there have heard that all is done, or for a while.
+func (s *Server) Farewell() {
+	for end := time.Now().Add(farewell); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		s.mu.Lock()
+		waits := false
+		for w, a := range s.limits.accounts {
+			waits = waits || !s.left[w] && !a.seen.IsZero() && s.c.Now().Sub(a.seen) < farewell
+		}
+		s.mu.Unlock()
+		if !waits {
+			return
+		}
+	}
+}
+
+// Finish ends the copies, each at its newest head, when all tasks are claimed. It returns what a merged run is made of:
+// the list of the journals and the folder of each.
+func (s *Server) Finish() (rundir.Shards, []string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.open > 0 || s.failed != nil {
+		return rundir.Shards{}, nil, errors.Join(fmt.Errorf("%d tasks are not claimed", s.state.open), s.failed)
+	}
+	var merged []trajectory.ShardMerged
+	var folders []string
+	place := make([]int, len(s.copies)+1) // of a worker in the list, from 1
+	for i, c := range s.copies {
+		lost, _ := s.state.lost(i+1, c.committed, s.second[i+1])
+		headed, err := c.cut()
+		if err != nil {
+			return rundir.Shards{}, nil, fmt.Errorf("closing the journal of worker %d: %w", i+1, err)
+		}
+		if !headed { // it finished nothing
+			continue
+		}
+		merged = append(merged, trajectory.ShardMerged{Events: c.headEnd.Events, Head: c.headEnd.Head, Lost: lost, Shard: c.shard})
+		folders = append(folders, c.dir)
+		place[i+1] = len(merged)
+	}
+	counted := make([]int, len(s.state.claims))
+	for i, c := range s.state.claims {
+		counted[i] = place[c.Worker]
+	}
+	if slices.Contains(counted, 0) {
+		return rundir.Shards{}, nil, errors.New("a claim rests on a journal without a head")
+	}
+	return rundir.NewShards(s.signed.Plan, merged, counted), folders, nil
+}
+
+// Remove removes the folder of the server, when the run is sealed: the journals are in it.
+func (s *Server) Remove() error { return os.RemoveAll(s.dir) }
