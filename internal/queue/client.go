@@ -36,6 +36,7 @@ type notice struct {
 	what string
 	mu   sync.Mutex
 	gone bool
+	bad  int // tries in a row that failed
 }
 
 func newNotice(say func(string), what string) *notice { return &notice{say: say, what: what} }
@@ -49,9 +50,21 @@ func (n *notice) lost(err error) {
 	}
 }
 
+// failed is lost when several tries in a row failed: a server that starts has its parts one after the other.
+func (n *notice) failed(err error) {
+	n.mu.Lock()
+	n.bad++
+	several := n.bad > 4
+	n.mu.Unlock()
+	if several {
+		n.lost(err)
+	}
+}
+
 func (n *notice) found() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.bad = 0
 	if n.gone {
 		n.gone = false
 		n.say(n.what + " answers again")
@@ -59,13 +72,14 @@ func (n *notice) found() {
 }
 
 // connect connects to a server of NATS. It waits for one that is not there, and refuses one that is not the right one or
-// that refuses this user.
-func connect(ctx context.Context, url string, options []nats.Option, said *notice) (*nats.Conn, error) {
+// that refuses this user. dropped is called whenever the connection was lost.
+func connect(ctx context.Context, url string, options []nats.Option, said *notice, dropped func()) (*nats.Conn, error) {
 	options = append(options,
 		nats.DisconnectErrHandler(func(c *nats.Conn, err error) {
 			if !c.IsClosed() {
 				said.lost(err)
 			}
+			dropped()
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrPermissionViolation) {
@@ -113,6 +127,8 @@ type Client struct {
 	tasks    int
 
 	mu       sync.Mutex
+	link     context.Context    // ends when the connection is lost
+	cut      func()             // ends link
 	consumer jetstream.Consumer // nil: to be looked up
 	claims   jetstream.KeyValue // nil: to be looked up
 }
@@ -131,7 +147,8 @@ func Dial(ctx context.Context, o ClientOptions) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{names: n, sender: sender, said: newNotice(o.Log, "the server "+o.URL)}
-	if c.conn, err = connect(ctx, o.URL, options, c.said); err != nil {
+	c.dropped()
+	if c.conn, err = connect(ctx, o.URL, options, c.said, c.dropped); err != nil {
 		return nil, err
 	}
 	if c.js, err = jetstream.New(c.conn, jetstream.WithDefaultTimeout(tryFor)); err != nil {
@@ -143,6 +160,25 @@ func Dial(ctx context.Context, o ClientOptions) (*Client, error) {
 
 // Close ends the connection.
 func (c *Client) Close() { c.conn.Close() }
+
+// dropped ends what waits for a reply on a connection that was lost.
+func (c *Client) dropped() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut != nil {
+		c.cut()
+	}
+	c.link, c.cut = context.WithCancel(context.Background())
+}
+
+// try returns a context for one try: it ends after a time, and when the connection is lost.
+func (c *Client) try(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stop := context.AfterFunc(c.link, cancel)
+	return ctx, func() { stop(); cancel() }
+}
 
 // ask sends a request until there is a reply. It returns the raw bytes after the reply, too.
 func ask[T any, P interface {
@@ -157,7 +193,7 @@ func ask[T any, P interface {
 		return reply, nil, err
 	}
 	raw, err = backoff.Retry(ctx, func() ([]byte, error) {
-		once, cancel := context.WithTimeout(ctx, tryFor)
+		once, cancel := c.try(ctx, tryFor)
 		defer cancel()
 		m, err := c.conn.RequestWithContext(once, c.names.rpc(op, c.sender), data)
 		if err != nil {
@@ -191,7 +227,7 @@ func (c *Client) failed(ctx context.Context, err error) error {
 		return backoff.Permanent(err)
 	}
 	if ctx.Err() == nil {
-		c.said.lost(err)
+		c.said.failed(err)
 	}
 	return err
 }
@@ -333,7 +369,7 @@ func (c *Client) next(ctx context.Context) (*Task, error) {
 		if err != nil {
 			return nil, err
 		}
-		once, cancel := context.WithTimeout(ctx, 2*tryFor)
+		once, cancel := c.try(ctx, 2*tryFor)
 		msg, err := tasks.Next(jetstream.FetchContext(once))
 		cancel()
 		switch {
@@ -412,7 +448,7 @@ func (c *Client) Claim(ctx context.Context, claim Claim) error {
 		if err != nil {
 			return struct{}{}, c.failed(ctx, err)
 		}
-		once, cancel := context.WithTimeout(ctx, tryFor)
+		once, cancel := c.try(ctx, tryFor)
 		defer cancel()
 		_, err = claims.Create(once, key, value)
 		if err == nil {

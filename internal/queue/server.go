@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -56,7 +57,8 @@ type Server struct {
 	claimed []bool // of each task: has a claim on record
 }
 
-// Start starts a server of NATS, or connects to one. Nothing is published or answered before [Server.Serve].
+// Start starts a server of NATS, or connects to one, and makes the streams that are missing. Nothing is published or
+// answered before [Server.Serve].
 func Start(ctx context.Context, o Options) (*Server, error) {
 	n, err := newNames(o.Name)
 	switch {
@@ -83,7 +85,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.conn, err = connect(ctx, o.URL, options, newNotice(o.Log, "the server of NATS"))
+		s.conn, err = connect(ctx, o.URL, options, newNotice(o.Log, "the server of NATS"), func() {})
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +97,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.Close()
 		return nil, fmt.Errorf("the server of NATS takes messages up to %d bytes, and a queue needs %d\nhint: max_payload: 1MB in its configuration", s.conn.MaxPayload(), MaxChunk+2*maxMessage)
 	}
-	if s.js, err = jetstream.New(s.conn); err != nil {
+	if s.js, err = jetstream.New(s.conn); err == nil {
+		_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, s.create(ctx) }, patience()...)
+	}
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -153,7 +158,7 @@ func (s *Server) listen() error {
 	}
 	for _, key := range o.Workers {
 		if !nkeys.IsValidPublicUserKey(key) {
-			return fmt.Errorf("%q is not a public NKey of a user, which begins with U", key)
+			return errors.New("a key of a worker is not a public NKey of a user, which begins with U")
 		}
 		p, err := permit(key)
 		if err != nil {
@@ -175,10 +180,13 @@ func (s *Server) listen() error {
 	log := &engineLog{say: o.Log}
 	s.engine.SetLoggerV2(log, false, false, false)
 	s.engine.Start()
-	if !s.engine.ReadyForConnections(20 * time.Second) {
-		return fmt.Errorf("the server of NATS did not start on %s with %s: %s", o.Listen, o.StoreDir, log.text())
+	for end := time.Now().Add(20 * time.Second); !s.engine.ReadyForConnections(100 * time.Millisecond); {
+		if reason := log.reason(); reason != "" || time.Now().After(end) {
+			return fmt.Errorf("the server of NATS did not start on %s with %s: %s", o.Listen, o.StoreDir, cmp.Or(reason, "it gives no reason"))
+		}
 	}
-	s.conn, err = nats.Connect("", nats.InProcessServer(s.engine), nats.Nkey(public, own.Sign), nats.MaxReconnects(-1), nats.Name("gaia"))
+	s.conn, err = nats.Connect("", nats.InProcessServer(s.engine), nats.Nkey(public, own.Sign), nats.MaxReconnects(-1), nats.Name("gaia"),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // a session sees what it lost
 	return err
 }
 
@@ -212,7 +220,7 @@ func (s *Server) Serve(ctx context.Context, h Handler) error {
 	said := newNotice(s.options.Log, "the queue")
 	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		err := s.session(ctx, h, said)
-		if !errors.As(err, new(*backoff.PermanentError)) {
+		if ctx.Err() == nil && !errors.As(err, new(*backoff.PermanentError)) {
 			said.lost(err)
 		}
 		return struct{}{}, err
@@ -236,8 +244,9 @@ func (s *Server) session(ctx context.Context, h Handler, said *notice) error {
 	if err != nil {
 		return err
 	}
+	late := time.AfterFunc(tryFor, cancel) // the context of a watch has no deadline
 	watch, err := kv.WatchAll(ctx)
-	if err != nil {
+	if late.Stop(); err != nil {
 		return err
 	}
 	defer func() { _ = watch.Stop() }()
@@ -391,6 +400,8 @@ func (s *Server) restore(ctx context.Context, h Handler, kv jetstream.KeyValue, 
 // Refill publishes tasks that have no claim on record and no message in the queue, in the order of the plan, up to a
 // bound, and returns how many. [Server.Serve] calls it at its start and once a period.
 func (s *Server) Refill(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryFor)
+	defer cancel()
 	if _, err := s.js.Stream(ctx, "KV_"+s.names.bucket()); err != nil { // it was deleted: make it again
 		return 0, err
 	}
@@ -461,11 +472,8 @@ func (l *engineLog) Fatalf(format string, args ...any) {
 	l.end = fmt.Sprintf(format, args...)
 }
 
-func (l *engineLog) text() string {
+func (l *engineLog) reason() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.end == "" {
-		return "it gave no reason within 20 s"
-	}
 	return l.end
 }
