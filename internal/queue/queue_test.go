@@ -26,7 +26,7 @@ type records struct {
 	workers  []string
 	claims   map[int]Claim
 	permits  int
-	money    map[string]int64
+	money    map[string]Money
 	left     []string
 	progress map[string]Progress
 	order    Order
@@ -35,7 +35,7 @@ type records struct {
 }
 
 func newRecords() *records {
-	return &records{copies: map[string][]byte{}, notes: map[string][]byte{}, claims: map[int]Claim{}, money: map[string]int64{}, progress: map[string]Progress{}, order: Work}
+	return &records{copies: map[string][]byte{}, notes: map[string][]byte{}, claims: map[int]Claim{}, money: map[string]Money{}, progress: map[string]Progress{}, order: Work}
 }
 
 func (r *records) lock() func() { r.mu.Lock(); return r.mu.Unlock }
@@ -77,17 +77,11 @@ func (r *records) Permit(context.Context, Permit) (time.Duration, error) {
 
 func (r *records) Reserve(_ context.Context, m Money) (Grant, error) {
 	defer r.lock()()
-	if m.Micro > 100 {
+	r.money[m.Key] = m
+	if m.Spent+m.Held > 100 {
 		return Spent, r.fail
 	}
-	r.money[m.ID] = m.Micro
 	return Granted, r.fail
-}
-
-func (r *records) Settle(_ context.Context, m Money) error {
-	defer r.lock()()
-	r.money[m.ID] = m.Micro
-	return r.fail
 }
 
 func (r *records) Progress(_ context.Context, p Progress) (Order, error) {
@@ -344,13 +338,13 @@ func TestRequests(t *testing.T) {
 	if err := c.Permit(ctx, 5); err != nil || h.permits != 1 {
 		t.Error(err)
 	}
-	if g, err := c.Reserve(ctx, "r1", 100); g != Granted || err != nil {
+	if g, err := c.Reserve(ctx, Money{Seq: 1, Spent: 60, Held: 40}); g != Granted || err != nil || h.money["k"].Held != 40 {
 		t.Error(g, err)
 	}
-	if g, err := c.Reserve(ctx, "r2", 101); g != Spent || err != nil {
+	if g, err := c.Reserve(ctx, Money{Seq: 2, Spent: 100, Held: 1}); g != Spent || err != nil {
 		t.Error(g, err)
 	}
-	if err := c.Settle(ctx, "r1", 40); err != nil || h.money["r1"] != 40 {
+	if _, err := c.Reserve(ctx, Money{Spent: 1}); !errors.Is(err, errBounds) {
 		t.Error(err)
 	}
 	h.order = Drain
@@ -367,7 +361,7 @@ func TestRequests(t *testing.T) {
 	h.fail = errors.New("disk full on /srv")
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	if err := c.Settle(short, "r1", 41); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "/srv") {
+	if err := c.Leave(short, ""); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "/srv") {
 		t.Error(err)
 	}
 }

@@ -64,8 +64,8 @@ func TestNothingStarts(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	s := &Server{options: Options{Plan: testPlan(3), Log: func(string) {}}, names: names{"gaia"}}
 	for op, value := range map[string]any{
-		"join": Join{Key: "k", Version: "v1"}, "append": Append{Key: "k", Note: []byte("n")}, "permit": Permit{Key: "k"}, "reserve": Money{Key: "k", ID: "i"},
-		"settle": Money{Key: "k", ID: "i"}, "progress": Progress{Key: "k"}, "leave": Leave{Key: "k"}, "document": documentRequest{Key: "k"},
+		"join": Join{Key: "k", Version: "v1"}, "append": Append{Key: "k", Note: []byte("n")}, "permit": Permit{Key: "k"}, "reserve": Money{Key: "k", Seq: 1},
+		"progress": Progress{Key: "k"}, "leave": Leave{Key: "k"}, "document": documentRequest{Key: "k"},
 	} {
 		data, err := encodeFrame(call{ID: "1", Schema: schema}, value, nil)
 		if err != nil {
