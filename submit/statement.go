@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -223,7 +222,11 @@ func (s Statement) Encode() ([]byte, error) { return canonical.Encode(s) }
 
 func newSubjects(digests map[string]string) []Subject {
 	var list []Subject
-	for _, name := range slices.Sorted(maps.Keys(digests)) {
+	names := publicPackageFiles()
+	if _, public := digests[leavesFile]; !public {
+		names = Files(slices.DeleteFunc(additions(), func(name string) bool { return digests[name] == "" })...)
+	}
+	for _, name := range signedFiles(names) {
 		s := Subject{Name: name}
 		s.Digest.SHA256 = strings.TrimPrefix(digests[name], "sha256:")
 		list = append(list, s)

@@ -25,6 +25,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runenv"
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/runview"
@@ -516,9 +517,6 @@ func (a *app) printResult(dir string, found *rundir.Run, why string, asJSON bool
 
 // incomplete returns the error of reading a run that is not finished.
 func incomplete(dir string, found *rundir.Run) error {
-	if found.ShardDone {
-		return fail(exit.Incomplete, errors.New(found.Missing), "gaia merge SHARD… -o runs, with the folder of each shard, of which this is one")
-	}
 	return fail(exit.Incomplete, fmt.Errorf("the run is not complete: %s", found.Missing), "gaia resume "+view.Quote(dir)+unplanned(found.Manifest))
 }
 
@@ -579,9 +577,9 @@ func (a *app) dryRun(ctx context.Context, s *runflags.Settings) error {
 		return err
 	}
 	defer w.Close()
-	m, err := run.Complete(s.Plan, w.Env)
+	m, err := runenv.Complete(s.Plan, w.Env)
 	if err == nil {
-		err = run.Affords(m, w.Env)
+		err = runenv.Affords(m, w.Env)
 	}
 	if err != nil {
 		return cmp.Or(notPlanned(err, m.Budgets.RunCostMicroUSD), err)

@@ -7,6 +7,7 @@
 package ledger
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
 )
 
 // Reader reads the finished runs in folders, with what it kept of those that it verified before.
@@ -319,7 +321,20 @@ func (r *Reader) begun(at place, q Query) (place, error) {
 		return at, err
 	}
 	defer given.Close()
-	at.runID, at.started = verify.Begun(given.Files)
+	const most = 1 << 16 // bytes; run_started has some 600
+	f, _, err := rundir.OpenFile(given.Files, trajectory.JournalFile, rundir.MaxFile)
+	if err != nil {
+		return at, nil
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(io.LimitReader(f, most)).ReadBytes('\n')
+	var first struct {
+		RunID     string `json:"run_id"`
+		Timestamp string `json:"timestamp"`
+	}
+	if err == nil && json.Unmarshal(line, &first) == nil {
+		at.runID, at.started = first.RunID, first.Timestamp
+	}
 	return at, nil
 }
 
@@ -428,27 +443,16 @@ func Files(path string) ([]string, error) {
 		return nil, err
 	case !info.IsDir():
 		return []string{"."}, nil
+	case !verify.IsPackage(path):
+		return []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, plan.AgentFilesFile, trajectory.JournalFile, rundir.TrajectoriesFile,
+			rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile, rundir.MarkerFile}, nil
 	}
-	names := []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, plan.AgentFilesFile, trajectory.JournalFile, rundir.TrajectoriesFile,
-		rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile, rundir.MarkerFile, rundir.ShardsFile, rundir.ShardsDir}
-	if verify.IsPackage(path) {
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			return nil, err
-		}
-		names = []string{"."}
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
+	entries, err := os.ReadDir(path)
+	names := []string{"."}
+	for _, e := range entries {
+		names = append(names, e.Name())
 	}
-	for _, in := range []string{"/*", "/*/*"} { // of shards
-		below, err := fs.Glob(os.DirFS(path), rundir.ShardsDir+in)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, below...)
-	}
-	return names, nil
+	return names, err
 }
 
 // rival is one of several different runs with the same id.

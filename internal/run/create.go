@@ -1,3 +1,13 @@
+// Package run executes a plan: it creates the run directory, solves the tasks, grades the answers, seals and signs, and
+// resumes a run after an interruption.
+//
+// It is the only place that holds a task's question and its gold answer, and it separates them at once: the agent gets
+// an agent.Question, the judge gets the gold. Every step is an event in the journal before it has an effect. The state
+// of the run is what [rundir.Fold] computes from those events, so a resumed run knows exactly what a verifier knows.
+//
+// A directory runs/<id> appears by rename, with a signed manifest and a durable run_started; unfinished ones are
+// runs/.new-*. TestResume, and TestKill in cmd/gaia, show that acknowledged events are kept and that a committed answer
+// is never replaced.
 package run
 
 import (
@@ -20,12 +30,18 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runenv"
 	"github.com/gaia-harness/gaia/internal/runfiles"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/oklog/ulid/v2"
+)
+
+// Env, Signed and PlanError are what package runenv has under these names, in signatures of this package.
+type (
+	Env       = runenv.Env
+	Signed    = runenv.Signed
+	PlanError = runenv.PlanError
 )
 
 // Run is a run directory that this process writes.
@@ -75,52 +91,13 @@ type state struct {
 	asked    bool             // this process asked the models before the tasks
 }
 
-// Signed is the plan of a run as it was signed.
-type Signed struct {
-	Plan               plan.Plan
-	Manifest, Envelope []byte // manifest.json and manifest.dsse.json
-}
-
-// Sign completes a plan by its environment, gives it an id, a time and the digests of questions and gold answers, and
-// signs it. The salts are those of the digests. A plan whose money is not enough for an attempt at any of its tasks is
-// a *budget.LimitError.
-func Sign(p plan.Plan, e Env) (Signed, grading.Salts, error) {
-	m, err := Complete(p, e)
-	if err == nil {
-		err = Affords(m, e)
-	}
-	if err == nil && m.Agent != nil && e.Look != nil {
-		m.Agent, err = e.Look(e.targets())
-	}
-	if err != nil {
-		return Signed{}, grading.Salts{}, err
-	}
-	id, err := ulid.New(ulid.Timestamp(e.Now()), e.Rand)
-	if err != nil {
-		return Signed{}, grading.Salts{}, fmt.Errorf("making a run id: %w", err)
-	}
-	m.RunID, m.Created = id.String(), e.Now().UTC().Format(trajectory.TimeFormat)
-	salts, err := grading.NewSalts(e.Rand, m.Rehearsal)
-	if err == nil {
-		err = salts.Commit(&m, e.Set, e.Gold)
-	}
-	if err != nil {
-		return Signed{}, salts, err
-	}
-	s := Signed{Plan: m}
-	if s.Manifest, err = m.Encode(); err != nil {
-		return Signed{}, salts, fmt.Errorf("encoding the manifest: %w", err)
-	}
-	if s.Envelope, err = sign.Seal(e.Key, plan.ManifestType, s.Manifest); err != nil {
-		return Signed{}, salts, fmt.Errorf("signing the manifest: %w", err)
-	}
-	return s, salts, nil
-}
+// Sign is [runenv.Sign]: what Create does before there is a directory.
+func Sign(p plan.Plan, e Env) (Signed, grading.Salts, error) { return runenv.Sign(p, e) }
 
 // Create makes the directory of a planned run under out. When it returns, the signed manifest and run_started are
 // durable and no model was asked anything.
 func Create(out string, plan plan.Plan, e Env) (*Run, error) {
-	swept, err := e.sweep(plan)
+	swept, err := e.Sweep(plan)
 	if err != nil {
 		return nil, err
 	}
@@ -206,15 +183,6 @@ func (r *Run) create(place string, s Signed, files []runfiles.File, fill func() 
 	return durable.SyncDir(out)
 }
 
-// targets returns what probes look for: the tasks with their gold, where it is known.
-func (e Env) targets() []probe.Target {
-	gold, targets := e.Gold.Map(), make([]probe.Target, len(e.Set.Tasks))
-	for i, t := range e.Set.Tasks {
-		targets[i] = probe.Target{TaskID: t.ID, Question: t.Question, Gold: gold[t.ID]}
-	}
-	return targets
-}
-
 // open locks the run and opens the files that grow; the journal continues at end.
 func (r *Run) open(end trajectory.End) (err error) {
 	if err := r.files.Open(); err != nil {
@@ -222,11 +190,11 @@ func (r *Run) open(end trajectory.End) (err error) {
 	}
 	r.secrets.private.File = r.files.Private
 	m := r.fold.Manifest
-	if r.gate, err = r.env.newGate(m, func() *budget.Budget { return r.money }); err != nil {
+	if r.gate, err = r.env.NewGate(m, func() *budget.Budget { return r.money }); err != nil {
 		return err
 	}
 	r.secrets.splitIDs = probe.NewIDs(r.env.Set.IDs)
-	r.secrets.answers = probe.NewAnswers(r.env.targets())
+	r.secrets.answers = probe.NewAnswers(r.env.Targets())
 	secret := []byte(r.secrets.salts.Salt)
 	if r.part != nil { // which has no salt; what its key signs here is written nowhere
 		secret = r.part.Key.Sign([]byte("gaia: passages of an own agent in the shard of " + r.part.Delegation.ManifestSHA256))

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runenv"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/sync/errgroup"
 )
@@ -38,6 +40,8 @@ func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 			if err := r.solve(ctx, drain); err != nil {
 				return err
 			}
+		} else if unfit := r.stopsUnfit(); unfit != nil {
+			return unfit
 		}
 		if r.part != nil {
 			return r.seal()
@@ -105,7 +109,7 @@ func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 		err := r.each(solving, drain, r.tasks(drain), func(ctx context.Context, t *rundir.Task) error {
 			task := r.env.Set.Tasks[t.Index]
 			for !r.settled(t) && (again || !r.failedBefore(t)) {
-				paid, enough := r.money.Wait(ctx, r.money.First(firstTokens(task, r.gate.Specs())))
+				paid, enough := r.money.Wait(ctx, r.money.First(runenv.FirstTokens(task, r.gate.Specs())))
 				if isClosed(drain) && !r.isWorker() {
 					paid.Close()
 					return nil
@@ -130,6 +134,9 @@ func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 				return ctx.Err()
 			}
 			if r.part != nil {
+				if t.Committed != nil && again && !r.isWorker() { // by the first pass
+					return nil
+				}
 				return r.commitTask(ctx, t)
 			}
 			if r.fold.Manifest.SubmitIntent {
@@ -275,3 +282,7 @@ func (r *Run) withoutEvidence(phases func() error, cause error) error {
 	}
 	return r.lost
 }
+
+// Procs is the GOMAXPROCS of a process that executes runs: one more than Go chose, since the goroutine that syncs the
+// journal keeps its place among them while it waits for the disk.
+func Procs() int { return runtime.GOMAXPROCS(0) + 1 }

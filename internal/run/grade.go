@@ -21,7 +21,7 @@ func (r *Run) newGrader(m plan.Plan) *grading.Grader {
 		_, err := r.log.Append(trajectory.Draft{Payload: p})
 		return err
 	}
-	return &grading.Grader{Judge: r.env.Judge, Plan: m.Judge, Cache: r.env.verdicts(m), Redact: r.env.Redact, Now: r.env.Now, Warn: r.warn,
+	return &grading.Grader{Judge: r.env.Judge, Plan: m.Judge, Cache: r.env.Verdicts(m), Redact: r.env.Redact, Now: r.env.Now, Warn: r.warn,
 		Recorded: func() (passed, settled bool) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/preflight"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runenv"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -197,7 +198,7 @@ func TestNoPreflight(t *testing.T) {
 		t.Errorf("%+v", found.Summary().Preflight)
 	}
 	c.plan.Cassette = plan.CassetteReplay
-	if m, err := Complete(c.plan, c.env); err != nil || m.NoPreflight {
+	if m, err := runenv.Complete(c.plan, c.env); err != nil || m.NoPreflight {
 		t.Errorf("%v, %v", m.NoPreflight, err)
 	}
 }

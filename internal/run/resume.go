@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 
-	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -16,13 +13,6 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/renameio/v2"
 )
-
-// PlanError means that a run would be resumed with another plan than its own.
-type PlanError struct{ Differences []string }
-
-func (e *PlanError) Error() string {
-	return "the run cannot go on with another plan: " + strings.Join(e.Differences, "; ")
-}
 
 // ErrComplete means that there is nothing left to do in a run.
 var ErrComplete = errors.New("the run is complete")
@@ -59,28 +49,28 @@ func (r *Run) resume(plan plan.Plan) (err error) {
 	if (found.Shard != nil) != (r.part != nil) || r.part != nil && *found.Shard != r.part.Delegation {
 		return errors.New("the folder is not of this run, or not of this shard of it")
 	}
+	closing, err := r.files.Closing()
+	if err != nil {
+		return err
+	}
 	closed, err := r.files.Closed()
 	if err != nil {
 		return err
 	}
-	if r.sealed = found.ShardDone; found.Complete || r.sealed && closed {
+	if r.sealed = closing && r.part != nil; found.Complete || r.sealed && closed {
 		return ErrComplete
 	}
 	r.base = found.Shards.Events()
 	if err := r.samePlan(plan, found.Manifest); err != nil {
 		return err
 	}
-	if r.swept, err = r.env.sweep(plan); err != nil {
+	if r.swept, err = r.env.Sweep(plan); err != nil {
 		return err
 	}
 	if err := r.files.Repair(); err != nil {
 		return err
 	}
 	marked, err := rundir.ReadMarker(os.DirFS(dir))
-	if err != nil {
-		return err
-	}
-	closing, err := r.files.Closing()
 	if err != nil {
 		return err
 	}
@@ -118,32 +108,14 @@ func (r *Run) resume(plan plan.Plan) (err error) {
 	return nil
 }
 
-// samePlan compares the plan that the run would have here with the recorded one. The program may be another version:
-// that is recorded and not refused.
-func (r *Run) samePlan(given, old plan.Plan) error {
-	now, err := r.env.complete(given)
-	if err != nil {
-		return err
-	}
-	r.approved = now.Approved // each process has its own, and run_resumed records them
-	now.Approved, now.RunID, now.Created, now.Harness = old.Approved, old.RunID, old.Created, old.Harness
-	now.Splits = plan.KnownSplits(old.Splits, now.Splits)
+// samePlan checks that the environment gives the plan of the run again, and takes its salts.
+func (r *Run) samePlan(given, old plan.Plan) (err error) {
 	if r.part != nil {
-		err = r.asSigned(&now, old)
-	} else if _, r.secrets.salts, err = grading.ReadPrivate(r.Dir); err == nil {
-		err = r.secrets.salts.Commit(&now, r.env.Set, r.env.Gold)
-	}
-	if err != nil {
+		r.approved, err = r.env.SamePlanOfShard(r.Dir, given, old)
 		return err
 	}
-	differences, err := plan.Diff(old, now)
-	if old.Agent != nil && now.Agent != nil && old.Agent.FilesSHA256 != now.Agent.FilesSHA256 {
-		if listed, err := os.ReadFile(filepath.Join(r.Dir, plan.AgentFilesFile)); err == nil {
-			differences = append(differences, "agent: "+agentdir.Changes(listed, r.env.AgentFiles))
-		}
-	}
-	if err == nil && len(differences) > 0 {
-		err = &PlanError{differences}
+	if _, r.secrets.salts, err = grading.ReadPrivate(r.Dir); err == nil {
+		r.approved, err = r.env.SamePlan(r.Dir, given, old, r.secrets.salts)
 	}
 	return err
 }

@@ -91,32 +91,6 @@ func newShard(s Signed, p Part, e Env) (*Run, plan.Plan, error) {
 	return r, m, nil
 }
 
-// asSigned completes the plan that a shard would have here by what it cannot know: the digests of questions and gold
-// answers, which metadata_sha256 covers, and what the plan needs for grading. The program must be of the version that
-// made the plan; it may be built for another machine.
-func (r *Run) asSigned(now *plan.Plan, old plan.Plan) error {
-	planned, here := old.Harness, r.env.Harness
-	if here.ExecutableSHA256 = planned.ExecutableSHA256; here != planned {
-		return &PlanError{[]string{fmt.Sprintf("it was made by gaia %s, and this is gaia %s", version(planned), version(here))}}
-	}
-	now.SigningKey, now.Judge = old.SigningKey, old.Judge
-	if old.Scored() == (r.env.Gold.Len() > 0) {
-		now.GoldCommitment = old.GoldCommitment
-	}
-	for i := range min(len(now.Tasks), len(old.Tasks)) {
-		now.Tasks[i].QuestionSHA256 = old.Tasks[i].QuestionSHA256
-	}
-	return nil
-}
-
-func version(h trajectory.Harness) string {
-	text := fmt.Sprintf("%s of commit %q", h.Version, h.Commit)
-	if h.Dirty {
-		text += " with changes"
-	}
-	return text
-}
-
 // isWorker reports whether the run is given its tasks one by one.
 func (r *Run) isWorker() bool { return r.part != nil && r.part.Next != nil }
 
@@ -226,7 +200,7 @@ func (r *Run) sealShard() error {
 	if _, err := r.log.Append(); err != nil { // what was enqueued last
 		return err
 	}
-	if !r.fold.AllCommitted() {
+	if !r.isWorker() && !r.fold.AllCommitted() { // what a worker began before it was resumed may be another's now
 		return errors.New("the shard cannot be closed: a task is not committed")
 	}
 	if err := r.checkEnds(); err != nil {
@@ -243,7 +217,7 @@ func (r *Run) sealShard() error {
 // of entry i of shards, "" where they are gone. It copies them and verifies the copies. When it returns, no answer was
 // graded: Execute does that. An interrupted run is resumed by Resume.
 func CreateMerged(out string, s Signed, salts grading.Salts, shards rundir.Shards, folders []string, e Env) (*Run, error) {
-	swept, err := e.sweep(s.Plan)
+	swept, err := e.Sweep(s.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -296,6 +270,9 @@ func (r *Run) takeShards(folders []string) ([]trajectory.Draft, error) {
 	})
 	if err == nil {
 		err = r.unwritten
+	}
+	if unfit := r.Unfit(); err == nil && unfit != nil {
+		r.reportUnfit(unfit)
 	}
 	return drafts, err
 }

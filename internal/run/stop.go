@@ -8,6 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/preflight"
+	"github.com/gaia-harness/gaia/internal/runenv"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -54,7 +55,7 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 	asked := *r.env.Preflight
 	asked.Tools = len(specs) > 0 && m.Agent == nil
 	if r.money != nil { // so much that an attempt is left after it
-		spare := least(r.money, r.env.Set.Tasks, specs)
+		spare := runenv.Least(r.money, r.env.Set.Tasks, specs)
 		asked = asked.By(func(chat preflight.Chatter, hear preflight.Transcriber) (preflight.Chatter, preflight.Transcriber) {
 			paid := budget.Metered{Budget: func() *budget.Budget { return r.money }, Spare: spare, Viewer: chat, Hear: hear}
 			return paid, paid

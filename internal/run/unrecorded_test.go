@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runenv"
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -592,7 +593,7 @@ func TestHugeCall(t *testing.T) {
 	c := config(t, goldenTask)
 	c.env.Model = huge{}
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
-	if task := found.Tasks[0]; !found.Complete || found.Marked != "" || len(task.Attempts) != failuresPerTask+1 || task.Sealed.Outcome != trajectory.Errored || task.Attempts[0].Error == nil {
+	if task := found.Tasks[0]; !found.Complete || found.Marked != "" || len(task.Attempts) != runenv.FailuresPerTask+1 || task.Sealed.Outcome != trajectory.Errored || task.Attempts[0].Error == nil {
 		t.Errorf("complete %v, marked %q, %+v", found.Complete, found.Marked, found.Tasks[0].Sealed)
 	}
 }

@@ -1,21 +1,15 @@
-// Package run executes a plan: it creates the run directory, solves the tasks, grades the answers, seals and signs, and
-// resumes a run after an interruption.
+// Package runenv completes, signs and compares plans by what a run needs besides its plan: the [Env].
 //
-// It is the only place that holds a task's question and its gold answer, and it separates them at once: the agent gets
-// an agent.Question, the judge gets the gold. Every step is an event in the journal before it has an effect. The state
-// of the run is what [rundir.Fold] computes from those events, so a resumed run knows exactly what a verifier knows.
-//
-// A directory runs/<id> appears by rename, with a signed manifest and a durable run_started; unfinished ones are
-// runs/.new-*. TestResume, and TestKill in cmd/gaia, show that acknowledged events are kept and that a committed answer
-// is never replaced.
-package run
+// [Complete] adds to a plan all that follows from the environment. [Sign] gives it an id and the digests of questions and
+// gold answers, and signs it. [Env.SamePlan] tells whether the environment gives a signed plan again: where a run is
+// resumed, where a shard begins on another machine, and where shards are merged.
+package runenv
 
 import (
 	"cmp"
 	"errors"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -78,9 +72,9 @@ type Env struct {
 	Warn    func(error)            // called with what goes wrong without harm to the run; may be nil
 }
 
-// failuresPerTask is how many attempts at a task may fail because a model cannot be asked, besides the last one, before
+// FailuresPerTask is how many attempts at a task may fail because a model cannot be asked, besides the last one, before
 // no other is made in their place. Interrupted attempts do not count.
-const failuresPerTask = 1
+const FailuresPerTask = 1
 
 // Complete returns a plan with all that follows from the environment: tasks and splits, tools, prompts, and where the
 // models are. What Create alone knows is not in it: id, time, the gold commitment and the digests of the questions. A
@@ -109,7 +103,7 @@ func (e Env) complete(m plan.Plan) (plan.Plan, error) {
 	m.Model.ServedAs = slices.Compact(slices.Sorted(slices.Values(m.Model.ServedAs)))
 	m.Judge, m.Prompts = nil, nil
 	if e.Judge != nil {
-		m.Judge = new(e.Judge.Plan(e.verdicts(m) != nil))
+		m.Judge = new(e.Judge.Plan(e.Verdicts(m) != nil))
 	}
 	for _, t := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, plan.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})
@@ -120,7 +114,7 @@ func (e Env) complete(m plan.Plan) (plan.Plan, error) {
 	if m.Voting.Attempts > 1 {
 		m.Voting.Rule = plan.VoteMajority
 	}
-	m.Retry.AttemptsPerTask, m.Retry.FreeReattempts = failuresPerTask+m.Voting.Attempts, plan.FreeReattempts
+	m.Retry.AttemptsPerTask, m.Retry.FreeReattempts = FailuresPerTask+m.Voting.Attempts, plan.FreeReattempts
 	m.Tools = nil
 	for _, t := range e.catalogue(m, nil) {
 		s := t.Spec()
@@ -135,18 +129,18 @@ func (e Env) complete(m plan.Plan) (plan.Plan, error) {
 	return m, err
 }
 
-// verdicts returns the judge cache; nil if there is none, or if the answers come from a cassette: anyone can write one,
+// Verdicts returns the judge cache; nil if there is none, or if the answers come from a cassette: anyone can write one,
 // and none of its replies may become a cached verdict.
-func (e Env) verdicts(m plan.Plan) *judgecache.Cache {
+func (e Env) Verdicts(m plan.Plan) *judgecache.Cache {
 	if m.Cassette == plan.CassetteReplay {
 		return nil
 	}
 	return e.Cache
 }
 
-// sweep checks the judge cache before anything is spent; nil if the run uses none.
-func (e Env) sweep(m plan.Plan) (*judgecache.Sweep, error) {
-	cache := e.verdicts(m)
+// Sweep checks the judge cache before anything is spent; nil if the run uses none.
+func (e Env) Sweep(m plan.Plan) (*judgecache.Sweep, error) {
+	cache := e.Verdicts(m)
 	if cache == nil || e.Judge == nil {
 		return nil, nil
 	}
@@ -177,7 +171,8 @@ func (e Env) catalogue(m plan.Plan, money func() *budget.Budget) []tools.Tool {
 	return all
 }
 
-func (e Env) newGate(m plan.Plan, money func() *budget.Budget) (*tools.Gate, error) {
+// NewGate returns the gate of a plan's tools: those that ask a model are paid from what money returns.
+func (e Env) NewGate(m plan.Plan, money func() *budget.Budget) (*tools.Gate, error) {
 	return tools.NewGate(tools.GateConfig{Policy: m.Policy, Approver: e.Approver, Prices: e.Prices, MaxTokens: m.Model.MaxTokens, Now: e.Now},
 		e.catalogue(m, money)...)
 }
@@ -185,28 +180,33 @@ func (e Env) newGate(m plan.Plan, money func() *budget.Budget) (*tools.Gate, err
 // Affords returns a *budget.LimitError if the money of a run is not enough for an attempt at any of its tasks, as
 // Create does.
 func Affords(m plan.Plan, e Env) error {
-	gate, err := e.newGate(m, nil)
+	gate, err := e.NewGate(m, nil)
 	if err != nil {
 		return err
 	}
 	money := budget.New(m.Budgets.RunCostMicroUSD, e.Prices, m.Model.Name, m.Model.MaxTokens)
-	return money.Check(least(money, e.Set.Tasks, gate.Specs()))
+	return money.Check(Least(money, e.Set.Tasks, gate.Specs()))
 }
 
-// least returns what an attempt at the cheapest of the tasks reserves, in micro-USD.
-func least(b *budget.Budget, tasks []loader.Task, specs []tools.Spec) int64 {
+// Least returns what an attempt at the cheapest of the tasks reserves, in micro-USD.
+func Least(b *budget.Budget, tasks []loader.Task, specs []tools.Spec) int64 {
 	n := int64(math.MaxInt64)
 	for _, t := range tasks {
-		n = min(n, b.First(firstTokens(t, specs)))
+		n = min(n, b.First(FirstTokens(t, specs)))
 	}
 	return n
 }
 
-// firstTokens bounds the tokens of the first request of an attempt at a task.
-func firstTokens(t loader.Task, specs []tools.Spec) int64 {
+// FirstTokens bounds the tokens of the first request of an attempt at a task.
+func FirstTokens(t loader.Task, specs []tools.Spec) int64 {
 	return agent.FirstTokens(agent.Question{Text: t.Question, FileName: t.FileName}, specs)
 }
 
-// Procs is the GOMAXPROCS of a process that executes runs: one more than Go chose, since the goroutine that syncs the
-// journal keeps its place among them while it waits for the disk.
-func Procs() int { return runtime.GOMAXPROCS(0) + 1 }
+// Targets returns what probes look for: the tasks with their gold, where it is known.
+func (e Env) Targets() []probe.Target {
+	gold, targets := e.Gold.Map(), make([]probe.Target, len(e.Set.Tasks))
+	for i, t := range e.Set.Tasks {
+		targets[i] = probe.Target{TaskID: t.ID, Question: t.Question, Gold: gold[t.ID]}
+	}
+	return targets
+}
