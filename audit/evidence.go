@@ -29,7 +29,6 @@ type evidence struct {
 	Preflight []fact[trajectory.Preflight]    // in the order of the journal
 	Resumed   []fact[trajectory.RunResumed]   // in the order of the journal
 	Odd       []oddText                       // each distinct text once
-	Passages  *sentPassages                   // of an own agent
 	Inputs    rundir.Inputs
 	OddUnread bool         // there are more of them than are kept
 	Usage     *UsageExport // nil: not at hand

@@ -54,7 +54,7 @@ type taskReader struct {
 	turn     *turn                // the one that the event is of
 	mine     *ownReader           // of an own agent; nil: the plan has the built-in one
 	odds     *oddTexts            // of the run
-	passages *sentPassages        // of the run
+	passages *sentPassages        // of the journal
 	begunUs  int64                // when the open attempt began
 	bodies   bodies
 	images   bool     // the plan has the model see pictures
@@ -106,7 +106,7 @@ type asked struct{ id, name, argsSHA256 string }
 type pending struct{ undecided, allowed, refused []*callFact }
 
 func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
-	g := &gatherer{e: &evidence{Manifest: m, Gold: gold, Passages: &sentPassages{}, packer: newPacker()}, of: make(map[string]*taskEvidence, len(m.Tasks)), tasks: map[string]*taskReader{},
+	g := &gatherer{e: &evidence{Manifest: m, Gold: gold, packer: newPacker()}, of: make(map[string]*taskEvidence, len(m.Tasks)), tasks: map[string]*taskReader{},
 		ids: probe.NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &preapproved{m.Approved}}
 	targets := make([]probe.Target, len(m.Tasks))
 	for i, t := range m.Tasks {
@@ -168,10 +168,10 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		g.e.Resumed = append(g.e.Resumed, fact[trajectory.RunResumed]{ev.Seq, p})
 		g.approved.tools = p.Approved
 		g.swept = false
-		g.e.Passages.resume()
+		journal.Passages.resume()
 	case trajectory.TaskStarted:
 		journal.Tasks = true
-		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, passages: g.e.Passages, bodies: g.bodies, question: p.Question, gold: g.e.Gold[ev.TaskID], fileName: p.FileName,
+		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, passages: &journal.Passages, bodies: g.bodies, question: p.Question, gold: g.e.Gold[ev.TaskID], fileName: p.FileName,
 			images: g.e.Manifest.Model.Images, turn: newTurn(-1), begunUs: ev.MonoUs}
 		g.tasks[ev.TaskID] = t
 		t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})

@@ -78,7 +78,7 @@ var inputProvenance = Check{
 				opaque += a.Opaque
 				for _, b := range a.Brought {
 					at := place{task: t, attempt: a.Number, seq: b.Seq, unasked: true}
-					if rule := b.rule(e.Passages.shared(b)); rule != "" {
+					if rule := b.rule(e.journal(b.Seq).Passages.shared(b)); rule != "" {
 						n.find(rule, at, broughtWords[rule])
 					}
 				}
@@ -341,43 +341,33 @@ func (b broughtFact) rule(shared bool) string {
 	return "gold-from-agent"
 }
 
-// sentPassages are the passages that own agents sent and that were recorded, by key: for which tasks.
+// sentPassages are the passages that own agents sent and that were recorded, by key: for which tasks. No shard knows what
+// another one sent, nor has its keys.
 type sentPassages struct {
-	of      map[string]*sentPassage
-	tasks   map[string]bool // that have requests, in the journal that is read
-	earlier int             // likewise in those before, of a merged run
-	kept    int
+	of    map[string]*sentPassage
+	tasks map[string]bool // that have requests
+	kept  int
 }
 
 // sentPassage is one passage. Before counts the tasks for which it was sent when no request listed it. Shared says that it was
-// sent for most tasks before the run was resumed. Earlier counts the tasks in the journals before this one.
+// sent for most tasks before the run was resumed.
 type sentPassage struct {
-	Before  int
-	Tasks   map[string]bool
-	Shared  bool
-	Earlier int
+	Before int
+	Tasks  map[string]bool
+	Shared bool
 }
 
 // most reports whether it was sent for most of so many tasks.
 func (p *sentPassage) most(tasks int) bool {
-	n := p.Earlier + p.Before + len(p.Tasks)
+	n := p.Before + len(p.Tasks)
 	return p.Shared || n >= 2 && 2*n > tasks
 }
 
 // resume begins to count again: the process that goes on does not know what was sent.
 func (s *sentPassages) resume() {
 	for _, p := range s.of {
-		*p = sentPassage{0, map[string]bool{}, p.most(s.earlier + len(s.tasks)), p.Earlier}
+		*p = sentPassage{0, map[string]bool{}, p.most(len(s.tasks))}
 	}
-	clear(s.tasks)
-}
-
-// next begins the journal of another shard, whose tasks are others.
-func (s *sentPassages) next() {
-	for _, p := range s.of {
-		*p = sentPassage{0, map[string]bool{}, p.Shared, p.Earlier + p.Before + len(p.Tasks)}
-	}
-	s.earlier += len(s.tasks)
 	clear(s.tasks)
 }
 
@@ -411,7 +401,7 @@ func (s *sentPassages) add(task string, passages []trajectory.Passage) {
 func (s *sentPassages) shared(b broughtFact) bool {
 	return len(b.Passages) > 0 && len(b.Passages) < trajectory.MostPassages && !slices.ContainsFunc(b.Passages, func(p trajectory.Passage) bool {
 		known := s.of[p.Key]
-		return known == nil || !known.most(s.earlier+len(s.tasks))
+		return known == nil || !known.most(len(s.tasks))
 	})
 }
 

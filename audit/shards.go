@@ -24,18 +24,21 @@ type journalFact struct {
 	Limit   int64  // that, in micro-USD; 0: there is none
 	Clocks  clocks // of its processes
 
-	spent int64 // known costs up to the line that was read last, in micro-USD
+	Passages sentPassages // of an own agent
+	spent    int64        // known costs up to the line that was read last, in micro-USD
 }
 
 // begin takes the first line of a journal: another process writes it, which knows nothing of the ones before.
 func (g *gatherer) begin(ev trajectory.Event, p trajectory.RunStarted) {
 	j := &journalFact{Began: ev.Seq, Started: p, Limit: g.e.Manifest.Budgets.RunCostMicroUSD}
+	if n := len(g.e.Journals); n > 0 {
+		j.Passages.kept = g.e.Journals[n-1].Passages.kept // what is kept is bounded for the run
+	}
 	if p.Shard.Key != "" {
 		j.Limit = g.e.Manifest.Part(p.Shard, j.Limit)
 	}
 	g.e.Journals = append(g.e.Journals, j)
 	g.approved.tools, g.swept = g.e.Manifest.Approved, false
-	g.e.Passages.next()
 }
 
 // name names what a journal is of.

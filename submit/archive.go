@@ -24,6 +24,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -43,7 +44,9 @@ const gzipMagic = "\x1f\x8b"
 const (
 	grownAlways = 256 << 20 // bytes that any archive may expand to
 	grownPerOne = 32        // bytes more for each byte of the archive
-	maxEntries  = 128       // entries of the tar, folders and PAX headers of the whole archive included
+
+	// Entries of the tar, folders and PAX headers of the whole archive included; a shard has a folder and three files.
+	maxEntries = 128 + 4*plan.MaxShards
 )
 
 // errGrows reports an archive that expands beyond its limit.
@@ -179,6 +182,9 @@ func (s *Source) extract(from io.Reader, limit int64, put func(name string, r io
 // *ScratchError, from those of r.
 func extractFile(root *os.Root, name string, r io.Reader) error {
 	failed := func(err error) error { return &ScratchError{Dir: root.Name(), Err: err} }
+	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return failed(err)
+	}
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return failed(err)
@@ -218,14 +224,16 @@ func (s *Source) admit(h *tar.Header) (string, error) {
 	}
 	folder, name := "", path.Clean(h.Name)
 	if h.Typeflag == tar.TypeDir {
-		folder, name = name, ""
+		folder, name = ofShards.ReplaceAllString(name, ""), ""
+	} else if at := shardFile.FindStringIndex(name); at != nil {
+		folder, name = strings.TrimSuffix(name[:at[0]], "/"), strings.TrimPrefix(name[at[0]:], "/")
 	} else if before, after, found := strings.Cut(name, "/"); found {
 		folder, name = before, after
 	}
 	switch {
-	case folder == ".": // of 'tar -C FOLDER .'
+	case folder == "." || folder+name == "": // of 'tar -C FOLDER .'
 		return "", nil
-	case strings.Contains(folder+name, "/"):
+	case strings.Contains(folder, "/") || strings.Contains(name, "/") && !shardFile.MatchString(name):
 		return refuse("lies in a folder within the package's")
 	}
 	if s.named && folder != s.folder {
@@ -235,15 +243,19 @@ func (s *Source) admit(h *tar.Header) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	if slices.Contains(s.names, name) {
+	if s.seen[name] {
 		return refuse("is there twice")
 	}
-	if !slices.Contains(Files(additions()...), name) && !slices.Contains(publicPackageFiles(), name) {
+	if !shardFile.MatchString(name) && !slices.Contains(Files(append(additions(), leavesFile, rundir.ShardsFile)...), name) {
 		return refuse("is not part of a package")
 	}
 	if limit := limitOf(name); h.Size > limit {
 		return refuse("is larger than %d bytes", limit)
 	}
+	if s.seen == nil {
+		s.seen = map[string]bool{}
+	}
+	s.seen[name] = true
 	s.names = append(s.names, name)
 	return name, nil
 }
@@ -338,8 +350,10 @@ func (p *Package) place(ctx context.Context, c Config, stage string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := durable.SyncDir(stage); err != nil {
-		return err
+	for _, dir := range folders(digests) {
+		if err := durable.SyncDir(filepath.Join(stage, dir)); err != nil {
+			return err
+		}
 	}
 	if err := checkFree(c.Out, p.Name); err != nil {
 		return err

@@ -462,7 +462,7 @@ func TestArchiveBomb(t *testing.T) {
 		"zeros behind the tar":    {zerosBehind(tarred(t, harbourItems())), errGrows.Error()},
 		"a GiB of journal":        {claimed("events.jsonl", 1<<30), errGrows.Error()},
 		"a GiB of README":         {claimed("README.md", 1<<30), quote(harbour+"/README.md") + ": is larger than 16777216 bytes"},
-		"sums of 4 KiB and a bit": {claimed("SHA256SUMS", 4097), quote(harbour+"/SHA256SUMS") + ": is larger than 4096 bytes"},
+		"sums of 2 MiB and a bit": {claimed("SHA256SUMS", 2<<20+1), quote(harbour+"/SHA256SUMS") + ": is larger than 2097152 bytes"},
 	} {
 		in, dir := &counting{r: bytes.NewReader(tt.data)}, t.TempDir()
 		_, err := openArchive(in, int64(len(tt.data)), dir)

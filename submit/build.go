@@ -135,7 +135,7 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 			return Package{}, diagnose(run, err)
 		}
 	}
-	if err := copyAgentFiles(run, stage, digests); err != nil {
+	if err := errors.Join(copyAgentFiles(run, stage, digests), copyShards(run, stage, digests)); err != nil {
 		return Package{}, diagnose(run, err)
 	}
 	additions, err := copyAdditions(run, stage, digests)
@@ -239,7 +239,7 @@ func refusal(c Config, run *rundir.Run, report audit.Report) error {
 			}
 			rows = append(rows, row)
 		}
-		if reason := implausibleSummary(run.Summary().Told(), run.Manifest, rows, run.End.Events); reason != "" && why == "" {
+		if reason := implausibleSummary(run.Summary().Told(), run.Manifest, rows, run.Shards, run.End.Events); reason != "" && why == "" {
 			why = rundir.SummaryFile + " " + reason
 		}
 		if why != "" {
@@ -269,14 +269,14 @@ func write(c Config, stage string, run *rundir.Run, report audit.Report, later [
 		return Statement{}, err
 	}
 	additions := present(run.Manifest, report, len(later))
-	files, names := map[string][]byte(nil), Files(additions...)
+	files, names := map[string][]byte(nil), Files(append(additions, shardFiles(run.Shards, false)...)...)
 	if c.Public {
-		for _, name := range append([]string{trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile}, additions...) {
-			if err := os.Remove(filepath.Join(stage, name)); err != nil {
+		for _, name := range slices.Concat(run.Journals(), []string{rundir.TrajectoriesFile, rundir.ResultsFile}, additions) {
+			if err := os.Remove(filepath.Join(stage, filepath.FromSlash(name))); err != nil {
 				return Statement{}, fmt.Errorf("making the package: %w", err)
 			}
 		}
-		e, names = e.published(run, report), publicPackageFiles()
+		e, names = e.published(run, report), publicPackageFiles(run.Shards)
 		files, err = publicFiles(run)
 	} else {
 		files, err = derivedFiles(run, report)
@@ -413,12 +413,13 @@ func planReasons(m plan.Plan, recordingFailed string) []string {
 
 // publicReasons are reasons without a word that the agent, its tools or a person
 // wrote.
-func publicReasons(m plan.Plan, checks []CheckResult, recordingFailed string) []string {
+func publicReasons(m plan.Plan, checks []CheckResult, shards *rundir.Shards, recordingFailed string) []string {
 	all := planReasons(m, recordingFailed)
 	for i, c := range checks {
 		check := audit.Checks()[i]
 		if c.Status == audit.Fail {
-			where := fmt.Sprintf("line %d of events.jsonl", c.Line)
+			journal, line := (&rundir.Fold{Shards: shards}).Place(c.Line - 1)
+			where := fmt.Sprintf("line %d of %s", line, journal)
 			if c.TaskID != "" {
 				where = "task " + quote(c.TaskID) + ", " + where
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,9 +73,19 @@ func config(t testing.TB, text string) Config {
 
 func configOf(t testing.TB, c runs.Case) Config {
 	t.Helper()
+	files, err := c.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return configIn(t, c, files)
+}
+
+// configIn is configOf for a run of the case that has these files.
+func configIn(t testing.TB, c runs.Case, files map[string][]byte) Config {
+	t.Helper()
 	dir := t.TempDir()
 	run, out := filepath.Join(dir, "run"), filepath.Join(dir, "out")
-	if err := c.Write(run); err != nil {
+	if err := runs.WriteFiles(run, files); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(out, 0o755); err != nil {
@@ -106,18 +117,18 @@ func mustEvidence(t testing.TB, run *rundir.Run, report audit.Report, s Predicat
 	return e
 }
 
-// load reads all files of a folder.
+// load reads all files of a folder and of those in it.
 func load(t testing.TB, dir string) map[string][]byte {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
+	files, pkg := map[string][]byte{}, os.DirFS(dir)
+	err := fs.WalkDir(pkg, ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			files[name], err = fs.ReadFile(pkg, name)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	files := map[string][]byte{}
-	for _, e := range entries {
-		if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return files
 }

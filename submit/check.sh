@@ -14,12 +14,12 @@ id=$(cut -d ' ' -f 2 "$1" | base64 -d | openssl dgst -sha256 -binary | base64 -w
 { printf '{"payload":"'; base64 -w 0 < "$tmp/statement"; printf '","payloadType":"%s","signatures":[{"keyid":"SHA256:%s","sig":"' "$type" "${id%=}"
 	base64 -w 0 < "$tmp/sig"; printf '"}]}'; } | cmp - attestation.dsse.json
 # every file that the statement is about, and no other file
-[ "$(find . ! -type f)" = . ]
+[ -z "$(find . ! -type f ! -type d -o -type d -empty)" ]
 jq -r '.subject[] | .digest.sha256 + "  " + .name' "$tmp/statement" > "$tmp/sums"
 sha256sum -c --strict --quiet "$tmp/sums"
 sha256sum -c --strict --quiet SHA256SUMS
 { jq -r '.subject[].name' "$tmp/statement"; echo attestation.dsse.json; echo attestation.sigstore.json; } | LC_ALL=C sort > "$tmp/names"
-ls -A | LC_ALL=C sort | cmp - "$tmp/names"
+find . -type f | cut -c 3- | LC_ALL=C sort | cmp - "$tmp/names"
 # the plan names the rules and the policy that the agent was held to
 [ "sha256:$(sha256sum < constitution.json | cut -d ' ' -f 1)" = "$(jq -ej .constitution_sha256 manifest.json)" ]
 # the Sigstore bundle holds the same envelope, and nothing else

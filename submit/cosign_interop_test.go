@@ -124,13 +124,13 @@ func TestInteropCosign(t *testing.T) {
 			c.verify = strings.Replace(c.verify, "/submission/v1", "/submission/v2", 1)
 			c.refused(t, "another type of statement", BundleFile, ReadmeFile)
 			shown := newCosign(t, program, public.Path)
-			shown.holds(t, signedFiles(publicPackageFiles()))
+			shown.holds(t, signedFiles(publicPackageFiles(nil)))
 			for _, name := range []string{trajectory.JournalFile, audit.ReportFile, LeaderboardFile, rundir.TrajectoriesFile, rundir.ResultsFile, ReadmeFile} {
 				shown.refused(t, "the full package's "+name, BundleFile, filepath.Join(p.Path, name))
 			}
 			c.trust(t, "OTHER.pub")
 			shown.refused(t, "the public package, by another key", BundleFile, leavesFile)
-			t.Logf("%d files accepted, %d changes refused", len(signedFiles(Files()))+len(signedFiles(publicPackageFiles())), c.refusals+shown.refusals)
+			t.Logf("%d files accepted, %d changes refused", len(signedFiles(Files()))+len(signedFiles(publicPackageFiles(nil))), c.refusals+shown.refusals)
 		})
 	}
 }

@@ -1,10 +1,13 @@
 // Package submit makes a submission package out of a finished run, and lets
-// anyone verify one: [VerifyPath] is the entry point for other programs. A package is a folder of exactly fifteen files, and of one more
-// where the agent was the user's own, where findings were decided about, and where another judge judged the run later:
+// anyone verify one: [VerifyPath] is the entry point for other programs. A package is a folder of exactly fifteen files, of one more
+// where the agent was the user's own, where findings were decided about, and where another judge judged the run later, and of
+// those of the shards where the run was merged:
 //
 //	manifest.json manifest.dsse.json constitution.json events.jsonl
 //	trajectories.jsonl results.jsonl checkpoint    the run's files, the same bytes
 //	agent-files.jsonl               likewise, if the plan has an own agent
+//	shards.json shards/             likewise, of a merged run: which journals were merged, and a folder of each with
+//	                                events.jsonl checkpoint delegation.dsse.json
 //	metadata.json                   the run's summary.json, the same bytes
 //	leaderboard.jsonl               {"model_answer":…,"reasoning_trace":…,"task_id":…} a planned task, in plan order
 //	scorecard.json                  what it cost to be right: a rundir.Scorecard
@@ -40,6 +43,7 @@
 //	manifest.json manifest.dsse.json constitution.json checkpoint metadata.json    as above
 //	results.jsonl                   a [PublicResult] a planned task
 //	leaves.jsonl                    {"leaf_hash":…,"task_id":…} a planned task, in plan order
+//	shards.json shards/             as above, of each shard checkpoint and delegation.dsse.json
 //	README.md SHA256SUMS attestation.*    as above, about these
 //
 // [VerifyPublic] checks that the leaves give the signed root and that records,
@@ -55,6 +59,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -99,12 +104,14 @@ func additions() []string {
 	return []string{audit.AdjudicationsFile, plan.AgentFilesFile, audit.RejudgmentsFile}
 }
 
-// Files returns the names of a package's files, sorted, with those of the given
-// additions: audit.AdjudicationsFile, plan.AgentFilesFile and audit.RejudgmentsFile.
+// Files returns the names of a package's files, sorted, with those given that not each has:
+// audit.AdjudicationsFile, plan.AgentFilesFile, audit.RejudgmentsFile, and the files of shards.
 func Files(with ...string) []string {
-	all := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, plan.AgentFilesFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, plan.ConstitutionFile,
-		trajectory.JournalFile, LeaderboardFile, plan.EnvelopeFile, plan.ManifestFile, MetadataFile, audit.RejudgmentsFile, rundir.ResultsFile, scorecardFile, rundir.TrajectoriesFile}
-	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(additions(), name) && !slices.Contains(with, name) })
+	all := []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, plan.ConstitutionFile,
+		trajectory.JournalFile, LeaderboardFile, plan.EnvelopeFile, plan.ManifestFile, MetadataFile, rundir.ResultsFile, scorecardFile, rundir.TrajectoriesFile}
+	all = append(all, with...)
+	slices.Sort(all)
+	return all
 }
 
 // signedFiles returns those of a package's files that the attestation is about, in their order.
@@ -197,16 +204,20 @@ func name(date, runID string, dirty, public bool) string {
 // of tasks stays far below.
 func limitOf(name string) int64 {
 	const kib, mib = 1 << 10, 1 << 20
-	switch name {
+	switch path.Base(name) {
 	case trajectory.JournalFile, rundir.TrajectoriesFile:
 		return rundir.MaxFile
-	case trajectory.CheckpointFile, SumsFile, scorecardFile:
+	case trajectory.CheckpointFile, scorecardFile:
 		return 4 * kib
+	case plan.DelegationFile:
+		return plan.MaxDelegation
 	case plan.ConstitutionFile:
 		return mib
+	case SumsFile: // of a run of 4,096 shards: 1.3 MB
+		return 2 * mib
 	case AttestationFile, leavesFile, MetadataFile, ReadmeFile:
 		return 16 * mib
-	case BundleFile, plan.ManifestFile, audit.ReportFile:
+	case BundleFile, plan.ManifestFile, audit.ReportFile, rundir.ShardsFile:
 		return 32 * mib
 	case plan.EnvelopeFile:
 		return 64 * mib
@@ -247,7 +258,7 @@ func readSigned(dir fs.FS, name string, digests map[string]string) ([]byte, erro
 }
 
 // checkFiles checks that a package has exactly the files of names; may are allowed to be
-// there besides.
+// there besides, and a folder of shards.
 func checkFiles(pkg fs.FS, names []string, may ...string) error {
 	entries, err := fs.ReadDir(pkg, ".")
 	if err != nil {
@@ -255,12 +266,11 @@ func checkFiles(pkg fs.FS, names []string, may ...string) error {
 	}
 	there := map[string]bool{}
 	for _, e := range entries {
+		if e.Name() == rundir.ShardsDir && e.IsDir() {
+			continue // checkShardFiles looks into it
+		}
 		if !slices.Contains(names, e.Name()) && !slices.Contains(may, e.Name()) {
-			name := e.Name()
-			if !regexp.MustCompile(`^[A-Za-z0-9._-]+$`).MatchString(name) {
-				name = strconv.Quote(name)
-			}
-			return trajectory.Faultf(name, "is not part of a package")
+			return notPart(e.Name())
 		}
 		if !e.Type().IsRegular() {
 			return trajectory.Faultf(e.Name(), "is not a regular file")
@@ -275,9 +285,17 @@ func checkFiles(pkg fs.FS, names []string, may ...string) error {
 	return nil
 }
 
+// notPart is the fault of a file that no package has.
+func notPart(name string) error {
+	if !regexp.MustCompile(`^[A-Za-z0-9._/-]+$`).MatchString(name) {
+		name = strconv.Quote(name)
+	}
+	return trajectory.Faultf(name, "is not part of a package")
+}
+
 // writeFile writes a new file, durably.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+func writeFile(to string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return fmt.Errorf("writing the package: %w", err)
 	}
@@ -286,13 +304,13 @@ func writeFile(path string, write func(io.Writer) error) error {
 		return err
 	}
 	if err := f.Sync(); err != nil {
-		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+		return fmt.Errorf("writing %s: %w", filepath.Base(to), err)
 	}
 	return f.Close()
 }
 
-// copyFile copies a file of the run to path and returns the digest of the copy.
-func copyFile(run fs.FS, from, path string) (digest string, err error) {
+// copyFile copies a file of the run to a place and returns the digest of the copy.
+func copyFile(run fs.FS, from, to string) (digest string, err error) {
 	limit := limitOf(from)
 	in, _, err := rundir.OpenFile(run, from, limit)
 	if err != nil {
@@ -300,7 +318,7 @@ func copyFile(run fs.FS, from, path string) (digest string, err error) {
 	}
 	defer in.Close()
 	h := sha256.New()
-	err = writeFile(path, func(w io.Writer) error {
+	err = writeFile(to, func(w io.Writer) error {
 		n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(in, limit+1))
 		if err != nil {
 			return fmt.Errorf("copying %s: %w", from, err)

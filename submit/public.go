@@ -24,10 +24,12 @@ import (
 // leavesFile is the file that only a public package has.
 const leavesFile = "leaves.jsonl"
 
-// publicPackageFiles returns the names of a public package's files, sorted.
-func publicPackageFiles() []string {
-	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, trajectory.CheckpointFile, plan.ConstitutionFile, leavesFile,
-		plan.EnvelopeFile, plan.ManifestFile, MetadataFile, rundir.ResultsFile}
+// publicPackageFiles returns the names of a public package's files, sorted, with those of its shards.
+func publicPackageFiles(shards *rundir.Shards) []string {
+	all := append([]string{ReadmeFile, SumsFile, AttestationFile, BundleFile, trajectory.CheckpointFile, plan.ConstitutionFile, leavesFile,
+		plan.EnvelopeFile, plan.ManifestFile, MetadataFile, rundir.ResultsFile}, shardFiles(shards, true)...)
+	slices.Sort(all)
+	return all
 }
 
 // isPublic reports whether a package, whole or damaged, is a public one: by most of the
@@ -56,7 +58,7 @@ type publicLeaf struct {
 // WithheldFile is a file of the full package of the same run, key and date.
 type WithheldFile struct {
 	Name   string `json:"name"`
-	SHA256 string `json:"sha256,omitzero"` // of events.jsonl alone
+	SHA256 string `json:"sha256,omitzero"` // of events.jsonl and the journals of shards alone
 }
 
 // CheckResult is the result of a check of the audit, without what it found.
@@ -64,7 +66,7 @@ type CheckResult struct {
 	Findings int            `json:"findings"` // how many, the closed ones too
 	Gaps     int            `json:"gaps"`     // how many things it could not see
 	ID       string         `json:"id"`
-	Line     int64          `json:"line,omitzero"` // of events.jsonl, from 1: of the first of the gravest findings, where the check fails
+	Line     int64          `json:"line,omitzero"` // of the journals one after the other, from 1: of the first of the gravest findings, where the check fails
 	Severity audit.Severity `json:"severity,omitzero"`
 	Status   audit.Status   `json:"status"`
 	TaskID   string         `json:"task_id,omitzero"` // of the same finding; left out: the whole run
@@ -106,13 +108,13 @@ func (e evidence) published(run *rundir.Run, report audit.Report) evidence {
 		}
 		checks = append(checks, r)
 	}
-	e.Withheld = newWithheld(run.Files[trajectory.JournalFile], present(e.plan, report, e.later))
+	e.Withheld = newWithheld(journalDigests(run), present(e.plan, report, e.later), run.Shards)
 	e.Audit = newAuditResult(checks)
 	e.AnsweredBy = publicAnsweredBy(e.plan, e.AnsweredBy)
 	if e.RecordingFailed != "" {
 		e.RecordingFailed = recordingWithheld
 	}
-	e.reasons = publicReasons(e.plan, checks, e.RecordingFailed)
+	e.reasons = publicReasons(e.plan, checks, run.Shards, e.RecordingFailed)
 	return e
 }
 
@@ -144,19 +146,21 @@ func declared(m plan.Plan, name string) bool {
 	return false
 }
 
-// newWithheld lists the withheld files, with those of the given additions, by name. The journal's
-// digest can be shown: the task_sealed of each task holds 32 random bytes. The other files follow from
+// newWithheld lists the withheld files, with those of the given additions and of the shards, by name. The journals'
+// digests can be shown: the task_sealed of each task holds 32 random bytes, and in the journal of a shard each event's id
+// is random. The other files follow from
 // texts, times and counts, so that who knows all of a run but an answer could try
 // guesses at it on their digests, and the scorecard counts violations and rollbacks of
 // which the withheld ones alone tell; and a decision names its finding by a digest of
 // what was found.
-func newWithheld(journalSHA256 string, with []string) (all []WithheldFile) {
-	for _, name := range Files(with...) {
-		switch {
-		case name == trajectory.JournalFile:
-			all = append(all, WithheldFile{name, journalSHA256})
-		case !slices.Contains(publicPackageFiles(), name):
-			all = append(all, WithheldFile{Name: name})
+func newWithheld(journals map[string]string, with []string, shards *rundir.Shards) (all []WithheldFile) {
+	public := map[string]bool{}
+	for _, name := range publicPackageFiles(shards) {
+		public[name] = true
+	}
+	for _, name := range Files(append(with, shardFiles(shards, false)...)...) {
+		if !public[name] {
+			all = append(all, WithheldFile{name, journals[name]})
 		}
 	}
 	return all
@@ -370,8 +374,8 @@ func (r PublicResult) voted(m plan.Plan) bool {
 
 // implausibleSummary says what about that part of a summary that the journal alone tells no
 // journal gives, "" if nothing: no text is to stand where times, counts and fixed
-// words do. events are those of the journal.
-func implausibleSummary(told rundir.Told, m plan.Plan, rows []PublicResult, events int64) string {
+// words do. events are those of events.jsonl.
+func implausibleSummary(told rundir.Told, m plan.Plan, rows []PublicResult, shards *rundir.Shards, events int64) string {
 	few, passed, allowed := "", 0, max(m.Voting.Attempts, 1)+max(m.Retry.AttemptsPerTask, 1)+len(told.Interruptions)
 	for _, r := range rows {
 		if v := r.Voting; v != nil && v.Passed != nil && *v.Passed > 0 {
@@ -387,7 +391,7 @@ func implausibleSummary(told rundir.Told, m plan.Plan, rows []PublicResult, even
 	if j.CostMicroUSD != nil {
 		counts = append(counts, *j.CostMicroUSD)
 	}
-	why := cmp.Or(implausibleTimes(told, events), few)
+	why := cmp.Or(implausibleTimes(told, journalEvents(shards, events)), few, implausibleShards(told.Shards, shards, m))
 	switch {
 	case why != "":
 	case j.Asked != j.Judged+j.Unreadable+j.Errors || j.Cached > j.Judged || told.PassedFirst > passed || slices.Min(counts) < 0 ||
@@ -423,26 +427,37 @@ func countsJudged(j rundir.JudgeSummary, m plan.Plan, rows []PublicResult) bool 
 }
 
 // implausibleTimes is implausibleSummary for times, which do not go back in a journal, and for
-// places where the run went on, each a line of it.
-func implausibleTimes(told rundir.Told, events int64) string {
-	times, before := []string{told.Started}, int64(0)
-	for _, i := range told.Interruptions {
-		if i.Events <= before || i.Events >= events {
+// places where the run went on, each a line of one. events are those of each journal; the last is events.jsonl.
+func implausibleTimes(told rundir.Told, events []int64) string {
+	none := func(s string) bool {
+		at, err := time.Parse(trajectory.TimeFormat, s)
+		return err != nil || at.Format(trajectory.TimeFormat) != s
+	}
+	last := len(events) - 1
+	clock, journal, before := told.Started, 0, int64(0)
+	ends := rundir.Interruption{Events: events[last], Resumed: told.Completed}
+	for n, i := range append(slices.Clone(told.Interruptions), ends) {
+		at := i.Shard - 1
+		if i.Shard == 0 {
+			at = last
+		}
+		switch {
+		case at < journal || i.Shard > last:
+			return "has an interruption in a journal that does not follow"
+		case at > journal: // its clock can be another
+			clock, journal, before = told.Started, at, 0
+		}
+		switch {
+		case i.Events <= before || i.Events >= events[at] && n < len(told.Interruptions):
 			return "has an interruption where the journal has no event"
-		}
-		if i.Stopped != "" && i.Stopped != trajectory.StoppedByEndpoint {
+		case i.Stopped != "" && i.Stopped != trajectory.StoppedByEndpoint:
 			return "has a run stopped by what stops none"
-		}
-		times, before = append(times, i.Resumed), i.Events
-	}
-	times = append(times, told.Completed)
-	for _, s := range times {
-		if at, err := time.Parse(trajectory.TimeFormat, s); err != nil || at.Format(trajectory.TimeFormat) != s {
+		case none(told.Started) || none(i.Resumed):
 			return "has a time that is none"
+		case i.Resumed < clock: // of one form and zone, so that their order is that of the texts
+			return "has times that go back"
 		}
-	}
-	if !slices.IsSorted(times) { // of one form and zone, so that their order is that of the texts
-		return "has times that go back"
+		clock, before = i.Resumed, i.Events
 	}
 	return ""
 }

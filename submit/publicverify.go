@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 
@@ -27,6 +28,7 @@ type Public struct {
 	Results   []PublicResult // in plan order
 	Head      trajectory.Checkpoint
 	Statement Statement
+	Shards    *rundir.Shards // nil: the run was not merged
 	Key       sign.PublicKey // signed it; trust is the caller's to decide
 
 	NotRebuilt string // as of a full package: see Verified
@@ -49,9 +51,12 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 	if digests[plan.ConstitutionFile] != m.ConstitutionSHA256 {
 		return nil, changed(plan.ConstitutionFile)
 	}
-	p := &Public{Manifest: m, Statement: s.statement, Key: s.key}
+	p := &Public{Manifest: m, Statement: s.statement, Shards: s.shards, Key: s.key}
 	read := func(name string) ([]byte, error) { return readSigned(pkg, name, digests) }
 	if err := p.readTree(read, s.planSHA256); err != nil {
+		return nil, err
+	}
+	if err := p.readShards(read, s.planSHA256); err != nil {
 		return nil, err
 	}
 	if err := p.readResults(read, s.planSHA256); err != nil {
@@ -146,7 +151,7 @@ func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 strin
 		return trajectory.Faultf(MetadataFile, "tells why recording failed, which no public package does")
 	}
 	told := p.Summary.Told()
-	if why := implausibleSummary(told, p.Manifest, p.Results, p.Head.Journal.Events); why != "" {
+	if why := implausibleSummary(told, p.Manifest, p.Results, p.Shards, p.Head.Journal.Events); why != "" {
 		return trajectory.Faultf(MetadataFile, "%s", why)
 	}
 	again, err := rundir.Summarise(p.Manifest, planSHA256, slices.Values(rows), told).Encode()
@@ -182,12 +187,18 @@ func eachTask(name string, data []byte, m plan.Plan, visit func(plan.PlannedTask
 // withheld is taken from it, as far as that can be.
 func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	said := p.Statement.Predicate
-	journal, with := "", []string(nil)
+	journals, with := map[string]string{}, []string(nil)
 	for _, w := range said.Withheld {
-		if w.Name == trajectory.JournalFile {
-			journal = w.SHA256
+		if path.Base(w.Name) == trajectory.JournalFile {
+			journals[w.Name] = w.SHA256
 		} else if slices.Contains(additions(), w.Name) {
 			with = append(with, w.Name)
+		}
+	}
+	hidden, events := "", allEvents(p.Shards, p.Head.Journal.Events) // a journal of which there is no digest
+	for _, name := range (&rundir.Fold{Shards: p.Shards}).Journals() {
+		if !canonical.IsDigest(journals[name]) {
+			hidden = cmp.Or(hidden, name)
 		}
 	}
 	own := slices.Contains(with, plan.AgentFilesFile)
@@ -203,13 +214,13 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 			closed = cmp.Or(closed, c.ID)
 		}
 	}
-	why := said.Audit.implausible(p.Manifest, p.Head.Journal.Events)
+	why := said.Audit.implausible(p.Manifest, events)
 	switch {
 	case why != "":
 	case said.RecordingFailed != "" && said.RecordingFailed != recordingWithheld:
 		why = "tells why recording failed, which no public package does"
-	case !canonical.IsDigest(journal):
-		why = "does not withhold " + trajectory.JournalFile + " by its digest"
+	case hidden != "":
+		why = "does not withhold " + hidden + " by its digest"
 	case own != (p.Manifest.Agent != nil):
 		why = "withholds " + plan.AgentFilesFile + " of the built-in agent, or not that of an own one"
 	case !said.Prompts.Plausible(own):
@@ -231,8 +242,8 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	e := evidence{Predicate: said.says(), plan: p.Manifest, summary: p.Summary, void: void, digests: p.Statement.digests(), later: later}
 	e.AnsweredBy, e.Exceptions, e.Dismissals, e.Prompts = said.AnsweredBy, said.Exceptions, said.Dismissals, said.Prompts
 	e.ManifestSHA256, e.Journal, e.Root = planSHA256, Journal{p.Head.Journal.Events, p.Head.Journal.Head}, p.Head.Root.String()
-	e.Audit, e.Withheld = newAuditResult(said.Audit.Checks), newWithheld(journal, with)
-	e.reasons = publicReasons(e.plan, e.Audit.Checks, e.RecordingFailed)
+	e.Audit, e.Withheld = newAuditResult(said.Audit.Checks), newWithheld(journals, with, p.Shards)
+	e.reasons = publicReasons(e.plan, e.Audit.Checks, p.Shards, e.RecordingFailed)
 	e.results = func(yield func(rundir.Result) bool) {
 		for _, r := range p.Results {
 			if !yield(r.result()) {
@@ -301,7 +312,7 @@ func (p *Public) implausibleVerdict(said Predicate, void int) string {
 }
 
 // implausible says what about an audit, told without its findings no report gives, "" if
-// nothing; events are those of the journal.
+// nothing; events are those of all journals.
 func (a AuditResult) implausible(m plan.Plan, events int64) string {
 	known := audit.Checks()
 	if len(a.Checks) != len(known) {

@@ -52,7 +52,7 @@ func TestPublicEveryBit(t *testing.T) {
 	if _, err := VerifyPublic(memory(files), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range publicPackageFiles() {
+	for _, name := range publicPackageFiles(nil) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			blamed := []string{name}

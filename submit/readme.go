@@ -40,16 +40,17 @@ type readme struct {
 	Plan      plan.Plan
 	Checks    []audit.CheckReport
 	Rulings   []audit.Adjudicated
-	Judge     *rundir.JudgeSummary // nil: no judge
-	Later     []laterJudgment      // of other judges, after the run
-	Additions []string             // files of a full package that not each has
+	Judge     *rundir.JudgeSummary  // nil: no judge
+	Shards    *rundir.ShardsSummary // nil: the run was not merged
+	Later     []laterJudgment       // of other judges, after the run
+	Additions []string              // files of a full package that not each has
 	Script    string
 	KeyID     string
 }
 
 // newReadme gathers what README.md is made of beside a report, which a public package withholds.
 func newReadme(p Predicate, plan plan.Plan, s rundir.Summary, key sign.PublicKey) readme {
-	return readme{Predicate: p, Plan: plan, Judge: s.Judge, Script: checkScript, KeyID: key.ID()}
+	return readme{Predicate: p, Plan: plan, Judge: s.Judge, Shards: s.Shards, Script: checkScript, KeyID: key.ID()}
 }
 
 // laterJudgment is what a README shows of a later judgment. A nil Score says that none of

@@ -55,6 +55,7 @@ type Source struct {
 	folder string // of the files in the tar; "" if they are in none
 	named  bool   // folder is known
 	names  []string
+	seen   map[string]bool // names
 }
 
 // Open opens the package at path. An archive is extracted to a temporary folder, which Close

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -222,11 +223,7 @@ func (s Statement) Encode() ([]byte, error) { return canonical.Encode(s) }
 
 func newSubjects(digests map[string]string) []Subject {
 	var list []Subject
-	names := publicPackageFiles()
-	if _, public := digests[leavesFile]; !public {
-		names = Files(slices.DeleteFunc(additions(), func(name string) bool { return digests[name] == "" })...)
-	}
-	for _, name := range signedFiles(names) {
+	for _, name := range slices.Sorted(maps.Keys(digests)) {
 		s := Subject{Name: name}
 		s.Digest.SHA256 = strings.TrimPrefix(digests[name], "sha256:")
 		list = append(list, s)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,15 +76,18 @@ func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Repo
 	}
 	again, run, err := read(report)
 	if err != nil {
-		for _, name := range streamed() {
-			if err := s.checkDigest(pkg, name); err != nil {
+		for _, subject := range statement.Subject {
+			if !streamed(subject.Name) {
+				continue
+			}
+			if err := s.checkDigest(pkg, subject.Name); err != nil {
 				return nil, err
 			}
 		}
 		return nil, err
 	}
-	for _, name := range streamed() {
-		if digests[name] != run.Files[name] {
+	for _, subject := range statement.Subject {
+		if name := subject.Name; streamed(name) && digests[name] != run.Files[name] {
 			return nil, unsigned(name)
 		}
 	}
@@ -153,32 +157,43 @@ func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Repo
 type signed struct {
 	plan       plan.Plan // of a full package without its tasks
 	planSHA256 string
+	shards     *rundir.Shards // nil: the run was not merged
 	key        sign.PublicKey
 	statement  Statement
 	payload    []byte            // the bytes of the statement
 	digests    map[string]string // of the files, by name
 }
 
-// streamed are the files that are as long as the run was. Their digests are computed when the run is verified, which
-// reads them from end to end.
-func streamed() []string { return []string{trajectory.JournalFile, rundir.TrajectoriesFile} }
+// streamed reports whether a file is one of those that are as long as the run was. Their digests are computed when the run
+// is verified, which reads them from end to end.
+func streamed(name string) bool {
+	return path.Base(name) == trajectory.JournalFile || name == rundir.TrajectoriesFile
+}
 
 // openSigned checks the files of a package, their signature and their digests, but those of streamed, and that README.md
 // can be shown. What the files say is not looked at.
 func openSigned(pkg fs.FS, public bool) (s signed, err error) {
 	names, may := Files(), additions() // which additions belong to it, the statement says
 	if public {
-		names, may = publicPackageFiles(), nil
+		names, may = publicPackageFiles(nil), nil
 	}
-	if err := checkFiles(pkg, names, may...); err != nil {
+	if err := checkFiles(pkg, names, append(may, rundir.ShardsFile)...); err != nil {
 		return s, err
 	}
 	if s.plan, s.planSHA256, s.key, err = rundir.ReadPlan(pkg); err == nil {
 		err = plan.CheckSelection(s.plan)
 	}
+	if err == nil {
+		s.shards, err = readShards(pkg, s.plan)
+	}
+	ofShards := shardFiles(s.shards, public)
+	if err == nil {
+		err = checkShardFiles(pkg, ofShards)
+	}
 	if err != nil {
 		return s, err
 	}
+	names = append(names, ofShards...)
 	if !public { // the run is verified with its own
 		s.plan.Tasks, s.plan.SplitIDs = nil, nil
 	}
@@ -199,6 +214,7 @@ func openSigned(pkg fs.FS, public bool) (s signed, err error) {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	if err := s.checkSubjects(pkg, signedFiles(names)); err != nil {
 		return s, err
 	}
@@ -254,11 +270,11 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 // checkSubjects checks that the statement is about the files of names, and that these, but for those of streamed, are
 // what it and SHA256SUMS say.
 func (s signed) checkSubjects(pkg fs.FS, names []string) error {
-	if len(s.digests) != len(names) || !slices.Equal(s.statement.Subject, newSubjects(s.digests)) {
+	if !slices.Equal(names, slices.Sorted(maps.Keys(s.digests))) || !slices.Equal(s.statement.Subject, newSubjects(s.digests)) {
 		return trajectory.Faultf(AttestationFile, "is not about exactly the package's files, in order")
 	}
 	for _, name := range names {
-		if slices.Contains(streamed(), name) {
+		if streamed(name) {
 			continue
 		}
 		if err := s.checkDigest(pkg, name); err != nil {
@@ -341,8 +357,8 @@ func checkReport(pkg fs.FS, r audit.Report, run *rundir.Run, later []audit.Seale
 	if !r.Follows(decided) {
 		return refuse("does not say of its findings what %d adjudications decide", len(decided))
 	}
-	if r.Totals.Planned != len(m.Tasks) || r.Totals.Events != run.End.Events {
-		return refuse("counts %d tasks and %d events, the run has %d and %d", r.Totals.Planned, r.Totals.Events, len(m.Tasks), run.End.Events)
+	if events := allEvents(run.Shards, run.End.Events); r.Totals.Planned != len(m.Tasks) || r.Totals.Events != events {
+		return refuse("counts %d tasks and %d events, the run has %d and %d", r.Totals.Planned, r.Totals.Events, len(m.Tasks), events)
 	}
 	raw, clean, worst := audit.Rescore(run.Rows(), r.Checks)
 	for _, score := range [][2]*stats.Rate{{r.Totals.Raw, raw}, {r.Totals.Clean, clean}, {r.Totals.Worst, worst}} {

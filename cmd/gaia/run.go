@@ -517,6 +517,9 @@ func (a *app) printResult(dir string, found *rundir.Run, why string, asJSON bool
 
 // incomplete returns the error of reading a run that is not finished.
 func incomplete(dir string, found *rundir.Run) error {
+	if found.ShardDone {
+		return fail(exit.Incomplete, errors.New(found.Missing), "gaia merge SHARD… -o runs, with the folder of each shard, of which this is one")
+	}
 	return fail(exit.Incomplete, fmt.Errorf("the run is not complete: %s", found.Missing), "gaia resume "+view.Quote(dir)+unplanned(found.Manifest))
 }
 

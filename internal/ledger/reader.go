@@ -7,7 +7,6 @@
 package ledger
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -30,7 +29,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json"
 )
 
 // Reader reads the finished runs in folders, with what it kept of those that it verified before.
@@ -321,20 +319,7 @@ func (r *Reader) begun(at place, q Query) (place, error) {
 		return at, err
 	}
 	defer given.Close()
-	const most = 1 << 16 // bytes; run_started has some 600
-	f, _, err := rundir.OpenFile(given.Files, trajectory.JournalFile, rundir.MaxFile)
-	if err != nil {
-		return at, nil
-	}
-	defer f.Close()
-	line, err := bufio.NewReader(io.LimitReader(f, most)).ReadBytes('\n')
-	var first struct {
-		RunID     string `json:"run_id"`
-		Timestamp string `json:"timestamp"`
-	}
-	if err == nil && json.Unmarshal(line, &first) == nil {
-		at.runID, at.started = first.RunID, first.Timestamp
-	}
+	at.runID, at.started = verify.Begun(given.Files)
 	return at, nil
 }
 
@@ -443,16 +428,27 @@ func Files(path string) ([]string, error) {
 		return nil, err
 	case !info.IsDir():
 		return []string{"."}, nil
-	case !verify.IsPackage(path):
-		return []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, plan.AgentFilesFile, trajectory.JournalFile, rundir.TrajectoriesFile,
-			rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile, rundir.MarkerFile}, nil
 	}
-	entries, err := os.ReadDir(path)
-	names := []string{"."}
-	for _, e := range entries {
-		names = append(names, e.Name())
+	names := []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, plan.AgentFilesFile, trajectory.JournalFile, rundir.TrajectoriesFile,
+		rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile, rundir.MarkerFile, rundir.ShardsFile, rundir.ShardsDir}
+	if verify.IsPackage(path) {
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		names = []string{"."}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
 	}
-	return names, err
+	for _, in := range []string{"/*", "/*/*"} { // of shards
+		below, err := fs.Glob(os.DirFS(path), rundir.ShardsDir+in)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, below...)
+	}
+	return names, nil
 }
 
 // rival is one of several different runs with the same id.

@@ -6,16 +6,21 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
-var benchTasks = flag.Int("tasks", 2000, "tasks of the benchmarks")
+var (
+	benchTasks = flag.Int("tasks", 2000, "tasks of the benchmarks")
+	benchTurns = flag.Int("turns", 3, "turns of each task")
+)
 
 // BenchmarkPlan verifies the folders of 4 shards of tasks of three turns: with -tasks 100000 a journal of 2 GB.
 func BenchmarkPlan(b *testing.B) {
 	s := newSite(b, runID, *benchTasks, 4)
 	var folders []string
 	for i := range 4 {
-		folders = append(folders, s.shard(fmt.Sprint("shards/", i), i+1, told{turns: 3}))
+		folders = append(folders, s.shard(fmt.Sprint("shards/", i), i+1, told{Told: runs.Told{Turns: *benchTurns}}))
 	}
 	before := cpu(b)
 	for b.Loop() {

@@ -14,9 +14,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -25,6 +27,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/sync/errgroup"
 )
 
 // journal is the folder of a shard.
@@ -72,23 +75,39 @@ func Plan(f *planfolder.Folder, folders []string, lost []int, verified func(fold
 	if missing.any() {
 		return none, nil, missing
 	}
+	var (
+		group errgroup.Group
+		mu    sync.Mutex // guards what follows
+		errs  = make([]error, len(all))
+		seen  int
+	)
+	group.SetLimit(min(runtime.GOMAXPROCS(0), maxAtOnce))
 	for i, j := range all {
-		done, err := j.verify(f)
-		if err != nil {
-			return none, nil, err
-		}
-		if !done {
-			missing.add(j)
-		}
-		if verified != nil {
-			verified(j.folder, i+1, len(all))
-		}
+		group.Go(func() error {
+			done, err := j.verify(f)
+			mu.Lock()
+			defer mu.Unlock()
+			if errs[i] = err; err == nil && !done {
+				missing.add(j)
+			}
+			if seen++; verified != nil {
+				verified(j.folder, seen, len(all))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // errors are in errs
+	if err := exit.First(errs...); err != nil {
+		return none, nil, err
 	}
 	if missing.any() {
 		return none, nil, missing
 	}
 	return list(m, all, lost)
 }
+
+// maxAtOnce bounds the folders that are verified at the same time: each takes some 100 MB for a plan of 100,000 tasks.
+const maxAtOnce = 2
 
 // list lists the journals by shard, the one that counts first, and the shards that are gone.
 func list(m plan.Plan, all []*journal, lost []int) (rundir.Shards, []string, error) {
@@ -207,6 +226,32 @@ func (j *journal) verify(f *planfolder.Folder) (done bool, err error) {
 	return found.ShardDone, nil
 }
 
+// Begun reports whether the run of these shards is at place already: it may be unfinished. Another run there is an error of
+// usage.
+func Begun(place string, f *planfolder.Folder, shards rundir.Shards) (bool, error) {
+	dir := os.DirFS(place)
+	if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	manifest, err := rundir.ReadFile(dir, plan.ManifestFile, int64(len(f.Manifest)))
+	if err != nil {
+		return false, err
+	}
+	there, err := rundir.ReadShards(dir, f.Plan)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	old, err := there.Encode()
+	if err != nil {
+		return false, err
+	}
+	now, err := shards.Encode()
+	if err == nil && (canonical.Digest(manifest) != f.ManifestSHA256 || string(old) != string(now)) {
+		err = exit.Usagef("look at it with: gaia show "+view.Quote(place)+"; to merge these, choose another place with --out", "%q exists, and is of another plan or of other journals", place)
+	}
+	return err == nil, err
+}
+
 // foreign is the error of a folder of another plan than that which is merged.
 func foreign(f *planfolder.Folder, folder string) error {
 	m, _, _, err := rundir.ReadPlan(os.DirFS(folder))
@@ -250,6 +295,7 @@ func (e *Missing) Error() string {
 
 // unfinished returns the shards of which a journal is not done.
 func (e *Missing) unfinished() (all []int) {
+	slices.SortFunc(e.undone, func(a, b *journal) int { return cmp.Compare(a.shard.Index, b.shard.Index) })
 	for _, j := range e.undone {
 		all = append(all, j.shard.Index)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -23,10 +24,10 @@ const (
 // list is the list.
 func TestPlan(t *testing.T) {
 	s := newSite(t, runID, 7, 3)
-	one, two, three := s.shard("shards/a", 1, told{}), s.shard("shards/b", 2, told{}), s.shard("shards/c", 3, told{turns: 2})
-	hourLate := s.shard("late/b", 2, told{seed: 1, after: time.Hour})
-	earlier := s.shard("early/b", 2, told{seed: 2, after: -time.Hour})
-	sameTime := s.shard("same/b", 2, told{seed: 9})
+	one, two, three := s.shard("shards/a", 1, told{}), s.shard("shards/b", 2, told{}), s.shard("shards/c", 3, told{Told: runs.Told{Turns: 2}})
+	hourLate := s.shard("late/b", 2, told{Told: runs.Told{Seed: 1, After: time.Hour}})
+	earlier := s.shard("early/b", 2, told{Told: runs.Told{Seed: 2, After: -time.Hour}})
+	sameTime := s.shard("same/b", 2, told{Told: runs.Told{Seed: 9}})
 	check(t, os.MkdirAll(filepath.Join(s.dir, "shards", ".new-d"), 0o755))
 	inOrder, all := []string{one, two, three}, []int{1, 2, 3, 1, 2, 3, 1}
 	for name, tt := range map[string]struct {
@@ -84,8 +85,8 @@ func TestPlanRefuses(t *testing.T) {
 	check(t, os.CopyFS(copied, os.DirFS(two)))
 	link := filepath.Join(s.dir, "link")
 	check(t, os.Symlink(two, link))
-	forged := s.shard("forged/b", 2, told{delegate: new(newKey(t, 7))})
-	worker := s.shard("worker/b", 2, told{of: new(int)})
+	forged := s.shard("forged/b", 2, told{delegate: new(runs.ShardKey(7))})
+	worker := s.shard("worker/b", 2, told{worker: true})
 	damaged := s.shard("damaged/b", 2, told{})
 	change(t, filepath.Join(damaged, trajectory.JournalFile), `"answer":"42"`, `"answer":"43"`)
 	otherKey := s.shard("key/b", 2, told{})
@@ -96,7 +97,7 @@ func TestPlanRefuses(t *testing.T) {
 	change(t, filepath.Join(earlier, plan.ManifestFile), "gaia.manifest/2", "gaia.manifest/1")
 	cut := s.shard("cut/b", 2, told{})
 	check(t, os.Remove(filepath.Join(cut, trajectory.CheckpointFile)))
-	undone, part := s.shard("undone/b", 2, told{undone: 1, noHead: true}), s.shard("part/b", 2, told{undone: 1})
+	undone, part := s.shard("undone/b", 2, told{Told: runs.Told{Undone: 1, NoHead: true}}), s.shard("part/b", 2, told{Told: runs.Told{Undone: 1}})
 	run := filepath.Join(s.dir, "run")
 	check(t, os.CopyFS(run, os.DirFS(two)))
 	check(t, os.Remove(filepath.Join(run, plan.DelegationFile)))
@@ -189,15 +190,15 @@ func TestUnspent(t *testing.T) {
 		first told
 		want  string
 	}{
-		"no limit":       {0, told{cost: 10, skipped: 1}, ""},
-		"all had enough": {600, told{cost: 10}, ""},
-		"one had none":   {600, told{cost: 100, skipped: 1}, "1 task skipped, since the money of shard 1 was spent, while shard 2 had $0.000280 left: a plan of fewer shards divides --max-cost less"},
-		"none had any":   {30, told{cost: 10, skipped: 1}, ""},
+		"no limit":       {0, told{Told: runs.Told{Cost: 10, Skipped: 1}}, ""},
+		"all had enough": {600, told{Told: runs.Told{Cost: 10}}, ""},
+		"one had none":   {600, told{Told: runs.Told{Cost: 100, Skipped: 1}}, "1 task skipped, since the money of shard 1 was spent, while shard 2 had $0.000280 left: a plan of fewer shards divides --max-cost less"},
+		"none had any":   {30, told{Told: runs.Told{Cost: 10, Skipped: 1}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, runID, 4, 2)
 			f := rundir.NewFold(s.folder.Plan, s.folder.ManifestSHA256, nil)
-			shards, folders, err := Plan(s.folder, []string{s.shard("a", 1, tt.first), s.shard("b", 2, told{cost: 10})}, nil, nil)
+			shards, folders, err := Plan(s.folder, []string{s.shard("a", 1, tt.first), s.shard("b", 2, told{Told: runs.Told{Cost: 10}})}, nil, nil)
 			check(t, err)
 			for i, file := range shards.Shards { // where the merged run has them
 				dir := filepath.Join(s.dir, "run", file.Dir())
@@ -214,5 +215,33 @@ func TestUnspent(t *testing.T) {
 				t.Errorf("%q", got)
 			}
 		})
+	}
+}
+
+// TestBegun: the run that the same command began is continued, another one is left alone.
+func TestBegun(t *testing.T) {
+	s := newSite(t, runID, 4, 2)
+	one, two := s.shard("a", 1, told{}), s.shard("b", 2, told{})
+	shards, _, err := Plan(s.folder, []string{one, two}, nil, nil)
+	check(t, err)
+	place := filepath.Join(s.dir, runID)
+	if begun, err := Begun(place, s.folder, shards); begun || err != nil {
+		t.Errorf("before: %v, %v", begun, err)
+	}
+	list, err := shards.Encode()
+	check(t, err)
+	check(t, os.Mkdir(place, 0o755))
+	check(t, os.WriteFile(filepath.Join(place, plan.ManifestFile), s.folder.Manifest, 0o644))
+	if begun, err := Begun(place, s.folder, shards); begun || exit.Of(err).Code != exit.Usage {
+		t.Errorf("a run that is no merged one: %v, %v", begun, err)
+	}
+	check(t, os.WriteFile(filepath.Join(place, rundir.ShardsFile), list, 0o644))
+	if begun, err := Begun(place, s.folder, shards); !begun || err != nil {
+		t.Errorf("the same: %v, %v", begun, err)
+	}
+	others, _, err := Plan(s.folder, []string{one, two, s.shard("c", 2, told{Told: runs.Told{Seed: 1, After: time.Hour}})}, nil, nil)
+	check(t, err)
+	if begun, err := Begun(place, s.folder, others); begun || exit.Of(err).Code != exit.Usage {
+		t.Errorf("of other journals: %v, %v", begun, err)
 	}
 }

@@ -249,6 +249,15 @@ type ShardsSummary struct {
 	Superseded Superseded `json:"superseded"`
 }
 
+// String describes a merged run in a line.
+func (s ShardsSummary) String() string {
+	of := "workers"
+	if s.Planned > 0 {
+		of = counted(s.Planned, "shard")
+	}
+	return fmt.Sprintf("%s of %s merged, %s lost, %s superseded", counted(s.Journals, "journal"), of, counted(s.Lost, "task"), counted(s.Superseded.Attempts, "attempt"))
+}
+
 // ShardsSummary returns how the run was merged; nil if it is not a merged one.
 func (f *Fold) ShardsSummary() *ShardsSummary {
 	if f.Shards == nil || len(f.Shards.Shards) == 0 { // the latter in a bundle of one task

@@ -95,6 +95,7 @@ func (r *WitnessReader) add(e trajectory.Event) {
 	case trajectory.TaskStarted:
 		t.attempts = append(t.attempts, &witnessAttempt{question: p.Question, rules: map[string]bool{},
 			pending: map[turnCall][]int{}, allowed: map[turnCall][]int{}, approved: map[turnCall]bool{}})
+	case trajectory.TaskCommitted:
 	case trajectory.TaskSealed:
 		t.sealed = e.Time()
 	default:

@@ -414,7 +414,24 @@ func Foreign(dir string) (string, error) {
 			return name, nil
 		}
 	}
-	return "", err
+	if err != nil {
+		return "", err
+	}
+	foreign := ""
+	err = fs.WalkDir(os.DirFS(dir), rundir.ShardsDir, func(name string, e fs.DirEntry, err error) error {
+		switch depth := strings.Count(name, "/"); {
+		case errors.Is(err, fs.ErrNotExist) && depth == 0:
+			return nil
+		case err != nil:
+			return err
+		case e.IsDir() && depth <= 1, depth == 2 && e.Type().IsRegular() &&
+			slices.Contains([]string{trajectory.JournalFile, trajectory.CheckpointFile, plan.DelegationFile}, e.Name()):
+			return nil
+		}
+		foreign = name
+		return fs.SkipAll
+	})
+	return foreign, err
 }
 
 // checkTypes refuses anything but regular files under names that rundir.Verify does not read, and anything but a folder

@@ -10,7 +10,6 @@
 package runlist
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -37,7 +36,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -253,20 +251,9 @@ func scan(folder string) ([]place, error) {
 
 // begun returns which run is at dir and when it began, by the first line of its journal in files, else by the name of dir.
 func begun(dir string, files fs.FS) place {
-	const most = 1 << 16 // bytes; run_started has some 600
 	at := place{dir: dir, id: filepath.Base(dir)}
-	f, _, err := rundir.OpenFile(files, trajectory.JournalFile, rundir.MaxFile)
-	if err != nil {
-		return at
-	}
-	defer f.Close()
-	line, err := bufio.NewReader(io.LimitReader(f, most)).ReadBytes('\n')
-	var first struct {
-		RunID     string `json:"run_id"`
-		Timestamp string `json:"timestamp"`
-	}
-	if err == nil && json.Unmarshal(line, &first) == nil && isID(first.RunID) && len(first.Timestamp) <= len(trajectory.TimeFormat) {
-		at.id, at.started = first.RunID, first.Timestamp
+	if id, started := verify.Begun(files); isID(id) && len(started) <= len(trajectory.TimeFormat) {
+		at.id, at.started = id, started
 	}
 	return at
 }

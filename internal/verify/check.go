@@ -94,6 +94,7 @@ type Verification struct {
 	Readme         string                `json:"readme,omitzero"` // of a package: "rebuilt", or why it was not
 	RunID          string                `json:"run_id"`
 	Scores         string                `json:"scores,omitzero"` // of a package: what the scores rest on
+	Shards         *shards               `json:"shards,omitzero"` // of a merged run
 	SignerTrusted  bool                  `json:"signer_trusted"`
 	Tasks          int                   `json:"tasks"`
 	Trust          string                `json:"trust"`                  // "ok", "unknown key" or "expired key"
@@ -167,7 +168,7 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 		return nil, err
 	}
 	word, untrusted := e.Trust.Of(found.Key)
-	v := Verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
+	v := Verification{Complete: found.Complete, Events: found.End.Events, Shards: newShards(found.Manifest, found.Shards, found.ShardsSummary()), Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
 		Judgments: audit.Judgments(found.Manifest, len(later)), Later: laterJudgments(found, later), RunID: found.Manifest.RunID,
 		Prompts: found.Inputs.Share(), Tasks: len(found.Tasks), Trust: word, SignerTrusted: untrusted == nil, Unsubmittable: Unsubmittable(found)}

@@ -1,11 +1,15 @@
 package verify
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -80,6 +84,32 @@ func temporaryFolder() (dir string, remove func(), err error) {
 		}
 	}()
 	return dir, remove, nil
+}
+
+// Begun returns the id of the run in files and when it began, as the first lines of its journals say: the earliest, of a merged
+// run. Both are "" where there is no such line. Nothing of it is verified.
+func Begun(files fs.FS) (runID, started string) {
+	const most = 1 << 16 // bytes; run_started has some 600
+	names, _ := fs.Glob(files, path.Join(rundir.ShardsDir, "*", trajectory.JournalFile))
+	for _, name := range append([]string{trajectory.JournalFile}, names[:min(len(names), plan.MaxShards)]...) {
+		f, _, err := rundir.OpenFile(files, name, rundir.MaxFile)
+		if err != nil {
+			continue
+		}
+		line, err := bufio.NewReader(io.LimitReader(f, most)).ReadBytes('\n')
+		f.Close()
+		var first struct {
+			RunID     string `json:"run_id"`
+			Timestamp string `json:"timestamp"`
+		}
+		if err != nil || json.Unmarshal(line, &first) != nil || runID != "" && runID != first.RunID {
+			continue
+		}
+		if runID = first.RunID; started == "" || first.Timestamp < started {
+			started = first.Timestamp
+		}
+	}
+	return runID, started
 }
 
 // OpenJournal is Open for commands that read a journal, which a public

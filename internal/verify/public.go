@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ func (e Env) checkPublic(given *Evidence, f Request) (*Checked, error) {
 	v := Verification{Complete: true, Events: claimed.Journal.Events, Integrity: "ok", JournalHead: claimed.Journal.Head, Judgments: claimed.Judgments,
 		KeyID: p.Key.ID(), ManifestSHA256: claimed.ManifestSHA256, Package: &claimed, Prompts: claimed.Prompts, Public: true, Rehearsal: claimed.Rehearsal, Root: claimed.Root,
 		RunID: claimed.RunID, Readme: rebuilt(p.NotRebuilt), Scores: "self-reported", Findings: []string{}, SignerTrusted: untrusted == nil,
-		Tasks: len(p.Results), Trust: word, Withheld: claimed.Withheld}
+		Shards: newShards(p.Manifest, p.Shards, p.Summary.Shards), Tasks: len(p.Results), Trust: word, Withheld: claimed.Withheld}
 	if claimed.Scores == nil {
 		v.Scores = "none"
 	}
@@ -63,11 +64,17 @@ func (v Verification) publicRows(p *submit.Public) [][2]string {
 	rows := v.head(p.Manifest, fmt.Sprintf("signatures, plan and tree of %s; the records add up", view.Count(v.Tasks, "task")))
 	var withheld []string
 	for _, f := range v.Withheld {
-		withheld = append(withheld, f.Name)
+		if path.Dir(f.Name) == "." {
+			withheld = append(withheld, f.Name)
+		}
+	}
+	if n := len(v.Withheld) - len(withheld); n > 0 {
+		withheld = append(withheld, view.Count(n, "journal")+" of shards")
 	}
 	rows.Add("withheld", strings.Join(withheld, ", "))
 	rows.Add("manifest", v.ManifestSHA256)
 	rows.Add("root", v.Root)
+	v.addShards(&rows)
 	v.addCheckpoint(&rows)
 	rows = append(rows, packageRows(*v.Package, auditedBySigner, v.Dismissals)...)
 	v.addPrompts(&rows, ", self-reported")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
@@ -52,7 +53,13 @@ func (v Verification) head(m plan.Plan, integrity string) view.List {
 
 // rows describes the verification of a run or a full package for a person; source names its dataset.
 func (v Verification) rows(m plan.Plan, of *submit.Verified, later [][2]string, source string) [][2]string {
-	rows := v.head(m, fmt.Sprintf("%d events, %s", v.Events, view.Count(v.Tasks, "task")))
+	events := v.Events
+	if v.Shards != nil {
+		for _, s := range v.Shards.Merged {
+			events += s.Events
+		}
+	}
+	rows := v.head(m, fmt.Sprintf("%d events, %s", events, view.Count(v.Tasks, "task")))
 	rows.Add("manifest", v.ManifestSHA256)
 	rows.Add("journal", v.JournalHead)
 	if v.Missing != "" {
@@ -61,6 +68,7 @@ func (v Verification) rows(m plan.Plan, of *submit.Verified, later [][2]string, 
 	if v.Complete {
 		rows.Add("root", v.Root)
 	}
+	v.addShards(&rows)
 	v.addCheckpoint(&rows)
 	if of == nil {
 		addDismissals(&rows, v.Dismissals)
@@ -91,6 +99,42 @@ func (v Verification) rows(m plan.Plan, of *submit.Verified, later [][2]string, 
 	}
 	rows.AddNonEmpty("unsubmittable", v.Unsubmittable)
 	return rows
+}
+
+// shards is what verify says of the journals of a merged run.
+type shards struct {
+	rundir.ShardsSummary
+	Merged []mergedShard `json:"merged"` // in order; "counted" of shards.json by task
+}
+
+// mergedShard is an entry of shards.json, with the tasks that count in it.
+type mergedShard struct {
+	rundir.ShardFile
+	TaskIDs []string `json:"task_ids"`
+}
+
+// newShards describes the journals of a merged run; nil if it is not one.
+func newShards(m plan.Plan, list *rundir.Shards, s *rundir.ShardsSummary) *shards {
+	if list == nil || s == nil {
+		return nil
+	}
+	all := &shards{ShardsSummary: *s}
+	for _, one := range list.Shards {
+		all.Merged = append(all.Merged, mergedShard{one, []string{}})
+	}
+	for i, n := range list.Counted {
+		if n > 0 {
+			all.Merged[n-1].TaskIDs = append(all.Merged[n-1].TaskIDs, m.Tasks[i].TaskID)
+		}
+	}
+	return all
+}
+
+// addShards adds of what journals a merged run was made; nothing for another run.
+func (v Verification) addShards(rows *view.List) {
+	if v.Shards != nil {
+		rows.Add("shards", v.Shards.String()+"; --json says which tasks count in which")
+	}
 }
 
 // addPrompts adds how much of what models were sent is witnessed, and by whose word.

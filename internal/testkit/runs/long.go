@@ -1,15 +1,22 @@
 package runs
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -103,4 +110,122 @@ func longRound(round int, m plan.Plan) []trajectory.Payload {
 		trajectory.ToolExecuted{Bytes: int64(len(page)), CallID: call, Head: page, LatencyMs: 20, Name: "read_file", OutputSHA256: canonical.Digest([]byte(page)),
 			Probes: &trajectory.Probes{}, ShownBytes: int64(len(page)), ShownSHA256: digest},
 		trajectory.TurnCompleted{LatencyMs: 30, ToolCalls: 1}}
+}
+
+// Told is what [WriteShard] puts into the journal of a shard.
+type Told struct {
+	Questions []string      // of the tasks of the plan
+	Answers   []string      // likewise; nil: 42
+	Seed      int           // of ids
+	After     time.Duration // its clock, after a fixed time
+	Turns     int           // of each task, at least 1; all but the last one call a tool
+	Cost      int64         // of each turn, in micro-USD
+	Skipped   int           // tasks at the end that are committed without an attempt, as if there was no money
+	Undone    int           // tasks at the very end of which nothing is there
+	NoHead    bool          // there is no tree head
+}
+
+// buffered is a file that nobody waits for.
+type buffered struct{ *bufio.Writer }
+
+func (buffered) Sync() error { return nil }
+
+// WriteShard writes the folder of a shard of a signed plan, event by event: of many tasks it holds little in memory.
+func WriteShard(dir string, m plan.Plan, manifest, manifestEnvelope []byte, d plan.Delegation, delegation []byte, key sign.Key, o Told) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	digest := canonical.Digest(manifest)
+	files := map[string][]byte{plan.ManifestFile: manifest, plan.EnvelopeFile: manifestEnvelope, plan.ConstitutionFile: policy.Constitution(m.Policy), plan.DelegationFile: delegation}
+	journalFile, err := os.Create(filepath.Join(dir, trajectory.JournalFile))
+	if err != nil {
+		return err
+	}
+	defer journalFile.Close()
+	recordsFile, err := os.Create(filepath.Join(dir, rundir.TrajectoriesFile))
+	if err != nil {
+		return err
+	}
+	defer recordsFile.Close()
+	journal, records := buffered{bufio.NewWriterSize(journalFile, 1<<20)}, bufio.NewWriterSize(recordsFile, 1<<20)
+	fold := rundir.NewFold(m, digest, func(r rundir.Trajectory) error {
+		line, err := r.Encode()
+		if err == nil {
+			_, err = records.Write(line)
+		}
+		return err
+	})
+	fold.OfShard(d)
+	clock := epoch().Add(o.After)
+	log, err := trajectory.NewLog(journal, trajectory.End{Head: digest}, trajectory.LogConfig{RunID: m.RunID, Rand: rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "shard %d, %d", d.Shard.Index, o.Seed))),
+		Now: func() time.Time { return clock }, Mono: func() time.Duration { return 0 }, Recorded: fold.Add})
+	if err != nil {
+		return err
+	}
+	drafts := []trajectory.Draft{{Payload: trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: digest,
+		PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, Shard: d.Shard, SubmitIntent: m.SubmitIntent}}}
+	done := len(fold.Tasks) - o.Undone
+	for i, t := range fold.Tasks[:done] {
+		if i < done-o.Skipped {
+			drafts = append(drafts, o.attempt(m, t)...)
+		}
+		if len(drafts) > 0 {
+			if _, err := log.Append(drafts...); err != nil {
+				return err
+			}
+		}
+		if _, err := log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Payload: fold.Commit(t)}); err != nil {
+			return err
+		}
+		drafts = drafts[:0]
+	}
+	if err := errors.Join(journal.Flush(), records.Flush()); err != nil {
+		return err
+	}
+	if !o.NoHead {
+		head, err := fold.ShardCheckpoint(log.End())
+		if err != nil {
+			return err
+		}
+		if files[trajectory.CheckpointFile], err = head.Sign(key); err != nil {
+			return err
+		}
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attempt returns the events of an attempt that answers.
+func (o Told) attempt(m plan.Plan, t *rundir.Task) (drafts []trajectory.Draft) {
+	head := strings.Repeat("The harbour of Branmoor was dredged twice. ", 9)
+	digest, bytes, answer := canonical.Digest([]byte(head)), int64(len(head)), "42"
+	if o.Answers != nil {
+		answer = o.Answers[t.Index]
+	}
+	at := func(turn int, payloads ...trajectory.Payload) {
+		for _, p := range payloads {
+			drafts = append(drafts, trajectory.Draft{TaskID: t.Plan.TaskID, Attempt: 1, Turn: turn, Payload: p})
+		}
+	}
+	at(0, trajectory.TaskStarted{Question: o.Questions[t.Index], Workspace: []trajectory.File{}})
+	last := max(o.Turns, 1)
+	for turn := 1; turn <= last; turn++ {
+		call := fmt.Sprint("call-", turn)
+		at(turn, trajectory.TurnStarted{},
+			trajectory.ContextCompiled{Bytes: bytes, ContentSHA256: digest, Head: head, Kept: turn - 1, Messages: []trajectory.Message{{Bytes: bytes, Role: "user", SHA256: digest, Source: "task"}}},
+			trajectory.ModelCallStarted{RequestedModel: m.Model.Name, Try: 1},
+			trajectory.ModelCallCompleted{Bytes: bytes, CostMicroUSD: &o.Cost, Head: head, OutputSHA256: digest, RequestedModel: m.Model.Name, Tokens: trajectory.Tokens{In: 900, Out: 30}, Try: 1, UsageReported: true})
+		if turn < last {
+			at(turn, trajectory.ToolProposed{Args: map[string]string{"expression": "6*7"}, ArgsSHA256: digest, CallID: call, Name: "calculate"},
+				trajectory.PolicyDecision{CallID: call, Decision: "allow", Mode: m.PolicyMode, PolicyHash: m.PolicyHash},
+				trajectory.ToolExecuted{Bytes: bytes, CallID: call, Head: head, Name: "calculate", OutputSHA256: digest, Probes: &trajectory.Probes{}, ShownBytes: bytes, ShownSHA256: digest})
+		}
+		at(turn, trajectory.TurnCompleted{ToolCalls: min(1, last-turn)})
+	}
+	at(0, trajectory.AnswerCommitted{Answer: answer, Rule: "final-answer.v1"}, trajectory.AttemptEnded{Outcome: trajectory.Answered})
+	return drafts
 }
