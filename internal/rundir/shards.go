@@ -476,7 +476,8 @@ func inFolder(dir string, err error) error {
 	return err
 }
 
-// readShard reads the journal of one entry and returns the time of its run_started.
+// readShard reads the journal of one entry. started is greater as text for what began later: the id of its run_started,
+// and its head.
 func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sign.PublicKey, files map[string]string,
 	visit func(e trajectory.Event, line []byte) error) (started string, err error) {
 	envelope, err := ReadFile(dir, path.Join(s.Dir(), plan.DelegationFile), plan.MaxDelegation)
@@ -503,7 +504,7 @@ func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sig
 		f.reading.Lock()
 		defer f.reading.Unlock()
 		if e.Seq == 0 {
-			started = e.Timestamp
+			started = e.ID + " " + s.Head
 		}
 		e.Seq += base
 		if err := f.Take(&e, line); err != nil {

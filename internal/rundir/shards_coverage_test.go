@@ -83,6 +83,12 @@ func TestCoverageOfShards(t *testing.T) {
 		}
 	}
 	t.Logf("changes: %v", made)
+	folder := merged(t, c, 2).Shards[1]
+	if err := runs.Mutate(folder, func(file, what string) bool {
+		return slices.Contains(append(ofShards, rundir.TrajectoriesFile), file) && pick("folder/"+file, what)
+	}, func(m runs.Mutation) { refusedMerged(t, m) }); err != nil {
+		t.Fatal(err)
+	}
 	whole := 0
 	runs.Misplace(run, other, func(m runs.Mutation) {
 		if own := m.Files[0] == rundir.ShardsFile || path.Dir(m.Files[0]) != "."; !own && whole > 0 && whole%long.Step(thin) != 0 {

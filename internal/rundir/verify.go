@@ -12,6 +12,10 @@
 // Where a plan gathers several answers to a task, [Vote] says which counts: a function of the answers alone, so a
 // verifier counts again.
 //
+// A run that was made in shards, or by workers, has their journals unchanged, and [Shards] lists them ([Fold.Merge]). The
+// folder of one shard is a run directory, too, whose tree head the key of the shard signs ([Fold.OfShard]). Both verify by
+// the same fold (TestForgedShards, TestCoverageOfShards).
+//
 // [Run.Disclose] takes one task, or all, out of a run as an evidence bundle that [VerifyBundle] checks by itself
 // (TestVerifyBundleForged). A [WitnessReader] makes witness bundles, which other programs read, while a run is verified
 // (TestWitness).
