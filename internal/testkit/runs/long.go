@@ -125,7 +125,7 @@ type Told struct {
 	NoHead    bool          // there is no tree head
 }
 
-// buffered is a file that nobody waits for.
+// buffered is a file that no one waits for.
 type buffered struct{ *bufio.Writer }
 
 func (buffered) Sync() error { return nil }
