@@ -1,12 +1,15 @@
 package workers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/queue"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -36,16 +39,16 @@ func (s *Server) Counts() Counts {
 	return n
 }
 
-// farewell is how long the server waits for its workers to leave, once all is claimed.
-const farewell = 5 * time.Second
+// parting is how long the server waits for its workers to leave, once all is claimed.
+const parting = 5 * time.Second
 
-// Farewell waits until the workers that are there have heard that all is done, or for a while.
-func (s *Server) Farewell() {
-	for end := time.Now().Add(farewell); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+// farewell waits until the workers that are there have heard that all is done, or for a while.
+func (s *Server) farewell(ctx context.Context) {
+	for end := time.Now().Add(parting); ctx.Err() == nil && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		s.mu.Lock()
 		waits := false
 		for w, a := range s.limits.accounts {
-			waits = waits || !s.left[w] && !a.seen.IsZero() && s.c.Now().Sub(a.seen) < farewell
+			waits = waits || !s.left[w] && !a.seen.IsZero() && s.c.Now().Sub(a.seen) < parting
 		}
 		s.mu.Unlock()
 		if !waits {
@@ -90,3 +93,46 @@ func (s *Server) Finish() (rundir.Shards, []string, error) {
 
 // Remove removes the folder of the server, when the run is sealed: the journals are in it.
 func (s *Server) Remove() error { return os.RemoveAll(s.dir) }
+
+// Run serves the plan until all tasks are claimed and the workers have heard it, or ctx ends. The queue is that of o,
+// whose store is in the server's folder; ready is called with its address.
+func (s *Server) Run(ctx context.Context, o queue.Options, ready func(url string)) (err error) {
+	if o.Plan, err = s.Plan(); err != nil {
+		return err
+	}
+	o.StoreDir = filepath.Join(s.dir, "queue")
+	q, err := queue.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	serving, stop := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- q.Serve(serving, s) }()
+	defer func() {
+		stop()
+		if err == nil {
+			err = <-served
+		}
+	}()
+	ready(q.URL())
+	tick := time.NewTicker(silent / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ended:
+			if err := s.Err(); err != nil {
+				return err
+			}
+			s.farewell(ctx)
+			return nil
+		case err := <-served:
+			served <- nil
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			s.reportSilent()
+		}
+	}
+}

@@ -175,8 +175,8 @@ func (s *Server) endIfDone() {
 	}
 }
 
-// ReportSilent reports workers that send nothing, once each.
-func (s *Server) ReportSilent() {
+// reportSilent reports workers that send nothing, once each.
+func (s *Server) reportSilent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w, a := range s.limits.accounts {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/queue"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -31,8 +32,8 @@ type Joining struct {
 	Rand    io.Reader
 	Drain   <-chan struct{} // when closed, no further task begins
 
-	// Env makes what a run of the plan needs here. The error may be an *exit.Error. done ends what was started.
-	Env func(context.Context, *planfolder.Folder) (env run.Env, done func() error, err error)
+	// Env makes what a run of the plan needs here, and the plan as this machine has it. done ends what was started.
+	Env func(context.Context, *planfolder.Folder) (m plan.Plan, env run.Env, done func() error, err error)
 	// Joined, if not nil, is called before the first task.
 	Joined func(f *planfolder.Folder, number int, dir string)
 }
@@ -103,7 +104,7 @@ func Join(ctx context.Context, j Joining) (report Report, err error) {
 	if err := j.Trusted(f.Key); err != nil {
 		return report, err
 	}
-	env, done, err := j.Env(ctx, f)
+	m, env, done, err := j.Env(ctx, f)
 	if err != nil {
 		return report, err
 	}
@@ -115,9 +116,9 @@ func Join(ctx context.Context, j Joining) (report Report, err error) {
 	if f.RPM > 0 || f.TPM > 0 {
 		env.Limiter.Share(j.Client.Permit)
 	}
-	env.Continue = false // without evidence nothing can be claimed
+	env.Key, env.Continue = w.key, false // without evidence nothing can be claimed
 	w.report = Report{RunID: f.Plan.RunID, Worker: joined.Index, Dir: filepath.Join(j.Out, fmt.Sprintf("%s.worker-%d", f.Plan.RunID, joined.Index))}
-	if w.run, err = run.CreateShard(w.report.Dir, run.Signed{Plan: f.Plan, Manifest: f.Manifest, Envelope: f.Envelope},
+	if w.run, err = run.CreateShard(w.report.Dir, run.Signed{Plan: m, Manifest: f.Manifest, Envelope: f.Envelope},
 		run.Part{Delegation: d, Envelope: joined.Delegation, Key: w.key, Next: w.next, Committed: w.committed, Money: w.money}, env); err != nil {
 		return report, err
 	}
