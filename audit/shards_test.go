@@ -69,3 +69,23 @@ func TestShardBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestSupersede: what was asked for attempts that do not count was paid for.
+func TestSupersede(t *testing.T) {
+	reply := trajectory.ModelCallCompleted{OutputSHA256: "sha256:", RequestID: "a", Tokens: trajectory.Tokens{In: 9000, Out: 10}, UsageReported: true}
+	seen := trajectory.ToolExecuted{Model: &trajectory.ModelUse{RequestID: "b", Tokens: trajectory.Tokens{In: 8000}, Tries: 1, UsageReported: true}}
+	for _, superseded := range []bool{true, false} {
+		g := newGatherer(plan.Plan{}, nil)
+		g.begin(trajectory.Event{}, trajectory.RunStarted{})
+		if superseded {
+			g.supersede(trajectory.Event{Seq: 1, Payload: reply})
+			g.supersede(trajectory.Event{Seq: 2, Payload: seen})
+		}
+		g.e.Usage = &UsageExport{Requests: []ExportedRequest{{IDs: []string{"a"}, In: 9000, Out: 10}, {IDs: []string{"b"}, In: 8000}}}
+		n := newNotes(usageReconciliation)
+		usageReconciliation.run(g.e, n)
+		if got := len(n.findings) + len(n.gaps); (got == 0) != superseded {
+			t.Errorf("superseded %v: %+v %v", superseded, n.findings, n.gaps)
+		}
+	}
+}
