@@ -84,6 +84,12 @@ func unknownRun(s Source) page.Run {
 func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
 	// Everything here is copied: the run changes when the lock is given back.
 	m, sum := run.Manifest, soFar(run.Fold, state.Last)
+	if run.Shard != nil { // whose tasks are the others that the plan has
+		m.Tasks = nil
+		for _, t := range run.Tasks {
+			m.Tasks = append(m.Tasks, *t.Plan)
+		}
+	}
 	// Why recording failed is known from the journal, or only from a marker that verification reads.
 	marked := run.Marked
 	if of := p.s.Check.Audited.Run; of != nil {
@@ -95,6 +101,8 @@ func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
 	switch {
 	case p.Row.State == page.Damaged:
 	case run.Completed != nil:
+	case run.Shard != nil && run.Shard.Shard.Of != 0 && run.AllCommitted():
+		p.Row.State = page.Committed
 	case run.Stopped != nil:
 		p.Row.State = page.Stopped
 	case p.s.State == page.Interrupted:
@@ -112,7 +120,7 @@ func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
 		if p.s.textless {
 			row.Answer, row.Tools = "", onlyPlanned(m, row.Tools)
 		}
-		if t.Sealed != nil {
+		if t.Sealed != nil || run.Shard != nil && t.Committed != nil {
 			p.Row.Done++
 		}
 		p.Tasks = append(p.Tasks, row)
@@ -122,6 +130,9 @@ func (p *runPage) ofRun(run *rundir.Run, state transcript.State) {
 	}
 	p.score(m, sum, run.Completed != nil)
 	p.Outcomes = outcomes(p.Tasks)
+	if shards := run.ShardsSummary(); shards != nil {
+		p.Shards = page.Table{Columns: runview.ShardColumns, Rows: runview.Shards(run.Fold), Note: shards.String()}
+	}
 	p.Facts = append(view.List(runview.Plan(m)), [2]string{"manifest", run.ManifestSHA256}, [2]string{"signed by", run.Key.ID()}, [2]string{"events", strconv.FormatInt(state.Events, 10)})
 	if !p.s.textless {
 		p.Facts = append(p.Facts, [2]string{"run", p.s.Place})
@@ -328,7 +339,7 @@ func soFar(f *rundir.Fold, last string) rundir.Summary {
 				return
 			}
 		}
-	}, rundir.Told{Started: f.Started, Completed: last, Interruptions: f.Interruptions, IntegrityEvents: f.IntegrityEvents(), Preflight: f.Preflight()})
+	}, rundir.Told{Started: f.Started, Completed: last, Interruptions: f.Interruptions, IntegrityEvents: f.IntegrityEvents(), Preflight: f.Preflight(), Shards: f.ShardsSummary()})
 	s.Judge = nil // its verdicts are not all given
 	// What is not sealed has no result, but costs money.
 	for _, t := range f.Tasks {
@@ -455,6 +466,9 @@ func limits(s Source) (all [][2]string) {
 		for _, i := range c.Items {
 			if (i.Bad || strings.HasPrefix(i.Title, "requests at once")) && !strings.HasPrefix(i.Title, "run ") && len(all) < maxLimits {
 				text := fmt.Sprintf("line %d of the journal", i.Line)
+				if journal, line := s.Journal.Where(i.Line); journal != "" {
+					text = fmt.Sprintf("line %d of %s", line, journal)
+				}
 				if strings.HasPrefix(i.Title, "judge cache: ") { // which is all numbers
 					text = i.Title
 				}

@@ -146,6 +146,8 @@ func (s Source) notices(m plan.Plan, marked string) []page.Notice {
 	}
 	switch {
 	case s.damage() != nil:
+	case s.Journal != nil && s.Journal.Part() != "":
+		add(page.NoticeWarn, "this is %s of the run. No task is graded here: 'gaia merge' makes a run of all shards, and grades it", s.Journal.Part())
 	case s.Journal != nil && !state.Complete:
 		add(page.NoticeWarn, "not finished: it is verified and audited when it is complete. Scores are of the tasks that have ended")
 	case !s.Check.Done:

@@ -112,6 +112,9 @@ func ofTask(p *page.Task, s Source, run *rundir.Run, t *rundir.Task) error {
 	if p.Attempt > 0 {
 		attemptFacts(p, m, t, t.Attempts[p.Attempt-1])
 	}
+	if shard := runview.TaskShard(run.Fold, t); shard != "" {
+		p.Facts = append(p.Facts, [2]string{"shard", shard})
+	}
 	return nil
 }
 

@@ -43,6 +43,7 @@ const (
 	Running     = "running"     // a process holds its lock
 	Interrupted = "interrupted" // no process writes it; 'gaia resume' continues it
 	Stopped     = "stopped"     // closed before its end, since no model answered or it could not be recorded
+	Committed   = "committed"   // the folder of a shard, all of whose tasks are; 'gaia merge' makes a run of all
 	Damaged     = "damaged"     // it does not verify, or cannot be read
 )
 
@@ -78,6 +79,7 @@ type Run struct {
 	Spent     [][2]string // cost, tokens, time, calls
 	Findings  [][2]string // count by check, "" if the run was not audited
 	Events    [][2]string // limits, interruptions, stops, with their time
+	Shards    Table       // of a merged run
 	Plots     []plot.Plot
 	PlotsPath string // where plots are saved from: PlotsPath + Name + ".svg" or ".csv"; "" in a file
 	Tasks     []TaskRow
@@ -229,6 +231,7 @@ type Journal struct {
 // JournalLine is a line as it is in the file, indented, and cut if it is long.
 type JournalLine struct {
 	Number int64
+	File   string // of a merged run: the journal, and the line in it; else ""
 	Text   string
 	Cut    string
 	Bad    string // why it does not verify; "" if it does

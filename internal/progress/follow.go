@@ -73,7 +73,8 @@ func (v Follower) Follow(ctx context.Context, files fs.FS) error {
 			print = v.printJSON
 		}
 		err := print(run.Fold, e)
-		if _, sealed := e.Payload.(trajectory.TaskSealed); sealed && task != "" && err == nil {
+		_, ends := e.Payload.(trajectory.TaskSealed)
+		if _, commits := e.Payload.(trajectory.TaskCommitted); task != "" && err == nil && (ends || commits && run.Shard != nil) {
 			return fs.SkipAll
 		}
 		return err

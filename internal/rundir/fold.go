@@ -63,6 +63,8 @@ type Task struct {
 	Inputs   Inputs // of all attempts
 	// Committed is the end of the task in the journal of a shard; nil: it is not committed, or the run has no shards.
 	Committed *trajectory.TaskCommitted
+	// Superseded counts the attempts in journals of shards that do not count for the task.
+	Superseded int
 
 	asked  [sha256.Size]byte // digest of the question of all attempts
 	rule   string            // how the counted attempt is chosen

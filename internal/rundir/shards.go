@@ -463,6 +463,17 @@ func (f *Fold) ReadShards(dir fs.FS, key sign.PublicKey, visit func(e trajectory
 	return files, nil
 }
 
+// ShardOf returns the entry of shards.json that counts for a task of a merged run; its zero value if the attempts are gone.
+func (f *Fold) ShardOf(t *Task) ShardFile {
+	if number := f.Shards.Counted[t.Index]; number > 0 {
+		return f.Shards.Shards[number-1]
+	}
+	return ShardFile{}
+}
+
+// Name names a shard for a reader: "shard 3 of 64" or "worker 3".
+func (s ShardFile) Name() string { return plan.Delegation{Shard: s.Shard}.String() }
+
 // OnSuperseded gives each event of an attempt that does not count to visit, with its line, when it has found its place:
 // who is shown the events of a run sees those that count.
 func (f *Fold) OnSuperseded(visit func(e trajectory.Event, line []byte) error) { f.dropped = visit }
@@ -564,6 +575,7 @@ func (f *Fold) endPart() {
 		}
 		f.superseded.Tasks++
 		f.superseded.Attempts += len(t.Attempts)
+		f.byID[t.Plan.TaskID].Superseded += len(t.Attempts)
 		for _, a := range t.Attempts {
 			f.superseded.CostMicroUSD = stats.AddCost(f.superseded.CostMicroUSD, a.CostMicroUSD)
 			f.superseded.Tokens = f.superseded.Tokens.Add(a.Tokens)

@@ -74,6 +74,9 @@ func Summary(w io.Writer, dir string, found *rundir.Run, unsubmittable string) e
 	}
 	rows.Add("model", s.Model)
 	rows = append(append(rows, Results(m, s)...), Spent(found, s)...)
+	if s.Shards != nil {
+		rows.Add("shards", s.Shards.String())
+	}
 	for _, i := range s.Interruptions {
 		rows.Add("interruption", Interruption(i))
 	}
@@ -133,6 +136,9 @@ func Spent(found *rundir.Run, s rundir.Summary) [][2]string {
 // Interruption describes where a run was interrupted, and when it was resumed.
 func Interruption(i rundir.Interruption) string {
 	text := fmt.Sprintf("after %d events, taken up again at %s", i.Events, i.Resumed)
+	if i.Shard > 0 {
+		text = fmt.Sprintf("of entry %d of %s ", i.Shard, rundir.ShardsFile) + text
+	}
 	if i.Torn {
 		text += "; an unfinished last line was cut"
 	}

@@ -28,7 +28,7 @@ import (
 // Text from outside is indented, or on the line that names it, so that it cannot pass for a
 // line of this program.
 func Task(out io.Writer, dir fs.FS, found *rundir.Run, task *rundir.Task, records []rundir.Trajectory, wholeDiff bool) error {
-	notes, err := readNotes(dir, found, task.Plan.TaskID)
+	notes, err := readNotes(dir, found, task)
 	if err != nil {
 		return err
 	}
@@ -38,6 +38,9 @@ func Task(out io.Writer, dir fs.FS, found *rundir.Run, task *rundir.Task, record
 	fmt.Fprintf(w, "question:\n%s\n", Head(notes.question))
 	if task.Plan.FileName != "" {
 		fmt.Fprintf(w, "attachment: %s\n\n", view.Line(task.Plan.FileName))
+	}
+	if shard := TaskShard(found.Fold, task); shard != "" {
+		fmt.Fprintf(w, "shard: %s\n\n", shard)
 	}
 	for i, r := range records {
 		writeAttempt(w, r, task.Attempts[i], notes, wholeDiff)
@@ -65,15 +68,22 @@ type notes struct {
 	refused   map[int]map[string]int // requests of each attempt, by their code
 }
 
-// readNotes reads the journal for a task.
-func readNotes(dir fs.FS, found *rundir.Run, task string) (notes, error) {
-	f, err := dir.Open(trajectory.JournalFile)
+// readNotes reads the journal that has the attempts at a task.
+func readNotes(dir fs.FS, found *rundir.Run, of *rundir.Task) (notes, error) {
+	task, journal := of.Plan.TaskID, trajectory.JournalFile
+	if found.Shards != nil {
+		journal = found.ShardOf(of).Journal()
+	}
+	all := notes{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}, governed: governed{},
+		own: found.Manifest.Agent != nil, refused: map[int]map[string]int{}}
+	if journal == "" { // it is gone
+		return all, nil
+	}
+	f, err := dir.Open(journal)
 	if err != nil {
 		return notes{}, err
 	}
 	defer f.Close()
-	all := notes{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}, governed: governed{},
-		own: found.Manifest.Agent != nil, refused: map[int]map[string]int{}}
 	var before []trajectory.ContextCondensed
 	_, _, err = trajectory.ReadJournal(f, found.Manifest.RunID, found.ManifestSHA256, func(e trajectory.Event, _ []byte) error {
 		if e.TaskID != task {
@@ -301,6 +311,10 @@ func arguments(s rundir.ToolCallStep) string {
 }
 
 func writeVerdicts(w io.Writer, t *rundir.Task) {
+	if t.Sealed == nil && t.Committed != nil {
+		fmt.Fprintln(w, "committed: gaia merge grades and seals it")
+		return
+	}
 	if t.Sealed == nil {
 		fmt.Fprintln(w, "not sealed")
 		return
@@ -414,7 +428,7 @@ func writeEvent(w *strings.Builder, t *rundir.Task, e trajectory.Event) {
 		if p.FileName != "" {
 			fmt.Fprintf(w, "  attachment: %s%s\n", view.Line(p.FileName), inParentheses(p.ShownAs))
 		}
-	case trajectory.ContextCondensed, trajectory.Error, trajectory.AnswerCommitted, trajectory.RequestRefused, trajectory.Judgment, trajectory.TaskSealed:
+	case trajectory.ContextCondensed, trajectory.Error, trajectory.AnswerCommitted, trajectory.RequestRefused, trajectory.Judgment, trajectory.TaskCommitted, trajectory.TaskSealed:
 		fmt.Fprintf(w, "  %s\n", Title(p))
 	case trajectory.AttemptEnded:
 		fmt.Fprintf(w, "  %s\n", Title(p))

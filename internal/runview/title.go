@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -91,6 +92,17 @@ func Title(payload trajectory.Payload) string {
 		return "ended: " + view.Line(p.Outcome) + inParentheses(p.Reason)
 	case trajectory.Judgment:
 		return verdicts(&p)
+	case trajectory.TaskCommitted:
+		return "committed in its shard: " + view.Count(p.Attempts, "attempt")
+	case trajectory.ShardMerged:
+		what := plan.Delegation{Shard: p.Shard}.String() + " merged"
+		switch {
+		case p.Events == 0:
+			what = plan.Delegation{Shard: p.Shard}.String() + " is gone"
+		case p.Superseded:
+			what += ", superseded"
+		}
+		return fmt.Sprintf("%s: %d events, %s lost", what, p.Events, view.Count(p.Lost, "task"))
 	case trajectory.TaskSealed:
 		return "sealed as " + view.Line(p.Outcome)
 	}

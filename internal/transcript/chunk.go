@@ -1,8 +1,6 @@
 package transcript
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"io"
 	"io/fs"
 	"strings"
@@ -37,13 +35,9 @@ func (j *Journal) Chunk(task string, attempt, from int, filter Filter) (Chunk, e
 	total := len(all.lines)
 	from = max(0, min(from, total))
 	c := Chunk{Items: []Item{}, From: from, Next: -1, Prev: -1, Total: total, Open: all.open}
-	file, err := j.open()
-	if err != nil {
-		return Chunk{}, err
-	}
-	defer file.Close()
 	filter.Text = strings.ToLower(cut(filter.Text, maxSought))
-	s := scan{j: j, file: file, events: all, filter: filter, names: map[callAt]string{}, looked: map[uint32]bool{}}
+	s := scan{j: j, reader: reader{j: j}, events: all, filter: filter, names: map[callAt]string{}, looked: map[uint32]bool{}}
+	defer s.reader.close()
 	shown := 0
 	for at := from; at < total; at++ {
 		if len(c.Items) == ChunkSize || shown > maxShown || s.spent() {
@@ -100,7 +94,7 @@ type callAt struct {
 // scan reads events of an attempt for one chunk.
 type scan struct {
 	j       *Journal
-	file    seekable
+	reader  reader
 	events  events
 	filter  Filter
 	names   map[callAt]string // tools of calls
@@ -153,27 +147,14 @@ func (s *scan) event(line int64) (trajectory.Event, error) {
 	entry := s.events.table.at(line)
 	s.read += int64(entry.size)
 	s.scanned++
-	data, err := readLine(s.file, entry, line)
+	of := in(s.events.files, line)
+	data, err := s.reader.line(entry, of, line)
 	if err != nil {
 		return trajectory.Event{}, err
 	}
-	return trajectory.DecodeLine(data)
-}
-
-// readLine reads a line again, which must be what it was. It is counted from 0.
-func readLine(file seekable, e entry, line int64) ([]byte, error) {
-	data := make([]byte, e.size)
-	_, err := file.Seek(int64(e.offset), io.SeekStart)
-	if err == nil {
-		_, err = io.ReadFull(file, data)
-	}
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		return nil, fmt.Errorf("reading %s: %w", trajectory.JournalFile, err)
-	}
-	if sum := sha256.Sum256(data); err != nil || [12]byte(sum[:12]) != e.sum {
-		return nil, &trajectory.Fault{File: trajectory.JournalFile, Line: line + 1, Reason: "was changed after it had been read"}
-	}
-	return data, nil
+	e, err := trajectory.DecodeLine(data)
+	e.Seq += of.lines
+	return e, err
 }
 
 // toolOf returns the tool of the call that an event is of, "" if it is of none.

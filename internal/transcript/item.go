@@ -47,7 +47,7 @@ func kindOf(t trajectory.Type) string {
 		return KindAnswer
 	case trajectory.TypeJudgment:
 		return KindVerdict
-	case trajectory.TypeError, trajectory.TypeAttemptEnded, trajectory.TypeTaskSealed:
+	case trajectory.TypeError, trajectory.TypeAttemptEnded, trajectory.TypeTaskCommitted, trajectory.TypeTaskSealed:
 		return KindEnd
 	}
 	return KindOther

@@ -25,7 +25,7 @@ var payloads = []trajectory.Payload{
 	trajectory.PolicyDecision{}, trajectory.PolicyViolation{}, trajectory.ApprovalRequested{}, trajectory.ApprovalResolved{}, trajectory.CheckpointSaved{},
 	trajectory.Rollback{}, trajectory.ToolExecuted{}, trajectory.SecurityEvent{}, trajectory.JudgeBattery{}, trajectory.LimitChanged{}, trajectory.Preflight{},
 	trajectory.RequestRefused{}, trajectory.ExchangeStarted{}, trajectory.ExchangeCompleted{}, trajectory.Error{}, trajectory.AnswerCommitted{},
-	trajectory.AttemptEnded{}, trajectory.Judgment{}, trajectory.TaskSealed{},
+	trajectory.AttemptEnded{}, trajectory.Judgment{}, trajectory.TaskCommitted{}, trajectory.TaskSealed{}, trajectory.ShardMerged{},
 }
 
 // filled returns a payload with a value in each member: texts are text(n), lists have size elements.

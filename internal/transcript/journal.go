@@ -1,9 +1,11 @@
 package transcript
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -25,6 +27,7 @@ type Journal struct {
 	mu       sync.RWMutex // guards what follows
 	run      *rundir.Run
 	lines    table
+	files    []file // of the run, as far as they were read
 	attempts map[place]*attempt
 	state    State
 	usage    usage
@@ -55,10 +58,17 @@ type attempt struct {
 	began, last time.Time // times of the first and the last of its events
 }
 
+// file is a journal of the run: a merged one has several, whose lines are numbered through.
+type file struct {
+	name  string
+	lines int64 // of the journals before it
+	bytes int64 // likewise
+}
+
 // entry is an event in the journal. 96 bits of the digest of its line show that the line is still the same.
 type entry struct {
 	sum    [12]byte
-	offset uint32 // rundir.MaxFile is 4 GiB
+	offset uint32 // in its file; rundir.MaxFile is 4 GiB
 	size   uint32 // newline included
 	turn   uint32
 	typ    uint8 // place of its type in types
@@ -101,6 +111,10 @@ func Open(dir fs.FS) (*Journal, error) {
 	for _, r := range run.Manifest.Policy.Rules() {
 		j.rules[r.ID] = r.Title
 	}
+	run.OnSuperseded(func(e trajectory.Event, line []byte) error {
+		j.add(e, line)
+		return nil
+	})
 	return j, nil
 }
 
@@ -129,8 +143,11 @@ func (j *Journal) Follow(wait func() error) error {
 // take takes an event that the fold has taken. The lock is held.
 func (j *Journal) take(e trajectory.Event, line []byte) error {
 	at := place{e.TaskID, e.Attempt}
-	if sealed, ok := e.Payload.(trajectory.TaskSealed); ok {
-		at.attempt = sealed.Attempt
+	switch p := e.Payload.(type) {
+	case trajectory.TaskCommitted:
+		at.attempt = p.Attempts
+	case trajectory.TaskSealed:
+		at.attempt = p.Attempt
 	}
 	a := j.attempts[at]
 	if a == nil {
@@ -138,9 +155,7 @@ func (j *Journal) take(e trajectory.Event, line []byte) error {
 		j.attempts[at] = a
 	}
 	a.lines = append(a.lines, uint32(j.lines.n))
-	sum := sha256.Sum256(line)
-	typ, _ := slices.BinarySearch(types, e.Payload.Type())
-	j.lines.add(entry{[12]byte(sum[:12]), uint32(j.state.Bytes), uint32(len(line)), uint32(e.Turn), uint8(typ)})
+	j.add(e, line)
 	if !a.ended {
 		a.last = e.Time()
 	}
@@ -154,12 +169,23 @@ func (j *Journal) take(e trajectory.Event, line []byte) error {
 		a.ended = true
 	}
 	a.turns.add(e)
+	return nil
+}
+
+// add takes a line, also one of an attempt that does not count.
+func (j *Journal) add(e trajectory.Event, line []byte) {
+	if _, opens := e.Payload.(trajectory.RunStarted); opens {
+		name, _ := j.run.Place(e.Seq)
+		j.files = append(j.files, file{name, j.lines.n, j.state.Bytes})
+	}
+	sum := sha256.Sum256(line)
+	typ, _ := slices.BinarySearch(types, e.Payload.Type())
+	j.lines.add(entry{[12]byte(sum[:12]), uint32(j.state.Bytes - j.files[len(j.files)-1].bytes), uint32(len(line)), uint32(e.Turn), uint8(typ)})
 	j.usage.add(e)
 	j.state.Events++
 	j.state.Version++
 	j.state.Bytes += int64(len(line))
-	j.state.Started, j.state.Last, j.state.Complete = j.run.Started, e.Timestamp, j.run.Completed != nil
-	return nil
+	j.state.Started, j.state.Last, j.state.Complete = j.run.Started, max(j.state.Last, e.Timestamp), j.run.Completed != nil
 }
 
 // mostPictures bounds the pictures of workspaces that are remembered.
@@ -195,6 +221,7 @@ func (j *Journal) Read(f func(*rundir.Run)) {
 type events struct {
 	lines []uint32
 	table table
+	files []file
 	open  bool
 }
 
@@ -210,7 +237,7 @@ func (j *Journal) events(task string, number int) (events, error) {
 	if a == nil {
 		return events{}, fmt.Errorf("attempt %d of task %.100q: %w", number, task, fs.ErrNotExist)
 	}
-	return events{a.lines, j.lines, !a.ended}, nil
+	return events{a.lines, j.lines, j.files, !a.ended}, nil
 }
 
 // Place returns where the chunk begins that has a line of the journal; false if the line is of no event of the attempt.
@@ -223,9 +250,37 @@ func (j *Journal) Place(task string, attempt int, line int64) (from int, ok bool
 	return at - at%ChunkSize, found
 }
 
-// open opens the journal; the error is rundir.ErrRemoved if the run was removed.
-func (j *Journal) open() (seekable, error) {
-	f, _, err := rundir.OpenFile(j.dir, trajectory.JournalFile, rundir.MaxFile)
+// Part names the shard whose folder the run is, "" if it is a whole run.
+func (j *Journal) Part() string {
+	if j.run.Shard == nil { // which does not change
+		return ""
+	}
+	return j.run.Shard.String()
+}
+
+// in returns the file that has a line, counted from 0.
+func in(files []file, line int64) file {
+	at, found := slices.BinarySearchFunc(files, line, func(f file, line int64) int { return cmp.Compare(f.lines, line) })
+	if !found {
+		at--
+	}
+	return files[max(at, 0)]
+}
+
+// Where returns the journal that has a line, counted from 1, and the line in it; "" if the run has one journal, where both
+// are the same.
+func (j *Journal) Where(n int64) (journal string, line int64) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if j.run.Shards == nil {
+		return "", n
+	}
+	return j.run.Place(n - 1)
+}
+
+// open opens a journal of the run; the error is rundir.ErrRemoved if the run was removed.
+func (j *Journal) open(name string) (seekable, error) {
+	f, _, err := rundir.OpenFile(j.dir, name, rundir.MaxFile)
 	if err != nil {
 		if _, missing := fs.Stat(j.dir, plan.ManifestFile); errors.Is(missing, fs.ErrNotExist) {
 			return nil, rundir.ErrRemoved
@@ -235,7 +290,46 @@ func (j *Journal) open() (seekable, error) {
 	s, ok := f.(seekable)
 	if !ok {
 		f.Close()
-		return nil, fmt.Errorf("reading %s: it can only be read from its start", trajectory.JournalFile)
+		return nil, fmt.Errorf("reading %s: it can only be read from its start", name)
 	}
 	return s, nil
+}
+
+// reader reads lines again, and keeps the journal open that it read last: those of an attempt are in one of a shard, and in
+// that of the run.
+type reader struct {
+	j    *Journal
+	name string
+	file seekable
+}
+
+func (r *reader) close() {
+	if r.file != nil {
+		r.file.Close()
+	}
+}
+
+// line reads a line again, which must be what it was. It is counted from 0.
+func (r *reader) line(e entry, of file, line int64) ([]byte, error) {
+	if r.file == nil || r.name != of.name {
+		r.close()
+		r.file = nil
+		file, err := r.j.open(of.name)
+		if err != nil {
+			return nil, err
+		}
+		r.name, r.file = of.name, file
+	}
+	data := make([]byte, e.size)
+	_, err := r.file.Seek(int64(e.offset), io.SeekStart)
+	if err == nil {
+		_, err = io.ReadFull(r.file, data)
+	}
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, fmt.Errorf("reading %s: %w", of.name, err)
+	}
+	if sum := sha256.Sum256(data); err != nil || [12]byte(sum[:12]) != e.sum {
+		return nil, &trajectory.Fault{File: of.name, Line: line - of.lines + 1, Reason: "was changed after it had been read"}
+	}
+	return data, nil
 }

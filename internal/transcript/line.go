@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -26,7 +28,8 @@ const (
 // Line is a line of the journal as it is in the file, indented as JSON and cut if it is long. Bytes that are not UTF-8
 // are shown as U+FFFD.
 type Line struct {
-	Number int64
+	Number int64  // through all journals of a merged run
+	File   string // of a merged run: the journal, and the line in it; else ""
 	Text   string
 	Cut    string // what Text leaves out, "" if nothing
 	Bad    string // why the line does not verify; "" if it does, as far as it was read
@@ -36,18 +39,15 @@ type Line struct {
 // are shown as they are in the file. The error matches fs.ErrNotExist if there is no such line.
 func (j *Journal) Line(n int64, around int) ([]Line, error) {
 	j.mu.RLock()
-	table, state := j.lines, j.state
+	table, state, files := j.lines, j.state, j.files
 	j.mu.RUnlock()
 	var fault *trajectory.Fault
 	damaged := errors.As(state.Fault, &fault)
 	if n < 1 || n > table.n && !damaged {
 		return nil, fmt.Errorf("line %d of %s: %w", n, trajectory.JournalFile, fs.ErrNotExist)
 	}
-	file, err := j.open()
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
+	r := reader{j: j}
+	defer r.close()
 	around = max(0, min(around, maxAround))
 	from, to := max(1, n-int64(around)), n+int64(around)
 	var lines []Line
@@ -57,21 +57,43 @@ func (j *Journal) Line(n int64, around int) ([]Line, error) {
 		if room -= int64(e.size); room < 0 && number != n {
 			continue
 		}
-		data, err := readLine(file, e, number-1)
-		if err != nil {
-			lines = append(lines, Line{Number: number, Bad: err.Error()})
-			continue
+		data, err := r.line(e, in(files, number-1), number-1)
+		if errors.Is(err, rundir.ErrRemoved) {
+			return nil, err
 		}
-		lines = append(lines, newLine(number, data[:min(len(data), maxLineText)], int64(len(data))))
+		line := Line{Number: number}
+		if err != nil {
+			line.Bad = err.Error()
+		} else {
+			line = newLine(number, data[:min(len(data), maxLineText)], int64(len(data)))
+		}
+		if journal, at := j.Where(number); journal != "" {
+			line.File = fmt.Sprintf("%s, line %d", journal, at)
+		}
+		lines = append(lines, line)
 	}
 	if to <= table.n || !damaged {
 		return lines, nil
 	}
-	behind, err := linesAfter(file, state.Bytes, table.n, max(from, table.n+1), to)
+	last := file{fault.File, table.n, state.Bytes} // whose first line has the fault
+	if n := len(files); n > 0 && (files[n-1].name == last.name || path.Base(last.name) != trajectory.JournalFile) {
+		last = files[n-1]
+	} else if n == 0 {
+		last.name = trajectory.JournalFile
+	}
+	file, err := j.open(last.name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	behind, err := linesAfter(file, state.Bytes-last.bytes, table.n, max(from, table.n+1), to)
 	if err != nil {
 		return nil, err
 	}
 	for i := range behind {
+		if last.name != trajectory.JournalFile {
+			behind[i].File = fmt.Sprintf("%s, line %d", last.name, behind[i].Number-last.lines)
+		}
 		behind[i].Bad = lineUnchecked
 		if behind[i].Number == table.n+1 {
 			behind[i].Bad = fault.Error()

@@ -334,6 +334,9 @@ func (s *Server) journalPage(r *http.Request) (d document, err error) {
 		p := page.Journal{Head: s.head(fmt.Sprintf("Line %d", n), page.Link{Text: id, Path: pathOf(o.id)}), At: n}
 		for _, l := range lines {
 			p.Lines = append(p.Lines, page.JournalLine(l))
+			if l.Number == n && l.File != "" {
+				p.Title = l.File
+			}
 		}
 		if first := n - linesAround; first > 1 {
 			p.Prev = source.Paths.Journal() + strconv.FormatInt(max(1, first-linesAround-1), 10)
