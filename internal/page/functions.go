@@ -98,7 +98,7 @@ func noticeKind(kind string) string {
 type chip struct{ Class, Sign, Text string }
 
 var chips = map[string]chip{
-	"solved": {"good", "✓", ""}, "complete": {"good", "✓", ""}, "pass": {"good", "✓", ""}, "better": {"good", "↑", ""}, "correct": {"good", "✓", ""}, "clean": {"good", "✓", ""},
+	"solved": {"good", "✓", ""}, "complete": {"good", "✓", ""}, "committed": {"good", "✓", ""}, "pass": {"good", "✓", ""}, "better": {"good", "↑", ""}, "correct": {"good", "✓", ""}, "clean": {"good", "✓", ""},
 	"failed": {"bad", "✗", ""}, "damaged": {"bad", "✗", ""}, "fail": {"bad", "✗", ""}, "worse": {"bad", "↓", ""}, "wrong": {"bad", "✗", ""}, "critical": {"bad", "▲", ""}, "high": {"bad", "▲", ""},
 	"error": {"warn", "!", ""}, "interrupted": {"warn", "!", ""}, "stopped": {"warn", "■", ""}, "review": {"warn", "?", ""},
 	"running": {"live", "●", ""}, "waiting": {"calm", "○", ""}, "graded later": {"calm", "○", ""}, "skipped": {"calm", "–", ""}, "unscored": {"calm", "–", ""},

@@ -54,6 +54,7 @@ type RunRow struct {
 	Model, Agent  string // Agent is "" for the built-in one
 	Dataset       string
 	State         string // Complete and so on
+	Shard         string // of a plan, whose folder it is; "": it is a whole run
 	Problem       string // why it is damaged
 	Rehearsal     bool
 	Planned, Done int

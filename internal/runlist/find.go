@@ -28,8 +28,9 @@ func isID(s string) bool { return len(s) == idLength && idStart.MatchString(s) }
 
 // Find returns the path of the run directory in folders that name means: "latest", a run id, or the start of one of at least
 // four characters, in capitals or not. A path that exists wins over both, and is returned as it is, as is a name that is
-// neither: the command that reads it says what it is not. Folders that do not exist have no runs. That no run or several have
-// the name is an error of usage.
+// neither: the command that reads it says what it is not. Folders that do not exist have no runs. Folders of shards, which
+// have the id of their run, count where there is no other run of the name. That no run or several have the name is an error
+// of usage.
 func Find(name string, folders []string) (dir string, err error) {
 	if _, err := os.Lstat(name); err == nil || name == "" {
 		return name, nil
@@ -40,6 +41,12 @@ func Find(name string, folders []string) (dir string, err error) {
 	}
 	in := strings.Join(folders, " and ")
 	found := named(folders)
+	if name != Latest {
+		found = slices.DeleteFunc(found, func(at place) bool { return !strings.HasPrefix(at.id, start) })
+	}
+	if slices.ContainsFunc(found, func(at place) bool { return !at.part }) {
+		found = slices.DeleteFunc(found, func(at place) bool { return at.part })
+	}
 	switch {
 	case name == Latest && len(found) == 0:
 		return "", exit.Usagef("'gaia run' makes one, and 'gaia runs' lists them", "there is no run in %s", view.Quote(in))
@@ -48,7 +55,6 @@ func Find(name string, folders []string) (dir string, err error) {
 	case len(name) < minName:
 		return "", exit.Usagef("'gaia runs' lists the runs; give at least four characters of an id, or a path", "%q is no path, and too short for the start of a run id", name)
 	}
-	found = slices.DeleteFunc(found, func(at place) bool { return !strings.HasPrefix(at.id, start) })
 	switch len(found) {
 	case 0:
 		return "", exit.Usagef("'gaia runs' lists the runs; a path works, too", "%q is no path, and the start of no run id in %s", name, view.Quote(in))
@@ -86,7 +92,7 @@ func Names(folders []string) []string {
 	}
 	names := []string{Latest + "\tthe run that began last"}
 	for _, at := range found {
-		if isID(at.id) {
+		if isID(at.id) && !at.part {
 			names = append(names, at.id+"\t"+view.Line(at.started))
 		}
 	}

@@ -52,6 +52,7 @@ type Entry struct {
 	Problem      string      `json:"problem,omitempty"` // why it is damaged
 	Rehearsal    bool        `json:"rehearsal,omitzero"`
 	Score        *stats.Rate `json:"score"`               // official, of a complete run with gold answers; else null
+	Shard        string      `json:"shard,omitzero"`      // whose folder it is, "shard 7 of 64"; left out: it is a whole run
 	SignedBy     string      `json:"signed_by,omitempty"` // id of the key of the plan
 	Started      string      `json:"started"`
 	State        string      `json:"state"`
@@ -67,7 +68,7 @@ func (e Entry) Verified() bool { return e.State == page.Complete && !e.waits }
 
 // Row returns the entry as a row of a page, without its path there.
 func (e Entry) Row() page.RunRow {
-	return page.RunRow{ID: e.ID, Dir: e.Dir, Started: e.Started, Model: e.Model, Agent: e.Agent, Dataset: e.Dataset, State: e.State, Problem: e.Problem,
+	return page.RunRow{ID: e.ID, Dir: e.Dir, Started: e.Started, Model: e.Model, Agent: e.Agent, Dataset: e.Dataset, State: e.State, Shard: e.Shard, Problem: e.Problem,
 		Rehearsal: e.Rehearsal, Planned: e.Planned, Done: e.Done, Score: e.Score, CostMicroUSD: e.CostMicroUSD, Verified: e.Verified()}
 }
 
@@ -122,7 +123,10 @@ func (s *Seen) put(dir string, e seen) {
 
 // place is a run directory or a package. Its id and its start are what the first line of its journal says, which nothing
 // verified.
-type place struct{ dir, id, started string }
+type place struct {
+	dir, id, started string
+	part             bool // it is the folder of a shard
+}
 
 // DefaultFolder is where 'gaia run' makes runs.
 const DefaultFolder = ledger.DefaultRuns
@@ -251,7 +255,8 @@ func scan(folder string) ([]place, error) {
 
 // begun returns which run is at dir and when it began, by the first line of its journal in files, else by the name of dir.
 func begun(dir string, files fs.FS) place {
-	at := place{dir: dir, id: filepath.Base(dir)}
+	_, err := fs.Stat(files, plan.DelegationFile)
+	at := place{dir: dir, id: filepath.Base(dir), part: err == nil}
 	if id, started := verify.Begun(files); isID(id) && len(started) <= len(trajectory.TimeFormat) {
 		at.id, at.started = id, started
 	}
@@ -289,7 +294,7 @@ func read(at place, o Options) Entry {
 	if busy && closed != nil {
 		return e.growing(given.Files)
 	}
-	if o.Quick && closed == nil {
+	if o.Quick && closed == nil && !at.part {
 		if kept, found := o.Reader.Recall(at.dir); found {
 			return e.counted(kept, m, digest)
 		}
@@ -358,14 +363,19 @@ func (e Entry) growing(dir fs.FS) Entry {
 // unfinished sets what a run that is not complete has done so far.
 func (e Entry) unfinished(run *rundir.Run, busy bool) Entry {
 	e.State, e.Started, e.CostMicroUSD = page.Interrupted, cmp.Or(run.Started, e.Started), new(int64)
+	if run.Shard != nil {
+		e.Shard, e.Planned = run.Shard.String(), len(run.Tasks)
+	}
 	switch {
 	case busy:
 		e.State = page.Running
+	case run.ShardDone && run.Shard.Shard.Of != 0:
+		e.State = page.Committed
 	case run.Stopped != nil:
 		e.State = page.Stopped
 	}
 	for _, t := range run.Tasks {
-		if run.Settled(t) {
+		if run.Shard == nil && run.Settled(t) || t.Committed != nil {
 			e.Done++
 		}
 		for _, a := range t.Attempts {

@@ -340,3 +340,49 @@ func BenchmarkList(b *testing.B) {
 	o.Seen = new(Seen)
 	b.Run("seen", list(o))
 }
+
+// TestShards: a merged run is listed as any other, and the folders of shards as what they are, by the same id.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	c, _ := runs.Varied()
+	m, err := c.Merged(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for name, files := range map[string]map[string][]byte{"s1": m.Shards[0], "s2": m.Shards[1], "merged": m.Files} {
+		if err := runs.WriteFiles(filepath.Join(folder, name), files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(folder, "s2", trajectory.CheckpointFile)); err != nil {
+		t.Fatal(err)
+	}
+	for _, quick := range []bool{false, true} {
+		o, _ := reading(t)
+		o.Quick = quick
+		all := list(t, o, folder)
+		if e := all["s1"]; e.State != page.Committed || e.Shard != "shard 1 of 2" || e.Done != e.Planned || e.Done == 0 || e.Done == all["merged"].Planned || e.Problem != "" || e.Score != nil {
+			t.Errorf("quick %v: %+v", quick, e)
+		}
+		if e := all["s2"]; e.State != page.Interrupted || e.Shard != "shard 2 of 2" || e.result() != fmt.Sprintf("shard 2 of 2, interrupted %d/%d", e.Planned, e.Planned) {
+			t.Errorf("quick %v: %+v", quick, e)
+		}
+		if e := all["merged"]; e.State != page.Complete || e.Shard != "" || e.ID != all["s1"].ID || !quick && e.Score == nil {
+			t.Errorf("quick %v: %+v", quick, e)
+		}
+	}
+	o, _ := reading(t)
+	id := list(t, o, folder)["merged"].ID
+	for _, name := range []string{id, id[:12], Latest} {
+		if dir, err := Find(name, []string{folder}); err != nil || filepath.Base(dir) != "merged" {
+			t.Errorf("%s: %q, %v", name, dir, err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(folder, "merged")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find(id, []string{folder}); exit.Of(err).Code != exit.Usage || len(exit.Of(err).Reasons) != 2 {
+		t.Errorf("%v", err)
+	}
+}

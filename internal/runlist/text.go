@@ -41,7 +41,7 @@ func (e Entry) result() string {
 	case e.State == page.Damaged:
 		return e.State
 	case e.State != page.Complete:
-		return fmt.Sprintf("%s %d/%d", e.State, e.Done, e.Planned)
+		return strings.TrimPrefix(fmt.Sprintf("%s, %s %d/%d", e.Shard, e.State, e.Done, e.Planned), ", ")
 	case e.Score == nil:
 		return fmt.Sprintf("not scored, %d", e.Planned)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -375,4 +376,110 @@ func TestThinned(t *testing.T) {
 	if !slices.IsSortedFunc(u.points, func(a, b Spent) int { return a.At.Compare(b.At) }) {
 		t.Error("the points are not in order")
 	}
+}
+
+// mergedRun returns the files of a run that has every type of event, made in two shards of which one ran twice.
+func mergedRun(t testing.TB) runs.Merged {
+	t.Helper()
+	c, _ := runs.Varied()
+	m, err := c.Merged(2, runs.Part{Index: 2}, runs.Part{Index: 1}, runs.Part{Index: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestMerged: of a merged run every line of all journals can be read, under its number and its place in its file, and each
+// event that counts is in one chunk.
+func TestMerged(t *testing.T) {
+	m := mergedRun(t)
+	dir := os.DirFS(write(t, m.Files))
+	j := read(t, dir)
+	names, err := rundir.Journals(dir)
+	if err != nil || len(names) != 4 {
+		t.Fatal(names, err)
+	}
+	var want []string // places
+	var lines [][]byte
+	for _, name := range names {
+		for i, line := range bytes.SplitAfter(bytes.TrimSuffix(m.Files[name], []byte("\n")), []byte("\n")) {
+			want, lines = append(want, fmt.Sprintf("%s, line %d", name, i+1)), append(lines, bytes.TrimSuffix(line, []byte("\n")))
+		}
+	}
+	if s := j.State(); s.Events != int64(len(want)) || !s.Complete || s.Fault != nil || s.Started == "" {
+		t.Fatalf("%+v, want %d events", s, len(want))
+	}
+	for i, place := range want {
+		got, err := j.Line(int64(i+1), 0)
+		if err != nil || len(got) != 1 || got[0].File != place || got[0].Bad != "" || got[0].Number != int64(i+1) {
+			t.Fatalf("line %d: %+v, %v, want %s", i+1, got, err, place)
+		}
+		if text, _ := indent(lines[i], maxLineText); got[0].Text != text {
+			t.Fatalf("line %d is %q, want %q", i+1, got[0].Text, text)
+		}
+	}
+	seen := map[int64]bool{}
+	for at := range j.attempts {
+		for _, i := range all(t, j, at.task, at.attempt, Filter{}) {
+			if seen[i.Line] || i.Title == "" || !bytes.Contains(lines[i.Line-1], []byte(at.task)) {
+				t.Errorf("%v: line %d: %q", at, i.Line, i.Title)
+			}
+			seen[i.Line] = true
+		}
+	}
+	superseded := 0
+	for _, line := range bytes.SplitAfter(m.Files["shards/2.2/events.jsonl"], []byte("\n")) {
+		if bytes.Contains(line, []byte(`"task_id"`)) {
+			superseded++
+		}
+	}
+	if superseded == 0 || len(seen) != len(want)-superseded {
+		t.Errorf("%d of %d events are in chunks, and %d are superseded", len(seen), len(want), superseded)
+	}
+}
+
+// TestMergedDamage: what was read before a damaged shard stays readable, and lines behind the damage are of its journal.
+func TestMergedDamage(t *testing.T) {
+	m := mergedRun(t)
+	const name = "shards/1/events.jsonl"
+	first := int64(bytes.Count(m.Files["shards/2/events.jsonl"], []byte("\n")))
+	for _, at := range []int{1, 5} {
+		lines := bytes.SplitAfter(bytes.Clone(m.Files[name]), []byte("\n"))
+		lines[at-1] = bytes.Replace(lines[at-1], []byte(`"seq":`), []byte(`"seq":9`), 1)
+		files := maps.Clone(m.Files)
+		files[name] = bytes.Join(lines, nil)
+		j, err := Open(os.DirFS(write(t, files)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fault *trajectory.Fault
+		if err := j.Follow(noWriter); !errors.As(err, &fault) || fault.File != name || fault.Line != int64(at) {
+			t.Fatalf("line %d: %v", at, err)
+		}
+		got, err := j.Line(first+int64(at), 1)
+		if err != nil || len(got) != 3 || got[1].File != fmt.Sprintf("%s, line %d", name, at) || got[1].Bad == "" || got[0].Bad != "" || got[2].File != fmt.Sprintf("%s, line %d", name, at+1) {
+			t.Errorf("line %d: %+v, %v", at, got, err)
+		}
+	}
+}
+
+// TestShardFolder: the folder of a shard can be read, and is named as what it is.
+func TestShardFolder(t *testing.T) {
+	j := read(t, os.DirFS(write(t, mergedRun(t).Shards[1])))
+	if j.Part() != "shard 1 of 2" || j.State().Complete || j.State().Fault != nil {
+		t.Errorf("%q %+v", j.Part(), j.State())
+	}
+	committed := 0
+	for at := range j.attempts {
+		for _, i := range all(t, j, at.task, at.attempt, Filter{Kind: KindEnd}) {
+			if strings.HasPrefix(i.Title, "committed in its shard") {
+				committed++
+			}
+		}
+	}
+	j.Read(func(run *rundir.Run) {
+		if committed == 0 || committed != len(run.Tasks) {
+			t.Errorf("%d of %d tasks are committed", committed, len(run.Tasks))
+		}
+	})
 }
