@@ -137,7 +137,7 @@ func (s Shards) fault(m plan.Plan) string {
 			return "mixes shards and workers, or has shards that the plan does not have"
 		case f.Shard.Index < 1 || f.Shard.Index > plan.MaxShards || of != 0 && f.Shard.Index > of:
 			return fmt.Sprintf("lists shard %d of %d", f.Shard.Index, of)
-		case f.Events < 0 || f.Lost < 0 || gone && (of == 0 || f.Head != "" || f.Shard.Key != "" || f.Superseded), !gone && !canonical.IsDigest(f.Head):
+		case f.Events < 0 || f.Events > MaxFile || f.Lost < 0 || gone && (of == 0 || f.Head != "" || f.Shard.Key != "" || f.Superseded), !gone && !canonical.IsDigest(f.Head):
 			return fmt.Sprintf("entry %d is neither of a journal nor of one that is gone", i+1)
 		case of == 0 && f.Superseded:
 			return fmt.Sprintf("entry %d supersedes the whole journal of a worker", i+1)

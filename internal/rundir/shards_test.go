@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -108,6 +110,33 @@ func TestMergedRun(t *testing.T) {
 	}
 	if outcomes := run.Summary().Outcomes; outcomes != (rundir.Outcomes{Solved: 2, Failed: 2}) {
 		t.Errorf("%+v", outcomes)
+	}
+}
+
+// TestFollowMerged: who follows a merged run sees the events that a reader of it sees, each while the fold is locked.
+func TestFollowMerged(t *testing.T) {
+	dir := runs.Mutation{Dir: merged(t, fourTasks(t), 2, twice()...).Files}.FS()
+	var want, got []int64
+	if _, err := rundir.Verify(dir, rundir.Options{Event: func(e trajectory.Event) error {
+		want = append(want, e.Seq)
+		return nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	run, err := rundir.Begin(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock sync.Mutex
+	err = rundir.Follow(dir, run, &lock, func() error { return io.EOF }, func(e trajectory.Event, _ []byte) error {
+		if lock.TryLock() {
+			t.Error("the fold is not locked")
+		}
+		got = append(got, e.Seq)
+		return nil
+	})
+	if err != nil || !slices.Equal(got, want) || run.Completed == nil || !lock.TryLock() {
+		t.Errorf("%v, %d of %d events", err, len(got), len(want))
 	}
 }
 
@@ -329,8 +358,9 @@ func TestForgedShards(t *testing.T) {
 				s.Shards[1] = rundir.ShardFile{ShardMerged: trajectory.ShardMerged{Lost: 1, Shard: trajectory.Shard{Index: 2}}}
 			})
 		}), rundir.ShardsFile, "neither of a journal nor of one that is gone"},
-		"more lost than planned": {dynamically(func(e edited) { e.list(func(s *rundir.Shards) { s.Shards[1].Lost = 1 << 50 }) }), rundir.ShardsFile, "lost more tasks than are planned"},
-		"a worker among shards":  {func(e edited) { e.list(func(s *rundir.Shards) { s.Shards[2].Shard.Of = 0 }) }, rundir.ShardsFile, "mixes shards and workers"},
+		"more lines than a file can have": {func(e edited) { e.list(func(s *rundir.Shards) { s.Shards[1].Events = 1 << 50 }) }, rundir.ShardsFile, "neither of a journal"},
+		"more lost than planned":          {dynamically(func(e edited) { e.list(func(s *rundir.Shards) { s.Shards[1].Lost = 1 << 50 }) }), rundir.ShardsFile, "lost more tasks than are planned"},
+		"a worker among shards":           {func(e edited) { e.list(func(s *rundir.Shards) { s.Shards[2].Shard.Of = 0 }) }, rundir.ShardsFile, "mixes shards and workers"},
 		"shards of another number": {func(e edited) {
 			e.list(func(s *rundir.Shards) {
 				for i := range s.Shards {
