@@ -22,6 +22,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -226,9 +227,40 @@ func (j *journal) verify(f *planfolder.Folder) (done bool, err error) {
 	return found.ShardDone, nil
 }
 
-// Begun reports whether the run of these shards is at place already: it may be unfinished. Another run there is an error of
+// Merge is a run that can be made.
+type Merge struct {
+	Plan    *planfolder.Folder
+	Salts   grading.Salts
+	Shards  rundir.Shards
+	Folders []string // of each entry of Shards; "": it is gone
+	Place   string   // of the run directory
+	Begun   bool     // it is there, and may be unfinished
+}
+
+// Prepare reads a plan folder and the salts beside it, and then does what [Plan] does, for a run below out. lost names
+// shards as [Lost] reads them. A run directory of other journals at its place is an error of usage.
+func Prepare(planDir, out string, folders, lost []string, verified func(folder string, done, of int)) (m Merge, err error) {
+	if m.Plan, err = planfolder.Open(planDir); err != nil {
+		return m, err
+	}
+	gone, err := Lost(lost, m.Plan.Plan.Shards)
+	if err != nil {
+		return m, err
+	}
+	if m.Salts, err = m.Plan.Salts(); err != nil {
+		return m, err
+	}
+	if m.Shards, m.Folders, err = Plan(m.Plan, folders, gone, verified); err != nil {
+		return m, err
+	}
+	m.Place = filepath.Join(out, m.Plan.Plan.RunID)
+	m.Begun, err = begun(m.Place, m.Plan, m.Shards)
+	return m, err
+}
+
+// begun reports whether the run of these shards is at place already: it may be unfinished. Another run there is an error of
 // usage.
-func Begun(place string, f *planfolder.Folder, shards rundir.Shards) (bool, error) {
+func begun(place string, f *planfolder.Folder, shards rundir.Shards) (bool, error) {
 	dir := os.DirFS(place)
 	if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) {
 		return false, nil

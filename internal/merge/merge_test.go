@@ -225,23 +225,23 @@ func TestBegun(t *testing.T) {
 	shards, _, err := Plan(s.folder, []string{one, two}, nil, nil)
 	check(t, err)
 	place := filepath.Join(s.dir, runID)
-	if begun, err := Begun(place, s.folder, shards); begun || err != nil {
-		t.Errorf("before: %v, %v", begun, err)
+	if is, err := begun(place, s.folder, shards); is || err != nil {
+		t.Errorf("before: %v, %v", is, err)
 	}
 	list, err := shards.Encode()
 	check(t, err)
 	check(t, os.Mkdir(place, 0o755))
 	check(t, os.WriteFile(filepath.Join(place, plan.ManifestFile), s.folder.Manifest, 0o644))
-	if begun, err := Begun(place, s.folder, shards); begun || exit.Of(err).Code != exit.Usage {
-		t.Errorf("a run that is no merged one: %v, %v", begun, err)
+	if is, err := begun(place, s.folder, shards); is || exit.Of(err).Code != exit.Usage {
+		t.Errorf("a run that is no merged one: %v, %v", is, err)
 	}
 	check(t, os.WriteFile(filepath.Join(place, rundir.ShardsFile), list, 0o644))
-	if begun, err := Begun(place, s.folder, shards); !begun || err != nil {
-		t.Errorf("the same: %v, %v", begun, err)
+	if is, err := begun(place, s.folder, shards); !is || err != nil {
+		t.Errorf("the same: %v, %v", is, err)
 	}
 	others, _, err := Plan(s.folder, []string{one, two, s.shard("c", 2, told{Told: runs.Told{Seed: 1, After: time.Hour}})}, nil, nil)
 	check(t, err)
-	if begun, err := Begun(place, s.folder, others); begun || exit.Of(err).Code != exit.Usage {
-		t.Errorf("of other journals: %v, %v", begun, err)
+	if is, err := begun(place, s.folder, others); is || exit.Of(err).Code != exit.Usage {
+		t.Errorf("of other journals: %v, %v", is, err)
 	}
 }
