@@ -36,7 +36,7 @@ type journal struct {
 	folder  string
 	shard   trajectory.Shard
 	end     trajectory.End
-	started [2]string // timestamp and id of its run_started
+	started string // id of its run_started, which begins with its time
 }
 
 // Plan returns what the run of a plan is made of, and the folder of each entry, "" for one that is gone. Each of folders is
@@ -116,7 +116,7 @@ func list(m plan.Plan, all []*journal, lost []int) (rundir.Shards, []string, err
 		all = append(all, &journal{shard: trajectory.Shard{Index: i, Of: m.Shards}})
 	}
 	slices.SortFunc(all, func(a, b *journal) int {
-		return cmp.Or(cmp.Compare(a.shard.Index, b.shard.Index), slices.Compare(a.started[:], b.started[:]), cmp.Compare(a.end.Head, b.end.Head))
+		return cmp.Or(cmp.Compare(a.shard.Index, b.shard.Index), cmp.Compare(a.started, b.started), cmp.Compare(a.end.Head, b.end.Head))
 	})
 	if len(all) > plan.MaxShards {
 		return rundir.Shards{}, nil, exit.Usagef("leave out the younger journals of shards that ran twice", "%d journals are given, and a run has %d at most", len(all), plan.MaxShards)
@@ -213,7 +213,7 @@ func identify(f *planfolder.Folder, folder string) (_ *journal, done bool, err e
 func (j *journal) verify(f *planfolder.Folder) (done bool, err error) {
 	found, err := rundir.Verify(os.DirFS(j.folder), rundir.Options{Event: func(e trajectory.Event) error {
 		if e.Seq == 0 {
-			j.started = [2]string{e.Timestamp, e.ID}
+			j.started = e.ID
 		}
 		return nil
 	}})
