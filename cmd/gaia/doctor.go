@@ -66,7 +66,7 @@ rejected, make the run fail or spend without bound: exit code 3.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.NotEmpty(cmd, slices.DeleteFunc(unemptied(), func(name string) bool { return name == "like" })...); err != nil {
+			if err := cli.NotEmpty(cmd, unemptied()...); err != nil {
 				return err
 			}
 			file, err := settings.Open(x.File)

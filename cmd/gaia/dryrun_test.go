@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/go-json-experiment/json"
 )
@@ -65,7 +66,7 @@ func TestDryRun(t *testing.T) {
 			break
 		}
 	}
-	var plan dryPlan
+	var plan runflags.DryPlan
 	out, err := p.command(append(local, "--json")...).Output()
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/intercept"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/proxy"
 	"github.com/gaia-harness/gaia/internal/remote"
@@ -140,8 +141,8 @@ func (a *app) configure(ctx context.Context, s *runflags.Settings) (_ world, err
 	w.Redact = trajectory.NewRedactor(a.secrets(), secrets...)
 	w.Now, w.Rand = time.Now, rand.Reader
 	w.Mono = func() time.Duration { return time.Since(a.began) }
-	if s.Dry {
-		w.Key, err = sign.NewKey(rand.Reader) // signs nothing
+	if s.Dry || s.Folder != nil {
+		w.Key, err = sign.NewKey(rand.Reader) // signs nothing: a shard has its own
 		return w, err
 	}
 	if w.Key, err = a.keyring().Signing(s.Key); err != nil { // last but one: it may make one
@@ -343,6 +344,9 @@ func (a *app) hidden(s *runflags.Settings) ([]string, error) {
 	}
 	if dir, found := strings.CutPrefix(s.Source, runflags.SourceDir); found {
 		paths = append(paths, dir)
+	}
+	if s.PlanDir != "" {
+		paths = append(paths, s.PlanDir, planfolder.PrivateFile(s.PlanDir), s.ShardKey)
 	}
 	if c, err := s.Tape(); err == nil {
 		paths = append(paths, c.Dir)

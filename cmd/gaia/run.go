@@ -22,7 +22,9 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/progress"
+	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runenv"
@@ -53,7 +55,8 @@ built-in scripted model, offline.
 
 Flags that are not given are read from the environment, then from gaia.yaml, if it
 exists: one line each, such as "model: gpt-4o". --like repeats the plan of
-another run; --dry-run plans, estimates the cost, and ends.
+another run; --dry-run plans, estimates the cost, and ends. --plan runs one shard of
+a run that 'gaia plan' has planned, or goes on with it.
 
 The first Ctrl-C finishes the active tasks, the second stops at once; 'gaia resume'
 continues after both. Everything the agent does is recorded before it has an
@@ -67,6 +70,9 @@ continues without evidence or stops (--on-unsubmittable).`,
 			if err := cli.NotEmpty(cmd, unemptied()...); err != nil {
 				return err
 			}
+			if s.PlanDir+s.Shard+s.ShardKey != "" {
+				return a.runShard(cmd, s)
+			}
 			file, err := settings.Open(s.File)
 			if err != nil {
 				return err
@@ -75,12 +81,13 @@ continues without evidence or stops (--on-unsubmittable).`,
 		},
 	}
 	s.AddRunFlags(cmd)
+	s.AddShardFlags(cmd)
 	return cmd
 }
 
 // unemptied returns the flags of run whose value must not be empty.
 func unemptied() []string {
-	return []string{"agent", "key", "settings", "like", "cassette", "policy", "approve", "vision-model", "served-as"}
+	return []string{"agent", "key", "settings", "like", "cassette", "policy", "approve", "vision-model", "served-as", "plan", "shard", "shard-key"}
 }
 
 func (a *app) warn(message string) { fmt.Fprintf(a.stderr, "gaia: warning: %s\n", view.Line(message)) }
@@ -117,7 +124,11 @@ func (a *app) begin(ctx context.Context, s *runflags.Settings, begin func(world)
 		return err
 	}
 	defer w.Close()
-	progress := progress.New(a.stderr, a.tty, len(w.Set.Tasks), s.Plan.Voting.Attempts, s.Plan.Rehearsal)
+	tasks := len(w.Set.Tasks)
+	if s.Folder != nil {
+		tasks = planfolder.Tasks(s.Folder.Plan, s.Part.Shard)
+	}
+	progress := progress.New(a.stderr, a.tty, tasks, s.Plan.Voting.Attempts, s.Plan.Rehearsal)
 	stopper.Begin(progress, progress.UnderWay)
 	news.say(progress)
 	w.Watch, w.Warn, w.Resumed = progress.Watch, progress.Trouble, progress.CatchUp
@@ -131,9 +142,7 @@ func (a *app) begin(ctx context.Context, s *runflags.Settings, begin func(world)
 	}
 	defer r.Close()
 	m := r.State().Manifest
-	if !s.Resumed {
-		progress.Planned(m)
-	}
+	progress.Planned(m)
 	a.announce(r, s)
 	if s.Like != nil {
 		if err := a.compareWith(s.Like, m, s.Dry); err != nil {
@@ -170,16 +179,20 @@ func notPlanned(err error, limit int64) error {
 
 // announce prints what was planned, before a model is asked: the digest can be published right now.
 func (a *app) announce(r *run.Run, s *runflags.Settings) {
-	if s.Plan.Rehearsal {
-		fmt.Fprintln(a.stderr, rehearsalNotice)
-	}
-	m := r.State().Manifest
-	if m.Cassette == plan.CassetteReplay {
-		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", runview.ReplayNote)
-	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.State().ManifestSHA256)
 	if a.tty {
 		fmt.Fprintf(a.stderr, "gaia: to see it in a browser: gaia view %s\n", view.Quote(r.Dir))
+	}
+	a.announcePlan(r.State().Manifest, s)
+}
+
+// announcePlan prints what a reader of the plan should know.
+func (a *app) announcePlan(m plan.Plan, s *runflags.Settings) {
+	if m.Rehearsal {
+		fmt.Fprintln(a.stderr, rehearsalNotice)
+	}
+	if m.Cassette == plan.CassetteReplay {
+		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", runview.ReplayNote)
 	}
 	if m.Agent != nil {
 		fmt.Fprintf(a.stderr, "gaia: agent: %s\n", view.Line(runview.Agent(m.Agent)))
@@ -236,7 +249,7 @@ func (a *app) resume(ctx context.Context, dir string, s *runflags.Settings) erro
 	}
 	plan, err := openPlan(dir)
 	if errors.Is(err, run.ErrComplete) {
-		return a.nothingToDo(dir, s.AsJSON)
+		return a.nothingToDo(dir, s)
 	}
 	if err != nil {
 		return err
@@ -247,27 +260,36 @@ func (a *app) resume(ctx context.Context, dir string, s *runflags.Settings) erro
 	s.Runs = filepath.Dir(filepath.Clean(dir))
 	err = a.begin(ctx, s, func(w world) (*run.Run, error) {
 		r, err := run.Resume(dir, s.Plan, w.Env)
-		var other *run.PlanError
-		var cache *grading.CacheError
-		switch {
-		case errors.As(err, &cache):
-			return nil, a.badCache(cache, exit.Incomplete, "fix that, then: "+s.ResumeLine(dir))
-		case errors.As(err, &other):
-			return nil, fail(exit.Failure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
-		case errors.Is(err, trajectory.ErrNotRecorded), err != nil && classify(err).Code == exit.Failure && !errors.Is(err, runfiles.ErrBusy) && !errors.Is(err, run.ErrComplete):
-			return nil, unfinished(err, s.ResumeLine(dir))
-		}
-		return r, err
+		return r, a.notResumed(err, s.ResumeLine(dir))
 	})
 	if errors.Is(err, run.ErrComplete) { // since it was read
-		return a.nothingToDo(dir, s.AsJSON)
+		return a.nothingToDo(dir, s)
 	}
 	return err
 }
 
-func (a *app) nothingToDo(dir string, asJSON bool) error {
-	fmt.Fprintln(a.stderr, "gaia: nothing to do: the run is complete")
-	return a.printRun(dir, nil, asJSON)
+// notResumed returns the error of a run or shard that could not be continued; resume is the command that tries again.
+func (a *app) notResumed(err error, resume string) error {
+	var other *run.PlanError
+	var cache *grading.CacheError
+	switch {
+	case errors.As(err, &cache):
+		return a.badCache(cache, exit.Incomplete, "fix that, then: "+resume)
+	case errors.As(err, &other):
+		return fail(exit.Failure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
+	case errors.Is(err, trajectory.ErrNotRecorded), err != nil && classify(err).Code == exit.Failure && !errors.Is(err, runfiles.ErrBusy) && !errors.Is(err, run.ErrComplete):
+		return unfinished(err, resume)
+	}
+	return err
+}
+
+func (a *app) nothingToDo(dir string, s *runflags.Settings) error {
+	what := "run"
+	if s.Folder != nil {
+		what = "shard"
+	}
+	fmt.Fprintf(a.stderr, "gaia: nothing to do: the %s is complete\n", what)
+	return a.printRun(dir, nil, s)
 }
 
 // goOn takes the settings of a run from its plan. Only the user knows where directories, endpoints and servers are.
@@ -323,7 +345,7 @@ func (a *app) goOn(s *runflags.Settings, m plan.Plan) error {
 		}
 		return nil
 	}
-	file, err := settings.Open(s.File)
+	file, err := s.SettingsFile()
 	if err != nil {
 		return err
 	}
@@ -370,6 +392,9 @@ func openPlan(dir string) (plan.Plan, error) {
 			return plan.Plan{}, err
 		}
 	}
+	if err := planfolder.NoResume(dir); err != nil {
+		return plan.Plan{}, err
+	}
 	m, _, _, err := rundir.ReadPlan(os.DirFS(dir))
 	return m, err
 }
@@ -387,16 +412,16 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runflags.Settings, pr
 	var fault *trajectory.Fault
 	switch {
 	case err == nil && s.Recheck:
-		return a.printRun(r.Dir, r.Unfit(), s.AsJSON)
+		return a.printRun(r.Dir, r.Unfit(), s)
 	case err == nil:
 		found, err := r.Finished()
 		if err != nil {
 			return err
 		}
-		return a.printFinished(r.Dir, found, r.Unfit(), s.AsJSON)
+		return a.printFinished(r.Dir, found, r.Unfit(), s)
 	case errors.As(err, &lost):
 		state := r.State()
-		if err := a.printResult(r.Dir, state, verify.Unsubmittable(state), s.AsJSON); err != nil {
+		if err := a.printResult(r.Dir, state, verify.Unsubmittable(state), s); err != nil {
 			return err
 		}
 		return fail(exit.Incomplete, lost, "make room or repair the disk, then: "+s.ResumeLine(r.Dir),
@@ -441,7 +466,7 @@ func unfinished(err error, resume string) error {
 	}
 	known := ""
 	if asked := (*llm.Error)(nil); errors.As(err, &asked) {
-		known = knownRemedy(asked, resume)
+		known = remote.Remedy(asked, resume)
 	}
 	return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), append(hints, cmp.Or(known, "fix that, then: "+resume))...)
 }
@@ -454,52 +479,39 @@ func stopHints(s *runflags.Settings, stopped *run.StopError, dir string) []strin
 	if !errors.As(stopped, &asked) || asked.Retryable || asked.Status == http.StatusPaymentRequired || asked.Status == http.StatusTooManyRequests {
 		return []string{otherwise}
 	}
-	if known := knownRemedy(asked, resume); known != "" {
+	if known := remote.Remedy(asked, resume); known != "" {
 		return []string{known}
+	}
+	if s.Folder != nil {
+		return []string{"to name another model, plan again: gaia plan --like " + view.Quote(filepath.Join(s.PlanDir, plan.ManifestFile)), otherwise}
 	}
 	flag := map[string]string{trajectory.PreflightJudge: "--judge-model", trajectory.PreflightVision: "--vision-model",
 		trajectory.PreflightTranscription: "--transcription-model"}[stopped.Asked]
 	return []string{"to name another model: " + s.CommandLine("gaia run --like "+view.Quote(dir), [2]string{cmp.Or(flag, "--model"), "NAME"}), otherwise}
 }
 
-// knownRemedy returns what helps after some failures of a request, "" for others. A mistake in the plan cannot be fixed by
-// resuming.
-func knownRemedy(asked *llm.Error, resume string) string {
-	switch {
-	case asked.Hint != "":
-		return asked.Hint
-	case asked.Code == "not_on_cassette":
-		return "start a new run with the settings that the recording was made with: tasks, model, budgets and tools"
-	case asked.Code == "responses_api_required", asked.Code == "not_a_chat_model":
-		return "start a new run with --api responses: resume keeps to the interface of the plan"
-	case asked.Status == http.StatusUnauthorized:
-		return "set OPENAI_API_KEY to a key of the endpoint, then: " + resume
-	}
-	return ""
-}
-
 // printRun verifies a finished run and prints its summary; unfit is why it turned out unfit for submission, nil if it did not.
-func (a *app) printRun(dir string, unfit *audit.UnfitError, asJSON bool) error {
+func (a *app) printRun(dir string, unfit *audit.UnfitError, s *runflags.Settings) error {
 	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
 	if err != nil {
 		return err
 	}
-	if !found.Complete {
+	if !found.Complete && !found.ShardDone {
 		return incomplete(dir, found)
 	}
-	return a.printFinished(dir, found, unfit, asJSON)
+	return a.printFinished(dir, found, unfit, s)
 }
 
 // printFinished prints a finished run, and returns an error if it was meant to be submitted and cannot be.
-func (a *app) printFinished(dir string, found *rundir.Run, unfit *audit.UnfitError, asJSON bool) error {
+func (a *app) printFinished(dir string, found *rundir.Run, unfit *audit.UnfitError, s *runflags.Settings) error {
 	why := verify.Unsubmittable(found)
 	if why == "" && unfit != nil {
 		why = unfit.Reason
 	}
-	if err := a.printResult(dir, found, why, asJSON); err != nil {
+	if err := a.printResult(dir, found, why, s); err != nil {
 		return err
 	}
-	if runview.AllFailed(found.Fold) {
+	if s.Folder == nil && runview.AllFailed(found.Fold) { // a shard has done its part
 		return fail(exit.Findings, errors.New("every attempt ended in an error: the result says nothing about the model"),
 			"see what failed: gaia show "+view.Quote(dir), "then start a new run: gaia run --like "+view.Quote(dir)+unplanned(found.Manifest))
 	}
@@ -507,8 +519,12 @@ func (a *app) printFinished(dir string, found *rundir.Run, unfit *audit.UnfitErr
 }
 
 // printResult prints a run, and why it cannot be submitted, "" if it can.
-func (a *app) printResult(dir string, found *rundir.Run, why string, asJSON bool) error {
-	if !asJSON {
+func (a *app) printResult(dir string, found *rundir.Run, why string, s *runflags.Settings) error {
+	if s.Folder != nil {
+		r := s.Folder.ShardResult(dir, s.PlanDir, found, why)
+		return view.Result(a.stdout, s.AsJSON, r, r.Text())
+	}
+	if !s.AsJSON {
 		return runview.Summary(a.stdout, dir, found, why)
 	}
 	return view.JSON(a.stdout, runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
@@ -546,32 +562,6 @@ type runResult struct {
 	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, as far as it is known without an audit
 }
 
-// dryPlan is what run --dry-run prints with --json: what would be planned, and
-// what it is estimated to cost.
-type dryPlan struct {
-	Agent         *plan.AgentPlan         `json:"agent,omitzero"`
-	Budgets       plan.Budgets            `json:"budgets"`
-	Cassette      string                  `json:"cassette,omitzero"`
-	Concurrency   string                  `json:"concurrency"`
-	Dataset       plan.Dataset            `json:"dataset"`
-	DryRun        bool                    `json:"dry_run"` // always true
-	Estimate      budget.Estimate         `json:"estimate"`
-	Evidence      string                  `json:"evidence"`
-	Judge         string                  `json:"judge,omitzero"`
-	Model         plan.ModelPlan          `json:"model"`
-	PolicyHash    string                  `json:"policy_hash"`
-	PolicyMode    string                  `json:"policy_mode"`
-	PricesSHA256  string                  `json:"prices_sha256"`
-	Rehearsal     bool                    `json:"rehearsal,omitzero"`
-	Search        *plan.SearchPlan        `json:"search,omitzero"`
-	SubmitIntent  bool                    `json:"submit_intent"`
-	Tasks         []plan.PlannedTask      `json:"tasks"`
-	Tools         []string                `json:"tools"`
-	Transcription *plan.TranscriptionPlan `json:"transcription,omitzero"`
-	Vision        *plan.VisionPlan        `json:"vision,omitzero"`
-	Voting        plan.VotingPlan         `json:"voting"`
-}
-
 // dryRun plans a run as it would be planned, and prints that with an estimate.
 func (a *app) dryRun(ctx context.Context, s *runflags.Settings) error {
 	a.tellNews(&s.Tasks)
@@ -594,17 +584,9 @@ func (a *app) dryRun(ctx context.Context, s *runflags.Settings) error {
 	if unread > 0 {
 		a.warn(view.Count(unread, "summary") + " under " + view.Quote(s.Runs) + " cannot be read, and count for nothing")
 	}
-	p := dryPlan{Agent: m.Agent, Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.Concurrency, Dataset: m.Dataset, DryRun: true,
-		Estimate: budget.NewEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
-		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, Search: m.Search, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Vision: m.Vision, Voting: m.Voting}
+	p := s.DryPlan(m, budget.NewEstimate(m, found, w.Prices))
 	if e := p.Estimate; e.CostMicroUSD != nil && e.RunBoundMicroUSD != nil && *e.CostMicroUSD > *e.RunBoundMicroUSD {
 		a.warn("the estimate, " + view.Dollars(e.CostMicroUSD) + ", is above --max-cost, " + view.Dollars(e.RunBoundMicroUSD) + ": tasks may be left out, and count as wrong")
-	}
-	if m.Judge != nil {
-		p.Judge = m.Judge.Model
-	}
-	for _, t := range m.Offered() {
-		p.Tools = append(p.Tools, t.Name)
 	}
 	if d := m.Dataset.Mismatch(); d != "" {
 		a.warn(d)
@@ -614,7 +596,5 @@ func (a *app) dryRun(ctx context.Context, s *runflags.Settings) error {
 			return err
 		}
 	}
-	rows := append([][2]string{{"dry run", "no model was asked, and nothing was written"}}, runview.Plan(m)...)
-	rows = append(rows, [2]string{"concurrency", p.Concurrency})
-	return view.Result(a.stdout, s.AsJSON, p, view.RowsText(append(rows, p.Estimate.Rows()...)))
+	return view.Result(a.stdout, s.AsJSON, p, p.Text(m))
 }

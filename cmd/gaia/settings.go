@@ -25,7 +25,7 @@ import (
 // applySettings sets the flags that the file names and nothing stronger decides.
 func (a *app) applySettings(s *runflags.Settings, file *settings.File, flags *pflag.FlagSet, given func(string) bool) error {
 	err := file.Apply(flags, func(name string) bool {
-		return given(name) || a.decides(name) || s.Like != nil && slices.Contains(s.Planned, name)
+		return given(name) || a.decides(name) || s.Like != nil && slices.Contains(s.Planned, name) || name == "out" && s.PlanDir != "" // of gaia plan
 	})
 	if err == nil {
 		s.TakeServers(file)
@@ -159,6 +159,7 @@ func (a *app) repeat(s *runflags.Settings, flags *pflag.FlagSet, m plan.Plan) er
 	given, before := flags.Changed, *s
 	setAgain := cli.Given(flags)
 	s.Take(m)
+	s.Plan.Shards = before.Plan.Shards
 	otherModel := given("model") && before.Plan.Model.Name != m.Model.Name
 	if m.Rehearsal || otherModel {
 		s.Protocol = ""

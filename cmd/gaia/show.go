@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/tasklist"
@@ -127,7 +128,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 		}
 	}
 	if found.Complete {
-		return exit.First(untrusted, a.printFinished(dir, found, nil, asJSON))
+		return exit.First(untrusted, a.printFinished(dir, found, nil, &runflags.Settings{AsJSON: asJSON}))
 	}
 	if broken := runview.RulesBroken(found.Fold); broken != "" && !asJSON {
 		if _, err := fmt.Fprintf(a.stdout, "rules: %s\n", broken); err != nil {

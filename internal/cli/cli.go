@@ -133,10 +133,10 @@ func FlagError(cmd *cobra.Command, err error) error {
 }
 
 // NotEmpty rejects flags that were given an empty value, such as an unset variable of a shell: the limit that they
-// were meant to set would be missing.
+// were meant to set would be missing. A command need not have all of them.
 func NotEmpty(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
-		if f := cmd.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
 			return EmptyFlag(name)
 		}
 	}

@@ -28,7 +28,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -81,6 +80,7 @@ type Parts struct {
 	Salts              grading.Salts
 	Key                sign.Key // of the plan
 	Rand               io.Reader
+	Redact             trajectory.Redactor // knows the secrets that may not enter the folder
 }
 
 // Folder is a plan folder that was read.
@@ -105,16 +105,24 @@ type private struct {
 	Schema         string        `json:"schema"`
 }
 
-// Write makes a plan folder at dir, and the file of salts beside it. Neither may exist.
-func Write(dir string, p Parts) (err error) {
+// CheckNew returns an error of usage if a plan folder cannot be made at dir.
+func CheckNew(dir string) error {
 	dir = filepath.Clean(dir)
 	for _, path := range []string{dir, PrivateFile(dir)} {
 		if _, err := os.Lstat(path); err == nil {
-			return exit.Usagef("give another name by --out; without its plan folder "+view.Quote(PrivateFile(dir))+" is of no use, and without that file no plan folder is",
-				"%q already exists and is not overwritten", path)
+			return exit.Usagef("give another name by --out", "%q already exists and is not overwritten", path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+	}
+	return nil
+}
+
+// Write makes a plan folder at dir, and the file of salts beside it. Neither may exist.
+func Write(dir string, p Parts) (err error) {
+	dir = filepath.Clean(dir)
+	if err := CheckNew(dir); err != nil {
+		return err
 	}
 	files, err := p.files()
 	if err != nil {
@@ -173,8 +181,13 @@ func Write(dir string, p Parts) (err error) {
 	return durable.SyncDir(parent)
 }
 
-// files returns the files of the folder but the keys.
+// files returns the files of the folder but the keys; a *plan.SecretError if one would hold a secret.
 func (p Parts) files() (map[string][]byte, error) {
+	for where, text := range map[string]string{"--base-url": p.BaseURL, "--cassette": p.Cassette, "--prices": p.Prices, "--searxng-url": p.SearXNG, "--source": p.Source, "mcp of the settings": string(p.Settings)} {
+		if _, hidden := p.Redact.Redact(text); hidden > 0 {
+			return nil, &plan.SecretError{Where: where}
+		}
+	}
 	files := map[string][]byte{plan.ManifestFile: p.Manifest, plan.EnvelopeFile: p.Envelope, plan.ConstitutionFile: policy.Constitution(p.Plan.Policy)}
 	p.Places.ManifestSHA256, p.Schema = canonical.Digest(p.Manifest), placesSchema
 	if p.Settings != nil {

@@ -165,6 +165,12 @@ func TestWriteReplacesNothing(t *testing.T) {
 	if err := Write(other, bad); err == nil {
 		t.Error("a plan without a signature was written")
 	}
+	var secret *plan.SecretError
+	bad = p
+	bad.SearXNG, bad.Redact = "http://localhost/search?key=canary-of-search-4711", trajectory.NewRedactor([]string{"canary-of-search-4711"})
+	if err := Write(other, bad); !errors.As(err, &secret) {
+		t.Errorf("a secret was written: %v", err)
+	}
 	left, err := os.ReadDir(filepath.Dir(other))
 	if err != nil || len(left) != 0 {
 		t.Errorf("%v is left: %v", left, err)

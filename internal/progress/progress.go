@@ -193,6 +193,8 @@ func (p *Progress) take(e trajectory.Event) (notes []note) {
 			}
 			warn("a judge cache entry does not verify; the audit will count it", "entry", b.Name, "reason", b.Reason)
 		}
+	case trajectory.TaskCommitted:
+		p.settle(e.TaskID)
 	case trajectory.TaskSealed: // the verdict is not shown
 		p.settle(e.TaskID)
 		if p.seals++; p.seals == 1 {

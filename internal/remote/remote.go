@@ -5,6 +5,7 @@
 package remote
 
 import (
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -167,4 +168,20 @@ func Search(named, searxng string, optional bool, getenv func(string) string) (e
 		err = exit.Usagef("set "+engines[at].variables[0]+", or give --search none", "there is no key to search with %s", name)
 	}
 	return web.Engine{Name: name, Key: key}, others, err
+}
+
+// Remedy returns what helps after some failures of a request, "" for others; resume is the command that resumes the run. A
+// mistake in the plan cannot be fixed by resuming.
+func Remedy(asked *llm.Error, resume string) string {
+	switch {
+	case asked.Hint != "":
+		return asked.Hint
+	case asked.Code == "not_on_cassette":
+		return "start a new run with the settings that the recording was made with: tasks, model, budgets and tools"
+	case asked.Code == "responses_api_required", asked.Code == "not_a_chat_model":
+		return "start a new run with --api responses: resume keeps to the interface of the plan"
+	case asked.Status == http.StatusUnauthorized:
+		return "set OPENAI_API_KEY to a key of the endpoint, then: " + resume
+	}
+	return ""
 }

@@ -177,14 +177,17 @@ func (e Env) NewGate(m plan.Plan, money func() *budget.Budget) (*tools.Gate, err
 		e.catalogue(m, money)...)
 }
 
-// Affords returns a *budget.LimitError if the money of a run is not enough for an attempt at any of its tasks, as
-// Create does.
+// Affords returns a *budget.LimitError if the money of a run is not enough for an attempt at any of its tasks, or a
+// *budget.PartError if that of a shard is not enough for one at each of its tasks, as Create and Sign do.
 func Affords(m plan.Plan, e Env) error {
 	gate, err := e.NewGate(m, nil)
 	if err != nil {
 		return err
 	}
 	money := budget.New(m.Budgets.RunCostMicroUSD, e.Prices, m.Model.Name, m.Model.MaxTokens)
+	if m.Shards > 0 {
+		return money.CheckParts(m, func(task int) int64 { return FirstTokens(e.Set.Tasks[task], gate.Specs()) })
+	}
 	return money.Check(Least(money, e.Set.Tasks, gate.Specs()))
 }
 

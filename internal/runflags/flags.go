@@ -106,6 +106,15 @@ func (s *Settings) AddRateFlags(cmd *cobra.Command) {
 
 // AddRunFlags adds the flags of run, which a settings file may set.
 func (s *Settings) AddRunFlags(cmd *cobra.Command) {
+	s.addSharedFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&s.Runs, "out", "runs", "directory for run directories")
+	f.BoolVar(&s.Dry, "dry-run", false, "plan and estimate the cost; send no request to a model, create no run and no key")
+	cli.CompleteDirs(cmd, "out")
+}
+
+// addSharedFlags adds the flags that run and plan have.
+func (s *Settings) addSharedFlags(cmd *cobra.Command) {
 	s.addPlanFlags(cmd)
 	s.AddRateFlags(cmd)
 	f := cmd.Flags()
@@ -113,12 +122,9 @@ func (s *Settings) AddRunFlags(cmd *cobra.Command) {
 	f.StringVar(&s.SearXNG, "searxng-url", "", "SearXNG search endpoint with JSON enabled (default: SEARXNG_URL)")
 	f.BoolVar(&s.unsafePython, "unsafe-local-python", false, "run the model's Python code WITHOUT a sandbox, as you, with your files and network")
 	f.BoolVar(&s.Own.Unsafe, "unsafe-local-agent", false, "run --agent WITHOUT a sandbox, as you, with your files and network")
-	f.StringVar(&s.Runs, "out", "runs", "directory for run directories")
 	f.StringVar(&s.File, "settings", "", "settings file (default: gaia.yaml, if it exists)")
 	f.StringVar(&s.LikeWhat, "like", "", "repeat the plan of a manifest.json, run directory or package; other flags override it")
-	f.BoolVar(&s.Dry, "dry-run", false, "plan and estimate the cost; send no request to a model, create no run and no key")
 	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
-	cli.CompleteDirs(cmd, "out")
 }
 
 // CheckFlags rejects settings that no run can have; changed reports which flags were given or are of the settings file.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -49,6 +50,12 @@ type Settings struct {
 	Approve          []string
 	Recheck          bool // read a finished run again from the disk
 	Resumed          bool
+
+	// Shards.
+	PlanDir, Shard, ShardKey string             // plan folder, the shard as it was given, where its key is
+	Folder                   *planfolder.Folder // of a shard; nil: the run has its own plan
+	Part                     plan.Delegation    // of a shard
+	again                    string             // command that runs the shard again
 
 	// One call of the command.
 	Runs, File, LikeWhat string   // run directories, settings, the plan to repeat
@@ -188,6 +195,9 @@ func (s *Settings) Keyed(base *url.URL, apiKey string) error {
 
 // ResumeLine returns the command that resumes a run with these settings.
 func (s *Settings) ResumeLine(dir string) string {
+	if s.Folder != nil {
+		return s.again
+	}
 	flags := [][2]string{{"--cassette", s.Cassette}, {"--approve", strings.Join(s.Approve, ",")}, {"--settings", s.ServersFrom}}
 	if s.OnLost == stopRun {
 		flags = append(flags, [2]string{"--on-unsubmittable", stopRun})

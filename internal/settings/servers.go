@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -226,4 +228,21 @@ func (f *File) takeEvaluators(node ast.Node) error {
 		f.Evaluators = append(f.Evaluators, e)
 	}
 	return nil
+}
+
+// EncodeServers returns a settings file with these MCP servers alone, which [Parse] reads as they are.
+func EncodeServers(servers []Server) ([]byte, error) {
+	quoted := yaml.CustomMarshaler(func(s string) ([]byte, error) { return strconv.AppendQuote(nil, s), nil }) // else it writes block texts
+	data, err := yaml.MarshalWithOptions(map[string][]Server{serversKey: servers}, yaml.OmitEmpty(), quoted)
+	if err != nil {
+		return nil, err
+	}
+	again, err := Parse(serversKey, data)
+	if err == nil && !reflect.DeepEqual(again.Servers, servers) {
+		err = errors.New("a text of theirs is not read as it is written")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing the MCP servers of the settings again: %w", err)
+	}
+	return data, nil
 }

@@ -315,7 +315,7 @@ func (f *File) wrong(t *token.Token, hint, format string, args ...any) *Error {
 // NotFlags are the flags of run that are for the command line alone: they say where
 // settings come from, are of one call, or give code this machine.
 func NotFlags() []string {
-	return []string{"help", "settings", "like", "dry-run", "unsafe-local-python", "agent", "agent-timeout", "unsafe-local-agent"}
+	return []string{"help", "settings", "like", "dry-run", "unsafe-local-python", "agent", "agent-timeout", "unsafe-local-agent", "plan", "shard", "shard-key", "shards"}
 }
 
 // Apply sets the flags that the file names, except those for which keep reports that

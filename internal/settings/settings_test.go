@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -183,4 +184,39 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("shows %q", text)
 		}
 	})
+}
+
+// TestEncodeServers: servers of every kind are read again as they were.
+func TestEncodeServers(t *testing.T) {
+	f, err := Parse("gaia.yaml", []byte(`model: gpt-4o
+mcp:
+  - name: notes
+    command: [notes-server, --read-only, "a: b # c", "- d", "1", "true", "line\nbreak\t\"quoted\"", "{x: [y]}", "&a *b !c", " spaces ", "%"]
+    folders: [./notes, "/srv/a b"]
+    tools: [find]
+    env: [NOTES_TOKEN, ABC]
+    start_timeout: 90s
+    network: none
+  - name: open
+    command: [open]
+    sandbox: false
+  - name: far
+    url: https://notes.example/mcp
+    headers:
+      Authorization: NOTES_AUTHORIZATION
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := EncodeServers(f.Servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse("settings.yaml", data)
+	if err != nil || !reflect.DeepEqual(again.Servers, f.Servers) {
+		t.Errorf("%s\n%v", data, err)
+	}
+	if strings.Contains(string(data), "gpt-4o") {
+		t.Error("the file has more than the servers")
+	}
 }
