@@ -5,6 +5,9 @@
 // an agent.Question, the judge gets the gold. Every step is an event in the journal before it has an effect. The state
 // of the run is what [rundir.Fold] computes from those events, so a resumed run knows exactly what a verifier knows.
 //
+// A shard or a worker ([CreateShard]) solves its part of a signed plan in a folder of its own, and grades nothing. A merged
+// run ([CreateMerged]) has their journals, and grades what they hold. All are executed by [Run.Execute].
+//
 // A directory runs/<id> appears by rename, with a signed manifest and a durable run_started; unfinished ones are
 // runs/.new-*. TestResume, and TestKill in cmd/gaia, show that acknowledged events are kept and that a committed answer
 // is never replaced.
@@ -101,6 +104,7 @@ func Create(out string, plan plan.Plan, e Env) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	plan.Shards = 0 // all of it is done here
 	s, salts, err := Sign(plan, e)
 	if err != nil {
 		return nil, err
@@ -113,8 +117,8 @@ func Create(out string, plan plan.Plan, e Env) (*Run, error) {
 }
 
 // create makes the directory of a run at place. It is hidden beside it until the signed plan, the files and the first
-// events are durable. fill, called when the journal is open, if not nil, completes what the kind of run needs, and returns the
-// events between run_started and what the sweep of the judge cache found.
+// events are durable. fill, if not nil, is called when the journal is open: it completes what the kind of run needs, and
+// returns the events between run_started and what the sweep of the judge cache found.
 func (r *Run) create(place string, s Signed, files []runfiles.File, fill func() ([]trajectory.Draft, error)) (err error) {
 	out := filepath.Dir(place)
 	if err := os.MkdirAll(out, 0o755); err != nil {
@@ -164,9 +168,9 @@ func (r *Run) create(place string, s Signed, files []runfiles.File, fill func() 
 			return err
 		}
 	}
-	started := trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: digest, PolicyHash: m.PolicyHash,
+	started := trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: r.env.Harness, ManifestSHA256: digest, PolicyHash: m.PolicyHash,
 		PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}
-	if started.Harness = r.env.Harness; r.part != nil {
+	if r.part != nil {
 		started.Shard = r.part.Delegation.Shard
 	}
 	drafts = append(append([]trajectory.Draft{{Payload: started}}, drafts...), r.sweepEvents()...)

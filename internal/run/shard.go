@@ -32,6 +32,9 @@ type Part struct {
 	Money budget.Ask
 }
 
+// errNotDivided refuses to divide a plan, or to merge it, whose run has one journal.
+var errNotDivided = errors.New("the plan is of a run in one process, not for shards or workers")
+
 // CreateShard makes the folder of a shard or a worker at dir. The environment must give the signed plan again. When it
 // returns, plan, delegation and run_started are durable and no model was asked anything. Nothing in the folder holds or
 // follows from a gold answer or a salt.
@@ -74,6 +77,9 @@ func newShard(s Signed, p Part, e Env) (*Run, plan.Plan, error) {
 		return nil, m, err
 	}
 	key, err := sign.ParsePublicKey(m.SigningKey)
+	if err == nil && m.Shards == 0 {
+		err = errNotDivided
+	}
 	if err != nil {
 		return nil, m, err
 	}
@@ -226,6 +232,9 @@ func CreateMerged(out string, s Signed, salts grading.Salts, shards rundir.Shard
 		return nil, err
 	}
 	old, err := plan.Decode(s.Manifest)
+	if err == nil && old.Shards == 0 {
+		err = errNotDivided
+	}
 	if err != nil {
 		return nil, err
 	}

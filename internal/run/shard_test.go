@@ -392,6 +392,12 @@ func TestShardRefused(t *testing.T) {
 	if _, err := CreateShard(d.dir(p), paid.Signed, p, e); err == nil || !strings.Contains(err.Error(), "nothing keeps") {
 		t.Errorf("a worker without a budget: %v", err)
 	}
+	whole := few(t, 4, 0)
+	p, e = whole.part(t, 1, 0)
+	p.Next = func(context.Context) (int, bool, error) { return 0, false, nil }
+	if _, err := CreateShard(d.dir(p), whole.Signed, p, e); !errors.Is(err, errNotDivided) {
+		t.Errorf("a plan for one process: %v", err)
+	}
 	if left, err := os.ReadDir(d.out); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
@@ -624,7 +630,7 @@ func TestWorkerStops(t *testing.T) {
 		return r, r.Execute(t.Context(), drain), drain
 	}
 	r, err, _ := worker(t, 0, func(*Part) {})
-	if found := verified(t, r.Dir); err != nil || !found.ShardDone || len(found.Tasks) != 3 || !found.AllCommitted() {
+	if found := verified(t, r.Dir); err != nil || !found.ShardDone || len(found.Tasks) < 2 || len(found.Tasks) > 3 || !found.AllCommitted() {
 		t.Errorf("drained: %v, done %v, %d tasks", err, found.ShardDone, len(found.Tasks))
 	}
 	refused := errors.New("the claim fails")
