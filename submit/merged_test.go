@@ -111,6 +111,12 @@ func TestMerged(t *testing.T) {
 		if err := p.IsOf(v); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		for _, task := range full.Run.Tasks {
+			d := disclosed(t, full.Run, full.Path, task.Plan.TaskID)
+			if err := errors.Join(p.Shows(d), v.Shows(os.DirFS(full.Path), d)); err != nil {
+				t.Errorf("%s: task %s: %v", name, task.Plan.TaskID, err)
+			}
+		}
 		for of, readme := range map[string][]byte{"full": files[ReadmeFile], "public": posted[ReadmeFile]} {
 			if !strings.Contains(string(readme), "- merged: "+in.says) {
 				t.Errorf("%s: the %s README.md does not say %q", name, of, in.says)

@@ -396,6 +396,13 @@ func openPlan(dir string) (plan.Plan, error) {
 		return plan.Plan{}, err
 	}
 	m, _, _, err := rundir.ReadPlan(os.DirFS(dir))
+	if _, of := os.Lstat(filepath.Join(dir, plan.DelegationFile)); err == nil && of == nil { // a shard, which goes on by another command
+		found, err := verify.RunAt(dir)
+		if err == nil {
+			err = incomplete(dir, found)
+		}
+		return m, err
+	}
 	return m, err
 }
 
@@ -533,10 +540,15 @@ func (a *app) printResult(dir string, found *rundir.Run, why string, s *runflags
 
 // incomplete returns the error of reading a run that is not finished.
 func incomplete(dir string, found *rundir.Run) error {
-	if found.ShardDone {
-		return fail(exit.Incomplete, errors.New(found.Missing), "gaia merge SHARD… -o runs, with the folder of each shard, of which this is one")
+	hint := "gaia resume " + view.Quote(dir) + unplanned(found.Manifest)
+	if s := found.Shard; s != nil && s.Shard.Of == 0 {
+		hint = "'gaia serve' merges the journals of its workers"
+	} else if s != nil && found.ShardDone {
+		hint = "merge it with the other shards: gaia merge SHARD… -o runs"
+	} else if s != nil {
+		hint = fmt.Sprintf("gaia run --plan PLAN --shard %d/%d --out %s", s.Shard.Index, s.Shard.Of, view.Quote(filepath.Dir(filepath.Clean(dir))))
 	}
-	return fail(exit.Incomplete, fmt.Errorf("the run is not complete: %s", found.Missing), "gaia resume "+view.Quote(dir)+unplanned(found.Manifest))
+	return fail(exit.Incomplete, fmt.Errorf("the run is not complete: %s", found.Missing), hint)
 }
 
 // unplanned returns the flags for what a run needs and its plan does not hold.

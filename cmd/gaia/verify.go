@@ -240,6 +240,9 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 		task, number = t.Plan.TaskID, slices.Index(found.Tasks, t)+1
 	}
 	data, err := found.Disclose(p.Files, task, signer)
+	if errors.Is(err, rundir.ErrMerged) {
+		return usage("give one task by --task; 'gaia show' lists them", "%v", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -252,6 +252,12 @@ const unverified = "does not verify"
 // Runs finds run directories at a path or in the folder there.
 func (f *Finder) Runs(path string) error {
 	return f.each(path, f.IsRun, func(dir string, named bool) (*Item, string, error) {
+		if _, err := os.Lstat(filepath.Join(dir, plan.DelegationFile)); err == nil {
+			if named {
+				f.named = exit.New(exit.Incomplete, fmt.Errorf("%q is the folder of a shard, not a run", dir), "when it is merged, remove it by hand")
+			}
+			return nil, "is the folder of a shard, which a run may still be made of", nil
+		}
 		item, err := ofRun(dir)
 		if err != nil {
 			return nil, unverified, err
