@@ -21,7 +21,7 @@ import (
 )
 
 // tryFor is how long one try of a request may take.
-const tryFor = 10 * time.Second
+const tryFor = 5 * time.Second
 
 // patience returns how a thing is tried again: until the context of the caller ends.
 func patience() []backoff.RetryOption {
@@ -71,15 +71,46 @@ func (n *notice) found() {
 	}
 }
 
+// link ends what waits for a reply on a connection that was lost.
+type link struct {
+	mu  sync.Mutex
+	ctx context.Context // of this connection; nil: nothing waits yet
+	cut context.CancelFunc
+}
+
+func (l *link) dropped() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx != nil {
+		l.cut()
+	}
+	l.ctx = nil
+}
+
+// try returns a context for one try: it ends after a time, 0 for none, and when the connection is lost.
+func (l *link) try(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if d > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx, l.cut = context.WithCancel(context.Background())
+	}
+	stop := context.AfterFunc(l.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
 // connect connects to a server of NATS. It waits for one that is not there, and refuses one that is not the right one or
-// that refuses this user. dropped is called whenever the connection was lost.
-func connect(ctx context.Context, url string, options []nats.Option, said *notice, dropped func()) (*nats.Conn, error) {
+// that refuses this user. The link ends with each connection.
+func connect(ctx context.Context, url string, options []nats.Option, said *notice, l *link) (*nats.Conn, error) {
 	options = append(options,
 		nats.DisconnectErrHandler(func(c *nats.Conn, err error) {
 			if !c.IsClosed() {
 				said.lost(err)
 			}
-			dropped()
+			l.dropped()
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrPermissionViolation) {
@@ -120,6 +151,7 @@ type Client struct {
 	names  names
 	sender string
 	conn   *nats.Conn
+	link   link
 	js     jetstream.JetStream
 	said   *notice
 
@@ -127,8 +159,6 @@ type Client struct {
 	tasks    int
 
 	mu       sync.Mutex
-	link     context.Context    // ends when the connection is lost
-	cut      func()             // ends link
 	consumer jetstream.Consumer // nil: to be looked up
 	claims   jetstream.KeyValue // nil: to be looked up
 }
@@ -147,8 +177,7 @@ func Dial(ctx context.Context, o ClientOptions) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{names: n, sender: sender, said: newNotice(o.Log, "the server "+o.URL)}
-	c.dropped()
-	if c.conn, err = connect(ctx, o.URL, options, c.said, c.dropped); err != nil {
+	if c.conn, err = connect(ctx, o.URL, options, c.said, &c.link); err != nil {
 		return nil, err
 	}
 	if c.js, err = jetstream.New(c.conn, jetstream.WithDefaultTimeout(tryFor)); err != nil {
@@ -160,25 +189,6 @@ func Dial(ctx context.Context, o ClientOptions) (*Client, error) {
 
 // Close ends the connection.
 func (c *Client) Close() { c.conn.Close() }
-
-// dropped ends what waits for a reply on a connection that was lost.
-func (c *Client) dropped() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cut != nil {
-		c.cut()
-	}
-	c.link, c.cut = context.WithCancel(context.Background())
-}
-
-// try returns a context for one try: it ends after a time, and when the connection is lost.
-func (c *Client) try(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	stop := context.AfterFunc(c.link, cancel)
-	return ctx, func() { stop(); cancel() }
-}
 
 // ask sends a request until there is a reply. It returns the raw bytes after the reply, too.
 func ask[T any, P interface {
@@ -193,7 +203,7 @@ func ask[T any, P interface {
 		return reply, nil, err
 	}
 	raw, err = backoff.Retry(ctx, func() ([]byte, error) {
-		once, cancel := c.try(ctx, tryFor)
+		once, cancel := c.link.try(ctx, tryFor)
 		defer cancel()
 		m, err := c.conn.RequestWithContext(once, c.names.rpc(op, c.sender), data)
 		if err != nil {
@@ -369,7 +379,7 @@ func (c *Client) next(ctx context.Context) (*Task, error) {
 		if err != nil {
 			return nil, err
 		}
-		once, cancel := c.try(ctx, 2*tryFor)
+		once, cancel := c.link.try(ctx, 4*tryFor)
 		msg, err := tasks.Next(jetstream.FetchContext(once))
 		cancel()
 		switch {
@@ -448,7 +458,7 @@ func (c *Client) Claim(ctx context.Context, claim Claim) error {
 		if err != nil {
 			return struct{}{}, c.failed(ctx, err)
 		}
-		once, cancel := c.try(ctx, tryFor)
+		once, cancel := c.link.try(ctx, tryFor)
 		defer cancel()
 		_, err = claims.Create(once, key, value)
 		if err == nil {

@@ -58,6 +58,7 @@ func cluster(t *testing.T) (all []*server.Server, restart func(i int)) {
 
 // TestCluster: on three servers there are three replicas; one that is stopped, and is back later, loses nothing.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	const tasks = 200
 	all, restart := cluster(t)
 	for _, s := range all {
@@ -98,6 +99,7 @@ func TestCluster(t *testing.T) {
 
 // TestSmallPayload: a server that takes only small messages is refused at the start.
 func TestSmallPayload(t *testing.T) {
+	t.Parallel()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, MaxPayload: 1 << 16})
 	if err != nil {
 		t.Fatal(err)

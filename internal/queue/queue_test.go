@@ -247,6 +247,7 @@ func none() {}
 
 // TestEachTaskOnce: of thousands of tasks over several clients, each is claimed by one.
 func TestEachTaskOnce(t *testing.T) {
+	t.Parallel()
 	const tasks, workers = 2000, 4
 	h := newRecords()
 	s, _ := serve(t, testOptions(t, tasks), h)
@@ -270,6 +271,7 @@ func TestEachTaskOnce(t *testing.T) {
 
 // TestJoin: a worker gets the plan in pieces, or the reason of the refusal.
 func TestJoin(t *testing.T) {
+	t.Parallel()
 	o := testOptions(t, 5)
 	s, _ := serve(t, o, newRecords())
 	c := dial(t, ClientOptions{URL: s.URL()})
@@ -291,6 +293,7 @@ func TestJoin(t *testing.T) {
 
 // TestAppend: a journal is copied in pieces; again, from anywhere, and after the copy was lost, with the same result.
 func TestAppend(t *testing.T) {
+	t.Parallel()
 	h := newRecords()
 	s, _ := serve(t, testOptions(t, 1), h)
 	c := worker(t, s.URL(), "k")
@@ -331,6 +334,7 @@ func TestAppend(t *testing.T) {
 
 // TestRequests: the other requests reach the handler with the worker's key, and its answers the worker.
 func TestRequests(t *testing.T) {
+	t.Parallel()
 	h := newRecords()
 	s, _ := serve(t, testOptions(t, 1), h)
 	c := worker(t, s.URL(), "k")
@@ -368,6 +372,7 @@ func TestRequests(t *testing.T) {
 
 // TestClaims: the first claim stays, and who comes second gets it.
 func TestClaims(t *testing.T) {
+	t.Parallel()
 	h := newRecords()
 	s, _ := serve(t, testOptions(t, 3), h)
 	a, b := worker(t, s.URL(), "a"), worker(t, s.URL(), "b")
@@ -390,6 +395,7 @@ func TestClaims(t *testing.T) {
 
 // TestRefusedClaim: a claim that the server does not accept is removed, and its task comes again.
 func TestRefusedClaim(t *testing.T) {
+	t.Parallel()
 	h := newRecords()
 	h.judge = func(c Claim) error {
 		if c.Key == "liar" {
@@ -440,6 +446,7 @@ func TestRefusedClaim(t *testing.T) {
 // TestWorkersGone: the tasks of workers that are killed come to others, and those of one that only was slow are claimed
 // once.
 func TestWorkersGone(t *testing.T) {
+	t.Parallel()
 	const tasks = 60
 	h := newRecords()
 	s, _ := serve(t, testOptions(t, tasks), h)
@@ -484,6 +491,7 @@ func TestWorkersGone(t *testing.T) {
 
 // TestReturn: a task that is given back comes again at once.
 func TestReturn(t *testing.T) {
+	t.Parallel()
 	o := testOptions(t, 1)
 	o.AckWait = time.Hour
 	s, _ := serve(t, o, newRecords())
@@ -501,6 +509,7 @@ func TestReturn(t *testing.T) {
 // TestRestart: a server that starts again, with its store and without, goes on where the records are, and workers that
 // were under way notice it once.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"kept", "deleted"} {
 		t.Run(store, func(t *testing.T) {
 			const tasks = 120
@@ -556,8 +565,8 @@ func TestRestart(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for w := range 2 {
-				if said[fmt.Sprint(w, " lost")] != 1 || said[fmt.Sprint(w, " found")] != 1 {
+			for w := range 2 { // once for each time that the connection was lost, which starting may do twice
+				if n := said[fmt.Sprint(w, " lost")]; n < 1 || n > 2 || said[fmt.Sprint(w, " found")] != n {
 					t.Errorf("what the workers said: %q", lines)
 				}
 			}
@@ -567,6 +576,7 @@ func TestRestart(t *testing.T) {
 
 // TestQueueLost: messages and streams that vanish under a server that runs come back.
 func TestQueueLost(t *testing.T) {
+	t.Parallel()
 	const tasks = 40
 	h := newRecords()
 	s, _ := serve(t, testOptions(t, tasks), h)
@@ -609,6 +619,7 @@ func TestQueueLost(t *testing.T) {
 
 // TestOtherRun: a server and a worker refuse a queue that is of another run.
 func TestOtherRun(t *testing.T) {
+	t.Parallel()
 	o := testOptions(t, 3)
 	s, stop := serve(t, o, newRecords())
 	c := worker(t, s.URL(), "k")
@@ -627,6 +638,7 @@ func TestOtherRun(t *testing.T) {
 
 // TestRepeatedPermit: a permit whose reply was lost counts once.
 func TestRepeatedPermit(t *testing.T) {
+	t.Parallel()
 	h := newRecords()
 	s, _ := serve(t, testOptions(t, 1), h)
 	c := worker(t, s.URL(), "k")

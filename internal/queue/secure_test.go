@@ -31,7 +31,7 @@ func certificate(t *testing.T) (cert, key string, ca []byte) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "queue"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(198, 18, 0, 1), net.IPv4(198, 18, 1, 1)}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(crand.Reader, template, template, &pair.PublicKey, pair)
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +67,7 @@ func nkey(t *testing.T) (public string, seed []byte) {
 
 // TestStartRefuses: off loopback there is no server without TLS and NKeys, and nowhere one whose files are not right.
 func TestStartRefuses(t *testing.T) {
+	t.Parallel()
 	cert, key, _ := certificate(t)
 	public, seed := nkey(t)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
@@ -114,6 +115,7 @@ func TestStartRefuses(t *testing.T) {
 
 // TestAccess: with TLS and NKeys, only a worker of the list that trusts the certificate joins.
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := certificate(t)
 	_, _, otherCA := certificate(t)
 	public, seed := nkey(t)
@@ -161,6 +163,7 @@ func TestAccess(t *testing.T) {
 
 // TestPermissions: a worker cannot change, remove or read what is not its own, with an NKey and without.
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	cert, certKey, ca := certificate(t)
 	public, seed := nkey(t)
 	otherPublic, otherSeed := nkey(t)
@@ -257,6 +260,7 @@ func TestPermissions(t *testing.T) {
 // TestFlood: a worker that sends what it can, well-formed and not, keeps neither the server nor another worker from
 // their work.
 func TestFlood(t *testing.T) {
+	t.Parallel()
 	const tasks = 30
 	h := newRecords()
 	o := testOptions(t, tasks)

@@ -50,6 +50,7 @@ type Server struct {
 	names   names
 	engine  *server.Server // nil: another one's
 	conn    *nats.Conn
+	link    link
 	js      jetstream.JetStream
 	rpc     *dispatcher
 
@@ -85,7 +86,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.conn, err = connect(ctx, o.URL, options, newNotice(o.Log, "the server of NATS"), func() {})
+		s.conn, err = connect(ctx, o.URL, options, newNotice(o.Log, "the server of NATS"), &s.link)
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +221,7 @@ func (s *Server) Serve(ctx context.Context, h Handler) error {
 	said := newNotice(s.options.Log, "the queue")
 	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		err := s.session(ctx, h, said)
-		if ctx.Err() == nil && !errors.As(err, new(*backoff.PermanentError)) {
+		if !errors.Is(err, context.Canceled) && !errors.As(err, new(*backoff.PermanentError)) {
 			said.lost(err)
 		}
 		return struct{}{}, err
@@ -235,7 +236,7 @@ var errRestored = errors.New("a claim on record was not in the queue")
 
 // session makes the queue, brings it and the records together, and keeps it so until something fails.
 func (s *Server) session(ctx context.Context, h Handler, said *notice) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := s.link.try(ctx, 0) // without a deadline each request has one
 	defer cancel()
 	if err := s.create(ctx); err != nil {
 		return err
@@ -244,7 +245,7 @@ func (s *Server) session(ctx context.Context, h Handler, said *notice) error {
 	if err != nil {
 		return err
 	}
-	late := time.AfterFunc(tryFor, cancel) // the context of a watch has no deadline
+	late := time.AfterFunc(tryFor, cancel) // the context of a watch is that of all its life
 	watch, err := kv.WatchAll(ctx)
 	if late.Stop(); err != nil {
 		return err
@@ -400,7 +401,7 @@ func (s *Server) restore(ctx context.Context, h Handler, kv jetstream.KeyValue, 
 // Refill publishes tasks that have no claim on record and no message in the queue, in the order of the plan, up to a
 // bound, and returns how many. [Server.Serve] calls it at its start and once a period.
 func (s *Server) Refill(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryFor)
+	ctx, cancel := s.link.try(ctx, tryFor)
 	defer cancel()
 	if _, err := s.js.Stream(ctx, "KV_"+s.names.bucket()); err != nil { // it was deleted: make it again
 		return 0, err

@@ -18,10 +18,17 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
-// TestMain ends at once where TestNothingStarts runs this program.
+// TestMain ends at once where TestNothingStarts runs this program, and is a worker where TestPartition does.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "only-start" {
 		fmt.Print(runtime.NumGoroutine())
+		return
+	}
+	if len(os.Args) == 5 && os.Args[1] == "worker" {
+		if err := workApart(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	}
 	m.Run()
