@@ -35,8 +35,11 @@ func (m Plan) NewDelegation(manifestSHA256 string, s trajectory.Shard) Delegatio
 	return Delegation{ManifestSHA256: manifestSHA256, RunID: m.RunID, Schema: delegationSchema, Shard: s}
 }
 
-// Sign returns the envelope of a delegation.
+// Sign returns the envelope of a delegation. The key of the plan is delegated to no shard, also not by itself.
 func (d Delegation) Sign(key sign.Key) ([]byte, error) {
+	if d.Shard.Key == key.Public().Line() {
+		return nil, fmt.Errorf("the key of %s is that of the plan", d)
+	}
 	payload, err := canonical.Encode(d)
 	if err != nil {
 		return nil, err

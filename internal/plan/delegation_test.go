@@ -1,10 +1,23 @@
 package plan
 
 import (
+	"math/rand/v2"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
+
+// TestDelegateToItself: the key of a plan is no shard's.
+func TestDelegateToItself(t *testing.T) {
+	key, err := sign.NewKey(rand.NewChaCha8([32]byte{1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if envelope, err := (Plan{}).NewDelegation("", trajectory.Shard{Index: 1, Key: key.Public().Line()}).Sign(key); err == nil {
+		t.Errorf("%s", envelope)
+	}
+}
 
 // TestPart: the parts of shards add up to the whole, each has what its tasks are of it, and at most one more.
 func TestPart(t *testing.T) {

@@ -254,7 +254,11 @@ func (e edited) delegation(folder string, key sign.Key, change func(*plan.Delega
 		e.t.Fatal(err)
 	}
 	change(&d)
-	if e.files[name], err = d.Sign(key); err != nil {
+	payload, err := canonical.Encode(d)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if e.files[name], err = sign.Seal(key, plan.DelegationType, payload); err != nil {
 		e.t.Fatal(err)
 	}
 }
