@@ -252,7 +252,7 @@ func TestMergedPublicForged(t *testing.T) {
 		"a key of another shard":          {edit(func(s *rundir.Shards) { s.Shards[0].Shard.Key = s.Shards[1].Shard.Key }), ""},
 		"none is superseded":              {edit(func(s *rundir.Shards) { s.Shards[3].Superseded = false }), rundir.ShardsFile},
 		"a text as a folder":              {edit(func(s *rundir.Shards) { s.Shards[0].Folder = "an answer" }), rundir.ShardsFile},
-		"events without end":              {edit(func(s *rundir.Shards) { s.Shards[0].Events = 1 << 52 }), head},
+		"events without end":              {edit(func(s *rundir.Shards) { s.Shards[0].Events = 1 << 52 }), rundir.ShardsFile},
 		"the delegation of another shard": {func(pkg fstest.MapFS) { pkg[delegation] = pkg["shards/2/delegation.dsse.json"] }, delegation},
 		"the delegation of another run":   {func(pkg fstest.MapFS) { pkg[delegation] = &fstest.MapFile{Data: other[delegation]} }, delegation},
 		"the head of another shard":       {func(pkg fstest.MapFS) { pkg[head] = pkg["shards/3/checkpoint"] }, head},

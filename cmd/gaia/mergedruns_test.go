@@ -89,7 +89,7 @@ func TestMergedRuns(t *testing.T) {
 		"prune runs": {func(at string) []string { return []string{"prune", "runs", at, "--keep", "0", "--dry-run"} },
 			want{exit.OK, "would remove 1 run"}, want{exit.OK, "would remove 0 runs"}, want{exit.Incomplete, "is the folder of a shard, not a run"}},
 		"report": {func(at string) []string { return []string{"report", at, "-o", out("report.html")} }, want{exit.OK, "wrote "}, want{exit.OK, "wrote "}, notShard},
-		"resume": {func(at string) []string { return []string{"resume", at} }, want{exit.OK, "nothing to do: the run is complete"}, notRun, notShard},
+		"resume": {func(at string) []string { return []string{"resume", at} }, want{exit.OK, "nothing to do: the run is complete"}, notRun, want{exit.Usage, "is of shard 1 of 2 of a run, which its plan folder resumes"}},
 		"runs":   {func(at string) []string { return []string{"runs", at} }, want{exit.OK, "1/2 50.0 %"}, want{exit.OK, "1/2 50.0 %"}, want{exit.OK, "1/"}},
 		"scorecard": {func(at string) []string { return []string{"scorecard", at} },
 			want{exit.OK, "2: 1 solved, 1 failed"}, want{exit.OK, "2: 1 solved, 1 failed"}, notShard},
