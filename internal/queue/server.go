@@ -125,7 +125,7 @@ func (s *Server) listen() error {
 		case o.CertFile == "" || o.KeyFile == "":
 			return fmt.Errorf("%s is not loopback, so the server needs TLS, and there is no certificate and key\nhint: --tls-cert cert.pem --tls-key key.pem", o.Listen)
 		case len(o.Workers) == 0:
-			return fmt.Errorf("%s is not loopback, so the server needs the public NKeys of its workers, and there are none\nhint: nk -gen user -pubout makes a pair; the public half begins with U", o.Listen)
+			return fmt.Errorf("%s is not loopback, so the server needs the public NKeys of its workers, and there are none\nhint: gaia worker --new-key FILE makes one, and prints the public half for --worker-key", o.Listen)
 		}
 	}
 	config := &server.Options{

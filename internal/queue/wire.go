@@ -192,6 +192,18 @@ func Permissions(name, nkey string) (publish, subscribe []string, err error) {
 	}, []string{inbox(nkey) + ".>"}, nil
 }
 
+// NewKey makes an NKey for a machine: its seed, which stays there, and its public half, which the server is given.
+func NewKey() (seed []byte, public string, err error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, "", err
+	}
+	if public, err = pair.PublicKey(); err == nil {
+		seed, err = pair.Seed()
+	}
+	return seed, public, err
+}
+
 // isLoopback reports whether a host is this machine, by its name alone: no resolver is asked.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
@@ -217,7 +229,7 @@ func access(address string, seed, ca []byte) (options []nats.Option, sender stri
 		}
 		options = append(options, nats.Nkey(sender, pair.Sign))
 	} else if !near {
-		return nil, "", fmt.Errorf("%s is not on this machine, so its users need an NKey, and there is none\nhint: make one with nk -gen user, and give its public half to the server", u.Host)
+		return nil, "", fmt.Errorf("%s is not on this machine, so its users need an NKey, and there is none\nhint: gaia worker --new-key FILE makes one; give its public half to the server", u.Host)
 	}
 	if !near || u.Scheme == "tls" || ca != nil {
 		config := &tls.Config{MinVersion: tls.VersionTLS13}

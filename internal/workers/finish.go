@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -90,9 +89,6 @@ func (s *Server) Finish() (rundir.Shards, []string, error) {
 	}
 	return rundir.NewShards(s.signed.Plan, merged, counted), folders, nil
 }
-
-// Remove removes the folder of the server, when the run is sealed: the journals are in it.
-func (s *Server) Remove() error { return os.RemoveAll(s.dir) }
 
 // Run serves the plan until all tasks are claimed and the workers have heard it, or ctx ends. The queue is that of o,
 // whose store is in the server's folder; ready is called with its address.

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gaia-harness/gaia/internal/cli"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/planfolder"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/runflags"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/internal/workers"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	s, o := &runflags.Settings{}, workers.Network{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Give the tasks of a plan to workers, and merge what they do",
+		Long: `Serve hands the tasks of a plan folder to any number of 'gaia worker' processes,
+keeps copies of their journals in a folder .serve-… below --out, and counts the
+first answer to each task. When all tasks are done it merges, grades, seals and
+signs one run. Stopped or killed, it continues when it is started again.
+
+Off loopback it needs TLS and the public NKey of each machine that may work:
+'gaia worker --new-key FILE' makes one. --rpm and --max-cost of the plan hold for
+all workers together. docs/many-machines.md has the whole way.`,
+		Example: `  gaia serve --plan plan
+  gaia serve --plan plan --listen 10.0.0.5:4222 --tls-cert c.pem --tls-key k.pem --worker-key UABC…
+  gaia serve --plan plan --nats tls://nats.example:4222 --nkey server.nk`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), s, o) },
+	}
+	f := cmd.Flags()
+	s.AddRateFlags(cmd)
+	for _, name := range []string{"rpm", "tpm", "approve", "cassette"} {
+		f.Lookup(name).Hidden = true // of the plan
+	}
+	f.StringVar(&s.PlanDir, "plan", "plan", "plan folder that 'gaia plan' wrote; its .private is beside it")
+	f.StringVarP(&s.Runs, "out", "o", "runs", "directory for run directories")
+	f.StringVar(&s.Source, "source", "", "where the tasks are, if not where the plan says")
+	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the judge, if not that of the plan")
+	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
+	o.AddServerFlags(f)
+	cli.CompleteDirs(cmd, "plan")
+	cli.CompleteDirs(cmd, "out")
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context, s *runflags.Settings, o workers.Network) error {
+	f, err := planfolder.Open(s.PlanDir)
+	if err != nil {
+		return err
+	}
+	key, err := a.existingKey(s.Key)
+	if err != nil {
+		return err
+	}
+	salts, err := f.Salts()
+	if err != nil {
+		return err
+	}
+	if err := a.takeFolder(s, f, plan.Delegation{}); err != nil {
+		return err
+	}
+	s.Folder = nil // what is merged is a whole run
+	if _, err := os.Lstat(filepath.Join(s.Runs, f.Plan.RunID)); err == nil {
+		return a.resume(ctx, filepath.Join(s.Runs, f.Plan.RunID), s)
+	}
+	list, folders, remove, err := workers.Serve(ctx, f, key, s.Runs, o, workers.Terminal{Out: a.stderr, TTY: a.tty})
+	if err != nil {
+		return err
+	}
+	if err := a.begin(ctx, s, func(w world) (*run.Run, error) {
+		return run.CreateMerged(s.Runs, run.Signed{Plan: s.Plan, Manifest: f.Manifest, Envelope: f.Envelope}, salts, list, folders, w.Env)
+	}); err != nil {
+		return err
+	}
+	return remove()
+}
+
+func (a *app) workerCommand() *cobra.Command {
+	s, o, trusted, newKey := &runflags.Settings{}, workers.Network{}, trustFlags{}, ""
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Do tasks for a 'gaia serve'",
+		Long: `Worker joins a 'gaia serve' and does tasks until none is left. It gets the plan
+from the server, and works only if you trust the key that signed it: your own, or
+one of 'gaia key trust' or --trusted-key. Keys of models stay on this machine. It
+keeps its journal below --out.
+
+The first SIGTERM or Ctrl-C finishes the tasks under way and leaves; the second
+stops at once. While the server is gone it waits.`,
+		Example: `  gaia worker --join nats://127.0.0.1:4222
+  gaia worker --new-key worker.nk
+  OPENAI_API_KEY=… gaia worker --join tls://10.0.0.5:4222 --nkey worker.nk --ca ca.pem --source dir:GAIA`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if newKey != "" {
+				public, err := workers.NewKey(newKey)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(a.stdout, public)
+				return nil
+			}
+			return a.worker(cmd.Context(), s, o, trusted)
+		},
+	}
+	f := cmd.Flags()
+	s.AddRateFlags(cmd)
+	for _, name := range []string{"key", "rpm", "tpm", "approve", "recheck", "on-unsubmittable"} {
+		f.Lookup(name).Hidden = true // of the server, or of the plan
+	}
+	f.StringVar(&newKey, "new-key", "", "write a new NKey to this file, print its public half, and end")
+	f.StringVarP(&s.Runs, "out", "o", "", "folder of the worker (default: runs/.worker-KEY, another one each time)")
+	f.StringVar(&s.Source, "source", "", "where the tasks are on this machine, if not where the plan says")
+	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the model, if not that of the plan")
+	f.StringVar(&s.SearXNG, "searxng-url", "", "SearXNG search endpoint, if not that of the plan")
+	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
+	o.AddClientFlags(f)
+	trusted.register(cmd)
+	return cmd
+}
+
+func (a *app) worker(ctx context.Context, s *runflags.Settings, o workers.Network, trusted trustFlags) error {
+	trust, err := a.trustedKeys(trusted)
+	if err != nil {
+		return err
+	}
+	r, err := workers.Work(ctx, o, workers.Terminal{Out: a.stderr, TTY: a.tty}, s.Runs, func(key sign.PublicKey) error {
+		_, err := trust.Of(key)
+		return err
+	}, func(ctx context.Context, f *planfolder.Folder) (plan.Plan, run.Env, func() error, error) {
+		if err := a.takeFolder(s, f, plan.Delegation{}); err != nil {
+			return plan.Plan{}, run.Env{}, nil, err
+		}
+		w, err := a.configure(ctx, s)
+		return s.Plan, w.Env, w.Close, err
+	})
+	if err != nil {
+		return err
+	}
+	return view.Result(a.stdout, s.AsJSON, r, r.Text())
+}

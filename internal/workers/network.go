@@ -1,0 +1,110 @@
+package workers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/queue"
+	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/spf13/pflag"
+)
+
+// Network says how the server and its workers reach each other, by flags.
+type Network struct {
+	join, listen, nats, name string
+	nkey, ca, cert, key      string
+	workers                  []string
+}
+
+// maxFile bounds a file of a key or a certificate, in bytes.
+const maxFile = 1 << 20
+
+// AddServerFlags adds the flags of serve.
+func (n *Network) AddServerFlags(f *pflag.FlagSet) {
+	f.StringVar(&n.listen, "listen", "127.0.0.1:4222", "address at which workers join")
+	f.StringVar(&n.cert, "tls-cert", "", "certificate of the server, PEM; needed off loopback")
+	f.StringVar(&n.key, "tls-key", "", "its key, PEM")
+	f.StringArrayVar(&n.workers, "worker-key", nil, "public NKey of a machine that may work; needed off loopback; can be repeated")
+	f.StringVar(&n.nats, "nats", "", "NATS cluster to use, with JetStream, in the place of --listen")
+	n.addFlags(f)
+}
+
+// AddClientFlags adds the flags of worker.
+func (n *Network) AddClientFlags(f *pflag.FlagSet) {
+	f.StringVar(&n.join, "join", "", "address of the server: nats://HOST:PORT or tls://HOST:PORT")
+	n.addFlags(f)
+}
+
+func (n *Network) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&n.nkey, "nkey", "", "NKey file of this machine, as 'gaia worker --new-key' writes it; needed off loopback")
+	f.StringVar(&n.ca, "ca", "", "who signed the certificate of NATS, PEM (default: whom this machine trusts)")
+	f.StringVar(&n.name, "queue", "", "name of the queue in a cluster that several runs share")
+}
+
+// Server returns the options of the queue of a server.
+func (n Network) Server() (o queue.Options, err error) {
+	o = queue.Options{Name: n.name, CertFile: n.cert, KeyFile: n.key, Workers: n.workers, URL: n.nats}
+	if n.nats == "" {
+		o.Listen = n.listen
+	}
+	o.Seed, o.CA, err = n.files()
+	return o, err
+}
+
+// Client returns how a worker reaches its server.
+func (n Network) Client() (o queue.ClientOptions, err error) {
+	if n.join == "" {
+		return o, exit.Usagef("gaia serve prints the command for a worker, such as: gaia worker --join nats://127.0.0.1:4222", "--join names no server")
+	}
+	o = queue.ClientOptions{URL: n.join, Name: n.name}
+	o.Seed, o.CA, err = n.files()
+	return o, err
+}
+
+// files reads the files that the flags name. An NKey that others can read is an error.
+func (n Network) files() (seed, ca []byte, err error) {
+	if n.nkey != "" {
+		if info, err := os.Stat(n.nkey); err == nil && info.Mode().Perm()&0o077 != 0 {
+			return nil, nil, &sign.PermissionError{What: "NKey", Path: n.nkey, Mode: info.Mode().Perm()}
+		}
+		if seed, err = regular.ReadUpTo(n.nkey, maxFile); err != nil {
+			return nil, nil, exit.Usagef("gaia worker --new-key "+view.Quote(n.nkey), "reading the NKey %q: %v", n.nkey, err)
+		}
+	}
+	if n.ca != "" {
+		if ca, err = regular.ReadUpTo(n.ca, maxFile); err != nil {
+			return nil, nil, exit.Usagef("give a file with certificates, PEM", "reading %q: %v", n.ca, err)
+		}
+	}
+	return seed, ca, nil
+}
+
+// JoinLine returns the command by which a worker joins the server at a URL.
+func (n Network) JoinLine(url string) string {
+	line := "gaia worker --join " + view.Quote(url)
+	if n.name != "" {
+		line += " --queue " + view.Quote(n.name)
+	}
+	if len(n.workers) > 0 || n.nats != "" {
+		line += " --nkey FILE"
+	}
+	return line
+}
+
+// NewKey writes a new NKey to a file that must not exist, readable for its owner alone, and returns its public half.
+func NewKey(path string) (public string, err error) {
+	seed, public, err := queue.NewKey()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", exit.Usagef("give a file that does not exist", "writing the NKey: %v", err)
+	}
+	_, err = fmt.Fprintf(f, "%s\n", seed)
+	return public, errors.Join(err, f.Sync(), f.Close())
+}
