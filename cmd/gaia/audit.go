@@ -216,7 +216,7 @@ decision, remove its file before you package the run.`,
 	f.StringVar(&d.key, "key", "", "signing key file: the one the run was planned with, or to countersign, another")
 	f.BoolVar(&d.asJSON, "json", false, "print the result as JSON")
 	cli.Complete(cmd, "decision", string(audit.Void), string(audit.Dismiss))
-	for flag, complete := range map[string]cobra.CompletionFunc{"finding": completeFindings(false), "countersign": completeFindings(true)} {
+	for flag, complete := range map[string]cobra.CompletionFunc{"finding": runlist.CompleteFindings(false, runFolders), "countersign": runlist.CompleteFindings(true, runFolders)} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic("completing --" + flag + ": " + err.Error()) // there is no such flag
 		}
@@ -316,37 +316,4 @@ func (a *app) planKey(flag string, found *rundir.Run) (sign.Key, error) {
 		return sign.Key{}, fail(exit.Failure, fmt.Errorf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), found.Key.ID()), hint)
 	}
 	return key, nil
-}
-
-// completeFindings completes the ids of findings of the named run: those that are open, or
-// those whose dismissal waits for a countersignature. There are none where the run cannot be
-// audited.
-func completeFindings(pending bool) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
-		if len(args) != 1 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		dir, err := runlist.Find(args[0], runFolders(cmd))
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		audited, err := grading.Audit(dir)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		if pending {
-			for _, d := range audited.Report.Adjudications {
-				if d.Pending == audit.PendingCountersignature {
-					ids = append(ids, cobra.CompletionWithDesc(audit.ShortID(d.Finding), d.Reason))
-				}
-			}
-			return ids, cobra.ShellCompDirectiveNoFileComp
-		}
-		for _, f := range render.Findings(audited.Report) {
-			if f.Closed == "" && f.Severity != audit.Info {
-				ids = append(ids, cobra.CompletionWithDesc(audit.ShortID(f.ID), audit.FindingLine(f)))
-			}
-		}
-		return ids, cobra.ShellCompDirectiveNoFileComp
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -19,7 +18,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
-	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
@@ -90,7 +88,7 @@ func (a *app) pruneKindCommand(k pruneKind) *cobra.Command {
 		Verify: ledger.Stats, Check: func(dir string) (*rundir.Run, error) {
 			found, _, err := verify.Run(os.DirFS(dir))
 			return found, err
-		}, Package: verifiedPackage, Foreign: runfiles.Foreign, Hold: runfiles.Hold, Busy: runfiles.ErrBusy}}
+		}, Package: ledger.VerifiedPackage, Foreign: runfiles.Foreign, Hold: runfiles.Hold, Busy: runfiles.ErrBusy}}
 	cmd := &cobra.Command{
 		Use:     k.name + " [PATH…]",
 		Short:   k.short,
@@ -198,38 +196,4 @@ func (p *pruner) print(r prune.Result) error {
 	}
 	_, err := io.WriteString(p.stdout, r.Table()+r.Summary())
 	return err
-}
-
-// verifiedPackage verifies a package and returns what stays of it.
-func verifiedPackage(path string) (of prune.Package, err error) {
-	at, err := verify.Open(path)
-	if err != nil {
-		return of, err
-	}
-	defer at.Close()
-	var said submit.Predicate
-	if at.IsPublic() {
-		found, err := at.VerifyPublic(submit.Options{Harness: build.Harness})
-		if err != nil {
-			return of, err
-		}
-		said = found.Statement.Predicate
-	} else {
-		found, err := at.Verify(submit.Options{Once: true})
-		if err != nil {
-			return of, err
-		}
-		said = found.Statement.Predicate
-		stats, _, err := ledger.Stats(path)
-		if err != nil {
-			return of, err
-		}
-		of.Stats = &stats
-	}
-	if name := strings.TrimSuffix(filepath.Base(path), submit.ArchiveSuffix); name != said.Name {
-		return of, trajectory.Faultf(submit.AttestationFile, "is of the package %q, which has another name here", said.Name)
-	}
-	of.Date = said.Date
-	of.Record, err = prune.RecordOf(at.Files, path, history.KindPackage)
-	return of, err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -22,19 +21,15 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Give the tasks of a plan to workers, and merge what they do",
-		Long: `Serve hands the tasks of a plan folder to any number of 'gaia worker' processes,
-keeps copies of their journals in a folder .serve-… below --out, and counts the
-first answer to each task. When all tasks are done it merges, grades, seals and
-signs one run. Stopped or killed, it continues when it is started again.
-
-Off loopback it needs TLS and the public NKey of each machine that may work:
-'gaia worker --new-key FILE' makes one. --rpm and --max-cost of the plan hold for
-all workers together. docs/many-machines.md has the whole way.`,
+		Long: `Serve gives the tasks of a plan folder to 'gaia worker' processes and copies their
+journals. When all tasks are claimed it merges, grades, seals and signs one run.
+Stopped or killed, it continues when it is started again. --rpm and --max-cost of
+the plan hold for all workers together. Off loopback it needs TLS and the public
+NKey of each machine that may work: see 'gaia worker --new-key'.`,
 		Example: `  gaia serve --plan plan
   gaia serve --plan plan --listen 10.0.0.5:4222 --tls-cert c.pem --tls-key k.pem --worker-key UABC…
   gaia serve --plan plan --nats tls://nats.example:4222 --nkey server.nk`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), s, o) },
+		Args: cli.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), s, o) },
 	}
 	f := cmd.Flags()
 	s.AddRateFlags(cmd)
@@ -89,25 +84,18 @@ func (a *app) workerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Do tasks for a 'gaia serve'",
-		Long: `Worker joins a 'gaia serve' and does tasks until none is left. It gets the plan
-from the server, and works only if you trust the key that signed it: your own, or
-one of 'gaia key trust' or --trusted-key. Keys of models stay on this machine. It
-keeps its journal below --out.
-
-The first SIGTERM or Ctrl-C finishes the tasks under way and leaves; the second
-stops at once. While the server is gone it waits.`,
+		Long: `Worker joins a 'gaia serve' and does tasks until none is left. The plan comes from
+the server; you must trust the key that signed it: your own, or one of 'gaia key
+trust' or --trusted-key. Keys of models stay on this machine. While the server is
+gone it waits. The first SIGTERM or Ctrl-C finishes the tasks under way and
+leaves, the second stops at once.`,
 		Example: `  gaia worker --join nats://127.0.0.1:4222
   gaia worker --new-key worker.nk
   OPENAI_API_KEY=… gaia worker --join tls://10.0.0.5:4222 --nkey worker.nk --ca ca.pem --source dir:GAIA`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if newKey != "" {
-				public, err := workers.NewKey(newKey)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintln(a.stdout, public)
-				return nil
+				return workers.NewKey(newKey, a.stdout)
 			}
 			return a.worker(cmd.Context(), s, o, trusted)
 		},
@@ -117,7 +105,7 @@ stops at once. While the server is gone it waits.`,
 	for _, name := range []string{"key", "rpm", "tpm", "approve", "recheck", "on-unsubmittable"} {
 		f.Lookup(name).Hidden = true // of the server, or of the plan
 	}
-	f.StringVar(&newKey, "new-key", "", "write a new NKey to this file, print its public half, and end")
+	f.StringVar(&newKey, "new-key", "", "write a new NKey to this file, print its public half for --worker-key, and end")
 	f.StringVarP(&s.Runs, "out", "o", "", "folder of the worker (default: runs/.worker-KEY, another one each time)")
 	f.StringVar(&s.Source, "source", "", "where the tasks are on this machine, if not where the plan says")
 	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the model, if not that of the plan")

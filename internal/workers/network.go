@@ -3,6 +3,7 @@ package workers
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -95,16 +96,20 @@ func (n Network) JoinLine(url string) string {
 	return line
 }
 
-// NewKey writes a new NKey to a file that must not exist, readable for its owner alone, and returns its public half.
-func NewKey(path string) (public string, err error) {
+// NewKey writes a new NKey to a file that must not exist, readable for its owner alone, and prints its public half.
+func NewKey(path string, out io.Writer) error {
 	seed, public, err := queue.NewKey()
 	if err != nil {
-		return "", err
+		return err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", exit.Usagef("give a file that does not exist", "writing the NKey: %v", err)
+		return exit.Usagef("give a file that does not exist", "writing the NKey: %v", err)
 	}
 	_, err = fmt.Fprintf(f, "%s\n", seed)
-	return public, errors.Join(err, f.Sync(), f.Close())
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, public)
+	return err
 }
