@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -963,6 +964,75 @@ func BenchmarkRun(b *testing.B) {
 	for b.Loop() {
 		if _, err := Run(s, page.TaskFilter{}, 0); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestMergedPages: the page of a merged run has its shards, that of a task its shard, and findings lead to the journal that
+// has their line. The folder of a shard is shown as one.
+func TestMergedPages(t *testing.T) {
+	c, _ := runs.Varied()
+	m, err := c.Merged(2, runs.Part{Index: 2}, runs.Part{Index: 1}, runs.Part{Index: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(m.Files, rundir.PrivateFile)
+	s := source(t, write(t, m.Files))
+	if s.Check.Err != nil && exit.Of(s.Check.Err).Code != exit.Untrusted {
+		t.Fatal(s.Check.Err)
+	}
+	p := run(t, s)
+	if rows := p.Shards.Rows; len(rows) != 3 || rows[0][1] != "shard 2 of 2" || rows[0][4] != "counts" || rows[2][4] != "superseded" || rows[2][2] != "0" || rows[1][5] == "" {
+		t.Errorf("%q", rows)
+	}
+	if p.Row.State != page.Complete || !strings.Contains(p.Shards.Note, "superseded") || p.Row.Done != p.Row.Planned {
+		t.Errorf("%+v %q", p.Row, p.Shards.Note)
+	}
+	first, err := Task(s, p.Tasks[0].ID, 0, 0, transcript.Filter{})
+	if got := value(first.Facts, "shard"); err != nil || got != "shard 1 of 2, shards/1/events.jsonl" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if second, err := Task(s, p.Tasks[1].ID, 0, 0, transcript.Filter{}); err != nil || !strings.HasPrefix(value(second.Facts, "shard"), "shard 2 of 2, shards/2/events.jsonl; 2 attempts superseded") || len(second.Chunk.Items) == 0 {
+		t.Errorf("%q, %v", second.Facts, err)
+	}
+	a, err := Audit(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	led := 0
+	for _, check := range a.Checks {
+		for _, f := range check.Findings {
+			if strings.Contains(f.Lines[0].Text, " of shards/") {
+				led++
+			}
+		}
+	}
+	if led == 0 {
+		t.Error("no finding leads to the journal of a shard")
+	}
+	for _, withTexts := range []bool{true, false} {
+		r, err := Report(s, withTexts)
+		var out bytes.Buffer
+		if err == nil {
+			err = r.Write(&out)
+		}
+		if err != nil || !strings.Contains(out.String(), "shard 2 of 2") || strings.Contains(out.String(), `href="/`) {
+			t.Errorf("with texts %v: %v", withTexts, err)
+		}
+	}
+	for _, done := range []bool{true, false} {
+		files := m.Shards[1]
+		if !done {
+			files = maps.Clone(files)
+			delete(files, trajectory.CheckpointFile)
+			lines := bytes.SplitAfter(files[trajectory.JournalFile], []byte("\n"))
+			files[trajectory.JournalFile] = bytes.Join(lines[:len(lines)-2], nil)
+			files[rundir.TrajectoriesFile] = nil
+		}
+		s := source(t, write(t, files))
+		p := run(t, s)
+		if !strings.Contains(notice(p.Head, page.NoticeWarn), "this is shard 1 of 2 of the run") || (p.Row.State == page.Committed) != done || (p.Row.Done == p.Row.Planned) != done || len(p.Tasks) != p.Row.Planned || p.Row.Score != nil {
+			t.Errorf("done %v: %q %+v", done, p.Notices, p.Row)
 		}
 	}
 }

@@ -202,6 +202,9 @@ func (p *runPage) ofPublic(of *submit.Public) {
 	if !p.s.textless {
 		p.Facts = append(p.Facts, [2]string{"package", p.s.Place})
 	}
+	if sum.Shards != nil {
+		p.Facts = append(p.Facts, [2]string{"shards", sum.Shards.String()})
+	}
 	if said.Prompts != nil {
 		p.Facts = append(p.Facts, [2]string{"inputs", said.Prompts.String() + ", self-reported"})
 	}

@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/page"
 	"github.com/gaia-harness/gaia/internal/testkit/browser"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -29,7 +31,13 @@ func TestBrowser(t *testing.T) {
 	if err := os.WriteFile(journal, data[:half], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, Config{Runs: listing(page.RunRow{ID: id, Dir: dir, State: "running"}), First: dir})
+	varied, _ := runs.Varied()
+	m, err := varied.Merged(2, runs.Part{Index: 2}, runs.Part{Index: 1}, runs.Part{Index: 2})
+	merged := filepath.Join(t.TempDir(), "merged")
+	if err := errors.Join(err, runs.WriteFiles(merged, m.Files)); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, Config{Runs: listing(page.RunRow{ID: id, Dir: dir, State: "running"}, page.RunRow{ID: idOf(t, merged), Dir: merged, State: page.Complete}), First: dir})
 	p := b.Page(browser.Options{})
 	p.Open(r.Address())
 	p.Wait(fmt.Sprintf("location.pathname === '/run/%s' && document.body.innerText.includes('not finished')", id))
@@ -50,6 +58,13 @@ func TestBrowser(t *testing.T) {
 	p.Wait("!document.body.innerText.includes('not finished') && !document.body.innerText.includes('not verified') && !document.body.dataset.live")
 	tab.Wait("document.body.innerText.includes('South Marrow') || document.querySelectorAll('.item').length > 3")
 	p.Clean()
+	tab.Clean()
+
+	// Of a merged run the shards are listed, and a line of its journals is named by its file.
+	tab.Open(r.base + "/run/" + idOf(t, merged))
+	tab.Wait("document.querySelectorAll('#shards tbody tr').length === 3 && document.getElementById('shards').innerText.includes('superseded')")
+	tab.Open(r.base + "/run/" + idOf(t, merged) + "/journal?line=2#e2")
+	tab.Wait("document.getElementById('e2').innerText.includes('shards/2/events.jsonl, line 2')")
 	tab.Clean()
 
 	// A link on another site: 127.0.0.1 is not localhost.
