@@ -31,8 +31,8 @@ folder and the tasks; 'gaia merge' makes one run of all shards and grades it. No
 model is asked anything.
 
 --max-cost is divided by number of tasks, --rpm and --tpm likewise. Gold answers
-and salts stay out of the folder: DIR.private, beside it, has the salts, and only
-merging needs it. docs/many-machines.md has the whole way.`,
+and salts stay out of the folder: DIR.private, beside it, has the salts, which
+only merging needs. See docs/many-machines.md.`,
 		Example: `  gaia plan --shards 4 -o plan         rehearse, offline
   OPENAI_API_KEY=… gaia plan --source dir:GAIA --model gpt-4o --max-cost 200 --shards 64 -o plan
   gaia plan --like runs/01J… --shards 8 -o plan`,

@@ -55,8 +55,8 @@ built-in scripted model, offline.
 
 Flags that are not given are read from the environment, then from gaia.yaml, if it
 exists: one line each, such as "model: gpt-4o". --like repeats the plan of
-another run; --dry-run plans, estimates the cost, and ends. --plan runs one shard of
-a run that 'gaia plan' has planned, or goes on with it.
+another run; --dry-run plans, estimates the cost, and ends. --plan runs or resumes
+one shard of a run that 'gaia plan' has planned.
 
 The first Ctrl-C finishes the active tasks, the second stops at once; 'gaia resume'
 continues after both. Everything the agent does is recorded before it has an

@@ -20,7 +20,7 @@ import (
 )
 
 // parts returns what a plan folder of the fixture "pair" with two shards is made of.
-func parts(t *testing.T, key sign.Key) Parts {
+func parts(t testing.TB, key sign.Key) Parts {
 	t.Helper()
 	files, err := runs.Good()["pair"].SignedBy(key).Files()
 	if err != nil {
@@ -311,4 +311,39 @@ func TestSaltsRefuses(t *testing.T) {
 	if _, err := f.Salts(); exit.Of(err).Code != exit.Usage || !strings.Contains(err.Error(), path) {
 		t.Errorf("without salts: %v", err)
 	}
+}
+
+// FuzzShard: whatever a key file holds, no key comes of it but that of a delegation of the plan.
+func FuzzShard(f *testing.F) {
+
+	dir := filepath.Join(f.TempDir(), "plan")
+	if err := Write(dir, parts(f, runs.Key())); err != nil {
+		f.Fatal(err)
+	}
+	folder, err := Open(dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range []string{"1", "2"} {
+		content, err := os.ReadFile(filepath.Join(dir, KeysDir, name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(content)
+	}
+	f.Add([]byte("{}"))
+	path := filepath.Join(f.TempDir(), "key")
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, envelope, key, err := folder.Shard(1, path)
+		if err != nil {
+			return
+		}
+		signed, public, err := folder.Plan.ReadDelegation(envelope, folder.ManifestSHA256, folder.Key)
+		if err != nil || signed != d || d.Shard.Index != 1 || !public.Equal(key.Public()) {
+			t.Errorf("%v: %v", d, err)
+		}
+	})
 }
