@@ -1,10 +1,12 @@
 package submit
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -411,6 +413,44 @@ func TestMergedShell(t *testing.T) {
 		}
 		if check() {
 			t.Error("a file less is accepted")
+		}
+	}
+}
+
+// TestManyShards: a package of as many shards as a plan can have has room in an archive and in SHA256SUMS; a folder, a name or
+// a file that no shard has is refused.
+func TestManyShards(t *testing.T) {
+	files, digests := map[string][]byte{}, map[string]string{}
+	for i := range plan.MaxShards {
+		for _, name := range []string{trajectory.JournalFile, trajectory.CheckpointFile, plan.DelegationFile} {
+			name = fmt.Sprintf("%s/%d/%s", rundir.ShardsDir, i+1, name)
+			files[name], digests[name] = []byte{'\n'}, canonical.Digest(nil)
+		}
+	}
+	seen := 0
+	a, err := readArchive(bytes.NewReader(packed(t, harbour, files)), 1<<20, func(name string, _ io.Reader) error {
+		if files[name] == nil {
+			t.Errorf("%q was read", name)
+		}
+		seen++
+		return nil
+	})
+	if err != nil || seen != len(files) || a.folder != harbour {
+		t.Errorf("%d of %d files: %v", seen, len(files), err)
+	}
+	if n := int64(len(sums(newSubjects(digests)))); n > limitOf(SumsFile)*9/10 {
+		t.Errorf("SHA256SUMS has %d bytes", n)
+	}
+	for name, admitted := range map[string]bool{
+		"shards/7/events.jsonl": true, "./shards/7/events.jsonl": true, harbour + "/shards/7.2/checkpoint": true, "shards/shards/7/checkpoint": true,
+		"a/" + harbour + "/shards/7/checkpoint": false, "shards/7/README.md": false, "shards/0/events.jsonl": false, "shards/07/events.jsonl": false,
+		"shards/12345/events.jsonl": false, "shards/7.1.2/events.jsonl": false, "shards/-7/events.jsonl": false, "shards/7/events.jsonl/x": false,
+		"shards/7/../8/events.jsonl": false, "/shards/7/events.jsonl": false, `shards\7\events.jsonl`: false, "shards/7": false, "shards": false,
+		"xshards/7/events.jsonl": false, "shards/7/judgments.jsonl": false,
+	} {
+		got, err := (&Source{}).admit(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: 1})
+		if (err == nil) != admitted || admitted && !shardFile.MatchString(got) {
+			t.Errorf("%q is admitted as %q: %v", name, got, err)
 		}
 	}
 }
