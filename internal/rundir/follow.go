@@ -34,7 +34,7 @@ func BeginShard(m plan.Plan, manifestSHA256 string, d plan.Delegation) *Run {
 	return run
 }
 
-// Extend takes the next lines of the journal of a run that Begin or BeginShard returned, of its own journal alone. It checks them as
+// Extend takes the next lines of the journal of a run that Begin or BeginShard returned, without those of its shards. It checks them as
 // Follow does, and moves run.End past each line that counts. visit, if not nil, is called with each event and its line.
 // After an error the run is good for nothing.
 func (r *Run) Extend(lines io.Reader, visit func(e trajectory.Event, line []byte) error) (tail *trajectory.Tail, err error) {

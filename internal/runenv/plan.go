@@ -72,7 +72,7 @@ func (e Env) SamePlan(dir string, given, old plan.Plan, salts grading.Salts) (ap
 
 // SamePlanOfShard is SamePlan for a shard, which cannot know the digests of questions and gold answers: metadata_sha256
 // covers them. The program must be of the version that made the plan; it may be built for another machine. A shard has
-// a key of its own, and no judge.
+// its own key, and no judge.
 func (e Env) SamePlanOfShard(dir string, given, old plan.Plan) (approved []string, err error) {
 	return e.samePlan(dir, given, old, func(now *plan.Plan) error {
 		planned, here := old.Harness, e.Harness

@@ -1,7 +1,7 @@
 // Package workers has the tasks of a plan done by workers on many machines.
 //
 // A [Server] holds the key of the plan. It lets the fresh key of each worker that joins sign a journal, keeps a copy of
-// that journal, and counts for each task the first valid claim. A worker ([Join]) does tasks in a run of its own: it
+// that journal, and counts for each task the first valid claim. A worker ([Join]) does tasks in its own run: it
 // sends the lines of a finished task, and claims the task when the server has them on disk. A claim counts only if the
 // copy commits the task below a head that the worker's key signed, so the evidence rests on files alone. The queue may
 // forget everything (TestFaults).
