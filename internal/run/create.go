@@ -5,7 +5,7 @@
 // an agent.Question, the judge gets the gold. Every step is an event in the journal before it has an effect. The state
 // of the run is what [rundir.Fold] computes from those events, so a resumed run knows exactly what a verifier knows.
 //
-// A shard or a worker ([CreateShard]) solves its part of a signed plan in a folder of its own, and grades nothing. A merged
+// A shard or a worker ([CreateShard]) solves its part of a signed plan in its own folder, and grades nothing. A merged
 // run ([CreateMerged]) has their journals, and grades what they hold. All are executed by [Run.Execute].
 //
 // A directory runs/<id> appears by rename, with a signed manifest and a durable run_started; unfinished ones are

@@ -507,7 +507,7 @@ func TestShardKilled(t *testing.T) {
 	}
 }
 
-// TestMergedKilled: a merged run that was killed after any line of its own journal is resumed, and judges no answer twice;
+// TestMergedKilled: a merged run that was killed after any line of the journal that it writes is resumed, and judges no answer twice;
 // one that was killed while it was made is made again.
 func TestMergedKilled(t *testing.T) {
 	d := few(t, 4, 2)
