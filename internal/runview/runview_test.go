@@ -2,12 +2,15 @@ package runview
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -153,5 +156,41 @@ func TestHead(t *testing.T) {
 	}
 	if got := Head(strings.Repeat("x\n", 14)); !strings.HasSuffix(got, "    x\n    … 2 more lines\n") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestMergedTask: what is shown of a task of a merged run is read from the journal of its shard, which is named.
+func TestMergedTask(t *testing.T) {
+	c, _ := runs.Varied()
+	m, err := c.Merged(2, runs.Part{Index: 1}, runs.Part{Index: 2, Gone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := runs.WriteFiles(filepath.Join(dir, "run"), m.Files); err != nil {
+		t.Fatal(err)
+	}
+	files := os.DirFS(filepath.Join(dir, "run"))
+	records := map[string][]rundir.Trajectory{}
+	found, err := rundir.Verify(files, rundir.Options{Ended: func(t rundir.Trajectory, _ []byte) error {
+		records[t.TaskID] = append(records[t.TaskID], t)
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]string{{"shard: shard 1 of 2, shards/1/events.jsonl", "attempt 1: "}, {"shard: none: its journal is gone", "(not begun)", "sealed as skipped"}} {
+		var out strings.Builder
+		if err := Task(&out, files, found, found.Tasks[i], records[found.Tasks[i].Plan.TaskID], false); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want {
+			if !strings.Contains(out.String(), text) {
+				t.Errorf("task %d: %q is not in\n%s", i+1, text, out.String())
+			}
+		}
+		if lost := i == 1; strings.Contains(out.String(), "(not begun)") != lost {
+			t.Errorf("task %d:\n%s", i+1, out.String())
+		}
 	}
 }
