@@ -156,7 +156,7 @@ func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 	if p.Invalid == nil {
 		m := plan.Plan{Policy: x.Plan.Policy.Canonical(), Model: plan.ModelPlan{Name: x.Plan.Model.Name, ServedAs: x.Plan.Model.ServedAs}}
 		err := plan.NoSecret(m, x.redactor(x.secrets())) // as far as the settings show it
-		p.Invalid = cmp.Or(notPlanned(err, 0), err)
+		p.Invalid = cmp.Or(runflags.NotPlanned(err, 0), err)
 	}
 	if p.Invalid == nil {
 		p.NoCassette = x.checkCassette()

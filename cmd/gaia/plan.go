@@ -70,7 +70,7 @@ func (a *app) plan(cmd *cobra.Command, s *runflags.Settings, file *settings.File
 	}
 	signed, salts, err := run.Sign(s.Plan, w.Env)
 	if err != nil {
-		return cmp.Or(notPlanned(err, s.Plan.Budgets.RunCostMicroUSD), err)
+		return cmp.Or(runflags.NotPlanned(err, s.Plan.Budgets.RunCostMicroUSD), err)
 	}
 	parts, err := s.PlanParts()
 	if err != nil {
@@ -79,7 +79,7 @@ func (a *app) plan(cmd *cobra.Command, s *runflags.Settings, file *settings.File
 	parts.Plan, parts.Manifest, parts.Envelope, parts.AgentFiles = signed.Plan, signed.Manifest, signed.Envelope, w.AgentFiles
 	parts.Salts, parts.Key, parts.Rand, parts.Redact = salts, w.Key, w.Rand, w.Redact
 	if err := planfolder.Write(s.PlanDir, parts); err != nil {
-		return cmp.Or(notPlanned(err, 0), err)
+		return cmp.Or(runflags.NotPlanned(err, 0), err)
 	}
 	f, err := planfolder.Open(s.PlanDir)
 	if err != nil {

@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/cli"
@@ -105,7 +102,7 @@ func (a *app) run(cmd *cobra.Command, s *runflags.Settings, file *settings.File)
 			return nil, a.badCache(cache, exit.Findings, "no model was asked; fix that and start again")
 		}
 		if err != nil {
-			if refused := notPlanned(err, s.Plan.Budgets.RunCostMicroUSD); refused != nil {
+			if refused := runflags.NotPlanned(err, s.Plan.Budgets.RunCostMicroUSD); refused != nil {
 				return nil, refused
 			}
 			return nil, fail(exit.Failure, err, "choose another place with --out")
@@ -150,31 +147,6 @@ func (a *app) begin(ctx context.Context, s *runflags.Settings, begin func(world)
 		}
 	}
 	return a.finish(stopper, r, s, progress)
-}
-
-// notPlanned returns the error of usage of a plan that cannot be made: its budget buys nothing, it holds a secret, which
-// everyone could read, or its agent's folders change; an interruption as it is; nil for other errors.
-func notPlanned(err error, limit int64) error {
-	var money *budget.LimitError
-	var secret *plan.SecretError
-	var folder *agentdir.Error
-	switch {
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.As(err, &folder):
-		return usage(folder.Hint, "%s", folder)
-	case errors.As(err, &money):
-		return usage("give "+view.Dollars(&money.Need)+" at least, or bound completions with --max-tokens: what a request may cost is reserved before it is sent",
-			"--max-cost is %s, which is not enough for a single attempt", view.Dollars(&limit))
-	case errors.As(err, &secret):
-		fix := "take it out of the flag, the settings or the policy file"
-		if strings.Contains(secret.Where, " of mcp:") {
-			fix = "fix the server, or leave the tool out by the list 'tools' of the server in the settings"
-		}
-		return fail(exit.Usage, err, fix, "secret are the keys of models, search engines and the hub, headers of MCP servers, whatever looks like a key, "+
-			"and values of variables with KEY, TOKEN, SECRET, PASSWORD or CREDENTIAL in the name")
-	}
-	return nil
 }
 
 // announce prints what was planned, before a model is asked: the digest can be published right now.
@@ -326,7 +298,7 @@ func (a *app) goOn(s *runflags.Settings, m plan.Plan) error {
 		}
 		s.Source = runflags.SourceFixtures
 	} else {
-		if err := a.plannedSource(s, m.Dataset); err != nil {
+		if err := s.PlannedSource(m.Dataset, a.hubEnv().Endpoint()); err != nil {
 			return err
 		}
 		s.BaseURL = cmp.Or(s.BaseURL, a.getenv("OPENAI_BASE_URL"), runflags.DefaultBaseURL)
@@ -352,27 +324,6 @@ func (a *app) goOn(s *runflags.Settings, m plan.Plan) error {
 	if s.TakeServers(file); len(s.Servers) == 0 {
 		return usage("give the file that the run was started with as --settings", "the run was planned with MCP servers, and there are no settings that name them")
 	}
-	return nil
-}
-
-// plannedSource settles where a run that continues has its tasks from: the dataset of the hub that the plan names, or the
-// directory that only the user knows.
-func (a *app) plannedSource(s *runflags.Settings, d plan.Dataset) error {
-	if d.Hub == "" {
-		if !strings.HasPrefix(s.Source, runflags.SourceDir) {
-			return usage("give --source dir:PATH, as the run was started with", "the source of the tasks is not recorded in the run")
-		}
-		return nil
-	}
-	planned := runflags.SourceRepo + d.Name
-	if s.Source != "" && s.Source != planned && (s.Source != runflags.SourceHub || d.Name != loader.GAIA) {
-		return usage("leave --source out", "the run is of %s on the hub, not of %s", d.Name, s.Source)
-	}
-	// What is no URL, or holds credentials, is refused with the source.
-	if at, err := url.Parse(a.hubEnv().Endpoint()); err == nil && at.User == nil && at.Scheme+"://"+at.Host != d.Hub {
-		return usage("set HF_ENDPOINT to it, if you trust it with your token", "the run is of a dataset of the hub %s, not of %s://%s", d.Hub, at.Scheme, at.Host)
-	}
-	s.Source, s.Revision = planned, d.Revision
 	return nil
 }
 
@@ -513,7 +464,7 @@ func (a *app) printFinished(dir string, found *rundir.Run, unfit *audit.UnfitErr
 	}
 	if s.Folder == nil && runview.AllFailed(found.Fold) { // a shard has done its part
 		return fail(exit.Findings, errors.New("every attempt ended in an error: the result says nothing about the model"),
-			"see what failed: gaia show "+view.Quote(dir), "then start a new run: gaia run --like "+view.Quote(dir)+unplanned(found.Manifest))
+			"see what failed: gaia show "+view.Quote(dir), "then start a new run: gaia run --like "+view.Quote(dir)+runflags.Unplanned(found.Manifest))
 	}
 	return verify.Submittable(found, why)
 }
@@ -533,7 +484,7 @@ func (a *app) printResult(dir string, found *rundir.Run, why string, s *runflags
 
 // incomplete returns the error of reading a run that is not finished.
 func incomplete(dir string, found *rundir.Run) error {
-	hint := "gaia resume " + view.Quote(dir) + unplanned(found.Manifest)
+	hint := "gaia resume " + view.Quote(dir) + runflags.Unplanned(found.Manifest)
 	if s := found.Shard; s != nil && s.Shard.Of == 0 {
 		hint = "'gaia serve' merges the journals of its workers"
 	} else if s != nil && found.ShardDone {
@@ -542,20 +493,6 @@ func incomplete(dir string, found *rundir.Run) error {
 		hint = fmt.Sprintf("gaia run --plan PLAN --shard %d/%d --out %s", s.Shard.Index, s.Shard.Of, view.Quote(filepath.Dir(filepath.Clean(dir))))
 	}
 	return fail(exit.Incomplete, fmt.Errorf("the run is not complete: %s", found.Missing), hint)
-}
-
-// unplanned returns the flags for what a run needs and its plan does not hold.
-func unplanned(m plan.Plan) (flags string) {
-	if m.Rehearsal {
-		return ""
-	}
-	if m.Dataset.Hub == "" {
-		flags += " --source dir:PATH"
-	}
-	if !strings.HasPrefix(runflags.DefaultBaseURL, m.Model.Origin+"/") {
-		flags += " --base-url URL (at " + view.Line(m.Model.Origin) + ")"
-	}
-	return flags
 }
 
 // runResult is what run and resume print with --json.
@@ -580,7 +517,7 @@ func (a *app) dryRun(ctx context.Context, s *runflags.Settings) error {
 		err = runenv.Affords(m, w.Env)
 	}
 	if err != nil {
-		return cmp.Or(notPlanned(err, m.Budgets.RunCostMicroUSD), err)
+		return cmp.Or(runflags.NotPlanned(err, m.Budgets.RunCostMicroUSD), err)
 	}
 	found, unread, err := budget.UsageUnder(s.Runs, m)
 	if err != nil {

@@ -192,7 +192,7 @@ func (a *app) repeat(s *runflags.Settings, flags *pflag.FlagSet, m plan.Plan) er
 		s.Source = runflags.SourceFixtures
 	default:
 		revision := s.Revision
-		if err := a.plannedSource(s, m.Dataset); err != nil {
+		if err := s.PlannedSource(m.Dataset, a.hubEnv().Endpoint()); err != nil {
 			return err
 		}
 		s.Revision = cmp.Or(revision, s.Revision)
