@@ -123,6 +123,14 @@ func (r *records) Claims() iter.Seq2[Claim, error] {
 
 func (r *records) count() int { defer r.lock()(); return len(r.claims) }
 
+// see reads what the handler has.
+func see[T any](r *records, f func() T) T { defer r.lock()(); return f() }
+
+func (r *records) copyOf(key string) (lines []byte, note string) {
+	defer r.lock()()
+	return bytes.Clone(r.copies[key]), string(r.notes[key])
+}
+
 func testPlan(tasks int) Plan {
 	return Plan{RunID: "01RUN", Tasks: tasks, Manifest: bytes.Repeat([]byte("manifest "), 200_000), Envelope: []byte("{}"), BaseURL: "http://127.0.0.1:1/v1"}
 }
@@ -309,14 +317,15 @@ func TestAppend(t *testing.T) {
 		if err := send(step.from, step.to); err != nil {
 			t.Fatal(step, err)
 		}
-		if !bytes.Equal(h.copies["k"], journal[:len(h.copies["k"])]) || int64(len(h.copies["k"])) < step.to || string(h.notes["k"]) != fmt.Sprint("note at ", step.to) {
+		if have, note := h.copyOf("k"); !bytes.Equal(have, journal[:len(have)]) || int64(len(have)) < step.to || note != fmt.Sprint("note at ", step.to) {
 			t.Fatal(step, "the copy is not the journal")
 		}
 	}
 	unlock := h.lock()
 	h.copies["k"] = h.copies["k"][:50]
 	unlock()
-	if err := send(size-5, size); err != nil || !bytes.Equal(h.copies["k"], journal) {
+	err := send(size-5, size)
+	if have, _ := h.copyOf("k"); err != nil || !bytes.Equal(have, journal) {
 		t.Error("a copy that became shorter is not filled again:", err)
 	}
 	var refusal *Refusal
@@ -339,10 +348,10 @@ func TestRequests(t *testing.T) {
 	s, _ := serve(t, testOptions(t, 1), h)
 	c := worker(t, s.URL(), "k")
 	ctx := t.Context()
-	if err := c.Permit(ctx, 5); err != nil || h.permits != 1 {
+	if err := c.Permit(ctx, 5); err != nil || see(h, func() int { return h.permits }) != 1 {
 		t.Error(err)
 	}
-	if g, err := c.Reserve(ctx, Money{Seq: 1, Spent: 60, Held: 40}); g != Granted || err != nil || h.money["k"].Held != 40 {
+	if g, err := c.Reserve(ctx, Money{Seq: 1, Spent: 60, Held: 40}); g != Granted || err != nil || see(h, func() int64 { return h.money["k"].Held }) != 40 {
 		t.Error(g, err)
 	}
 	if g, err := c.Reserve(ctx, Money{Seq: 2, Spent: 100, Held: 1}); g != Spent || err != nil {
@@ -351,18 +360,18 @@ func TestRequests(t *testing.T) {
 	if _, err := c.Reserve(ctx, Money{Spent: 1}); !errors.Is(err, errBounds) {
 		t.Error(err)
 	}
-	h.order = Drain
-	if o, err := c.Progress(ctx, Progress{UnderWay: []int{0}, Cost: 7}); o != Drain || err != nil || h.progress["k"].Cost != 7 {
+	see(h, func() Order { h.order = Drain; return h.order })
+	if o, err := c.Progress(ctx, Progress{UnderWay: []int{0}, Cost: 7}); o != Drain || err != nil || see(h, func() int64 { return h.progress["k"].Cost }) != 7 {
 		t.Error(o, err)
 	}
 	if _, err := c.Progress(ctx, Progress{UnderWay: make([]int, MaxUnderWay+1)}); !errors.Is(err, errBounds) {
 		t.Error(err)
 	}
-	if err := c.Leave(ctx, "drained"); err != nil || !slices.Equal(h.left, []string{"k"}) {
+	if err := c.Leave(ctx, "drained"); err != nil || !slices.Equal(see(h, func() []string { return h.left }), []string{"k"}) {
 		t.Error(err)
 	}
 	// An error that is no refusal is tried again, and its text stays here.
-	h.fail = errors.New("disk full on /srv")
+	see(h, func() error { h.fail = errors.New("disk full on /srv"); return nil })
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	if err := c.Leave(short, ""); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "/srv") {
@@ -559,14 +568,15 @@ func TestRestart(t *testing.T) {
 			c := worker(t, s.URL(), "late")
 			for task := range tasks {
 				var first *ClaimedError
-				if err := c.Claim(t.Context(), claimOf(task, "late")); !errors.As(err, &first) || first.First.Digest != h.claims[task].Digest {
+				if err := c.Claim(t.Context(), claimOf(task, "late")); !errors.As(err, &first) || first.First.Digest != see(h, func() string { return h.claims[task].Digest }) {
 					t.Fatal(task, err)
 				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			for w := range 2 { // once for each time that the connection was lost, which starting may do twice
-				if n := said[fmt.Sprint(w, " lost")]; n < 1 || n > 2 || said[fmt.Sprint(w, " found")] != n {
+				lost, found := said[fmt.Sprint(w, " lost")], said[fmt.Sprint(w, " found")]
+				if lost < 1 || lost > 2 || found > lost || found < lost-1 { // a worker may have had nothing more to do
 					t.Errorf("what the workers said: %q", lines)
 				}
 			}
@@ -655,8 +665,8 @@ func TestRepeatedPermit(t *testing.T) {
 		})
 	}
 	replies.Wait()
-	if h.permits != 1 {
-		t.Errorf("%d permits were counted", h.permits)
+	if n := see(h, func() int { return h.permits }); n != 1 {
+		t.Errorf("%d permits were counted", n)
 	}
 	for i := range maxRecent + 10 {
 		if _, _, err := s.rpc.once(t.Context(), fmt.Sprint(i), func() (any, []byte, error) { return empty{}, nil, nil }); err != nil {

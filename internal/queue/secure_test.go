@@ -247,7 +247,7 @@ func TestPermissions(t *testing.T) {
 				}
 			}
 			entry, err := claims.Get(ctx, "1")
-			if err != nil || !bytes.Contains(entry.Value(), []byte(`"key":"good"`)) || h.count() != 1 || len(h.left) != 1 {
+			if err != nil || !bytes.Contains(entry.Value(), []byte(`"key":"good"`)) || h.count() != 1 || see(h, func() int { return len(h.left) }) != 1 {
 				t.Error("the claim of the good worker is not what it was:", err)
 			}
 			if _, err := good.Next(ctx); err != nil {
