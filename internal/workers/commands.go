@@ -82,7 +82,7 @@ func Work(ctx context.Context, n Network, t Terminal, out string, trusted func(s
 	options.Log = func(text string) { fmt.Fprintf(t.Out, "gaia: warning: %s\n", view.Line(text)) }
 	client, err := queue.Dial(stopper.Context, options)
 	if err != nil {
-		return Report{}, err
+		return Report{}, hinted(err)
 	}
 	defer client.Close()
 	name, _ := os.Hostname() // only shown

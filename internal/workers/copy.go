@@ -51,9 +51,13 @@ func (s *Server) newCopy(d plan.Delegation, envelope []byte, key sign.PublicKey)
 	if err := os.RemoveAll(aside); err != nil {
 		return nil, err
 	}
-	held, err := runfiles.Create(aside, nil,
-		runfiles.File{Name: plan.ManifestFile, Data: s.signed.Manifest}, runfiles.File{Name: plan.EnvelopeFile, Data: s.signed.Envelope},
-		runfiles.File{Name: plan.ConstitutionFile, Data: s.rules}, runfiles.File{Name: plan.DelegationFile, Data: envelope})
+	files := []runfiles.File{{Name: plan.DelegationFile, Data: envelope}}
+	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, plan.AgentFilesFile} {
+		if content, there := s.signed.Files[name]; there {
+			files = append(files, runfiles.File{Name: name, Data: content})
+		}
+	}
+	held, err := runfiles.Create(aside, nil, files...)
 	if err == nil {
 		err = held.Close()
 	}

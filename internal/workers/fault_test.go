@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"text/tabwriter"
@@ -94,7 +95,7 @@ func environment(o orders, key sign.Key) (plan.Plan, run.Env, error) {
 	began := time.Now()
 	limiter := llm.NewLimiter(llm.LimiterConfig{Fixed: max(o.AtOnce, 1)})
 	return m, run.Env{Set: set, Gold: gold, Prices: prices, Concurrency: max(o.AtOnce, 1), Limiter: limiter,
-		Model: llm.New(llm.Config{BaseURL: o.Model, Prices: prices, MaxTries: 6, Limiter: limiter}),
+		Model: llm.New(llm.Config{BaseURL: o.Model, APIKey: providerKey, Prices: prices, MaxTries: 6, Limiter: limiter}),
 		Tools: []tools.Tool{tools.NewCalculate(), tools.NewListFiles()}, Key: key, Harness: h, Rand: rand.Reader,
 		Now: func() time.Time { return time.Now().Add(o.Clock) }, Mono: func() time.Duration { return time.Since(began) }}, nil
 }
@@ -500,6 +501,77 @@ func TestResults(t *testing.T) {
 	}
 	if calls := c.model.Counts().Requests; calls != 2*2*12 {
 		t.Errorf("%d model calls by two workers and one process", calls)
+	}
+}
+
+// providerKey is the key of the model's provider, on the machine of a worker alone.
+const providerKey = "sk-invented-4Zt7Qm1x"
+
+// TestNothingTravels: neither the provider's key, nor a gold answer that no model gave, nor the salts, nor a private key
+// is in any byte between the workers and the server.
+func TestNothingTravels(t *testing.T) {
+	c := start(t, 14, 0)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var mu sync.Mutex
+	var seen bytes.Buffer
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", c.orders.Address)
+			if err != nil {
+				from.Close()
+				return
+			}
+			for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+				go func() {
+					defer way[0].Close()
+					defer way[1].Close()
+					piece := make([]byte, 1<<16)
+					for {
+						n, err := way[0].Read(piece)
+						mu.Lock()
+						seen.Write(piece[:n])
+						mu.Unlock()
+						if _, failed := way[1].Write(piece[:n]); err != nil || failed != nil {
+							return
+						}
+					}
+				}()
+			}
+		}
+	}()
+	c.worker(func(o *orders) { o.Address = listener.Addr().String() })
+	c.finish()
+	mu.Lock()
+	defer mu.Unlock()
+	f, err := planfolder.Open(filepath.Join(c.orders.Dir, "plan"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	salts, err := f.Salts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(filepath.Join(c.orders.Dir, "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := endpoint.Tasks{Count: 14, Turns: 2}
+	for what, secret := range map[string]string{"the provider's key": providerKey, "the salt": salts.Salt, "the opening of the gold": salts.Secret,
+		"the plan's key": strings.Split(string(key), "\n")[2], "a gold answer": `"` + tasks.Gold(3) + `"`, "gold": "Final answer"} {
+		if secret == "" || bytes.Contains(seen.Bytes(), []byte(secret)) {
+			t.Errorf("%s travels, or is not known", what)
+		}
+	}
+	if !bytes.Contains(seen.Bytes(), []byte(tasks.Question(3))) {
+		t.Error("what the journal has does not travel: nothing was seen")
 	}
 }
 

@@ -99,7 +99,7 @@ func (s *Server) Run(ctx context.Context, o queue.Options, ready func(url string
 	o.StoreDir = filepath.Join(s.dir, "queue")
 	q, err := queue.Start(ctx, o)
 	if err != nil {
-		return err
+		return hinted(err)
 	}
 	defer q.Close()
 	serving, stop := context.WithCancel(ctx)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/queue"
@@ -82,6 +83,14 @@ func (n Network) files() (seed, ca []byte, err error) {
 		}
 	}
 	return seed, ca, nil
+}
+
+// hinted returns an error of package queue with the hint that its text ends in.
+func hinted(err error) error {
+	if text, hint, found := strings.Cut(err.Error(), "\nhint: "); found {
+		return exit.New(exit.Usage, errors.New(text), hint)
+	}
+	return err
 }
 
 // JoinLine returns the command by which a worker joins the server at a URL.

@@ -48,7 +48,6 @@ type Server struct {
 	c      Config
 	signed *planfolder.Folder
 	digest string
-	rules  []byte
 	dir    string
 	lock   *flock.Flock
 
@@ -77,7 +76,10 @@ func NewServer(c Config) (_ *Server, err error) {
 	if !f.Key.Equal(c.Key.Public()) {
 		return nil, exit.Usagef("give the key that the plan was made with as --key", "the plan is signed by %s, and this key is %s", f.Key.ID(), c.Key.Public().ID())
 	}
-	s := &Server{c: c, signed: f, digest: f.ManifestSHA256, rules: f.Files[plan.ConstitutionFile], dir: Dir(c.Out, f.Plan.RunID), byKey: map[string]int{},
+	if f.Plan.Evidence == plan.EvidenceBodies {
+		return nil, exit.Usagef("plan with --evidence heads, or run shards: gaia run --plan "+view.Quote(f.Dir), "the plan keeps whole bodies, which workers do not send")
+	}
+	s := &Server{c: c, signed: f, digest: f.ManifestSHA256, dir: Dir(c.Out, f.Plan.RunID), byKey: map[string]int{},
 		left: map[int]bool{}, silent: map[int]bool{}, second: map[int]int{}, ended: make(chan struct{})}
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return nil, exit.New(exit.Failure, fmt.Errorf("making the folder of the server: %w", err), "choose another place with --out")
