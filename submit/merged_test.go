@@ -366,6 +366,8 @@ func TestMergedShell(t *testing.T) {
 	aside := t.TempDir()
 	script, list, key := filepath.Join(aside, "check.sh"), filepath.Join(aside, "list.sh"), filepath.Join(aside, "key.pub")
 	put(t, key, []byte(runs.Key().Public().Line()+"\n"))
+	mjs := filepath.Join(aside, "verify.mjs")
+	put(t, mjs, []byte(documented(t, "### Node", "```js")))
 	for _, dir := range []string{full.Path, public.Path} {
 		blocks := strings.Split(string(read(t, filepath.Join(dir, ReadmeFile))), "```")
 		if len(blocks) != 5 {
@@ -381,6 +383,18 @@ func TestMergedShell(t *testing.T) {
 		}
 		if !check() {
 			t.Fatalf("%s is not accepted", dir)
+		}
+		if node, err := exec.LookPath("node"); err == nil {
+			if ok, out := accepts(t, exec.Command(node, mjs, key, dir)); !ok {
+				t.Errorf("the lines for Node refuse the package: %s", out)
+			}
+			put(t, filepath.Join(dir, "shards", "2", "more"), nil)
+			if ok, _ := accepts(t, exec.Command(node, mjs, key, dir)); ok {
+				t.Error("the lines for Node accept a file more")
+			}
+			if err := os.Remove(filepath.Join(dir, "shards", "2", "more")); err != nil {
+				t.Fatal(err)
+			}
 		}
 		cmd := exec.Command("sh", list)
 		cmd.Dir = dir
