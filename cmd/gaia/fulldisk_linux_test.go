@@ -166,3 +166,38 @@ func TestNoRoomToPack(t *testing.T) {
 		t.Errorf("there was no room %d times", full)
 	}
 }
+
+// TestNoRoomToMerge merges shards where there is room for less and less of the run: there is then nothing of it, or a run
+// that is brought to its end when there is room.
+func TestNoRoomToMerge(t *testing.T) {
+	long.NotRaced(t)
+	p := newProgram(t)
+	p.shards("plan", "shards", "2")
+	full := 0
+	for kib := 320; kib >= 32; kib -= 48 {
+		disk := smallDisk(t, kib)
+		out, err := p.command("merge", "shards", "-o", filepath.Join(disk, "runs")).CombinedOutput()
+		if err == nil && full == 0 {
+			continue
+		}
+		full++
+		if !strings.Contains(string(out), "no space left on device") || !strings.Contains(string(out), "gaia: hint: ") {
+			t.Errorf("%d KiB: %v\n%s", kib, err, out)
+		}
+		found, err := filepath.Glob(filepath.Join(disk, "runs", "*"))
+		if hidden, _ := filepath.Glob(filepath.Join(disk, "runs", ".*")); err != nil || len(hidden) != 0 || len(found) > 1 {
+			t.Errorf("%d KiB: %v and %v are left, %v", kib, found, hidden, err)
+		}
+		if len(found) == 0 {
+			continue
+		}
+		if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=8m"); err != nil {
+			t.Fatal(err)
+		}
+		p.want(exit.OK, "resume", found[0])
+		p.want(exit.OK, "verify", found[0])
+	}
+	if full < 2 {
+		t.Errorf("there was no room %d times", full)
+	}
+}

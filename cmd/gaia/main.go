@@ -119,7 +119,7 @@ and is never a GAIA score.`,
 
 		DisableSuggestions: true, // which cobra has in the error
 	}
-	root.AddCommand(a.runCommand(), a.planCommand(), a.serveCommand(), a.workerCommand(), a.agentCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.runsCommand(), a.showCommand(), a.viewCommand(), a.reportCommand(), a.boardCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand(), convertAttemptsCommand())
+	root.AddCommand(a.runCommand(), a.planCommand(), a.mergeCommand(), a.serveCommand(), a.workerCommand(), a.agentCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.runsCommand(), a.showCommand(), a.viewCommand(), a.reportCommand(), a.boardCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand(), convertAttemptsCommand())
 	a.named(root)
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exit.Help)

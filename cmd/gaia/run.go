@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -204,14 +203,7 @@ counts as an error and a new one begins. On a finished run there is nothing to d
 			return a.resume(cmd.Context(), args[0], s)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&s.Source, "source", "", "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)")
-	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
-	f.StringVar(&s.SearXNG, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
-	s.AddRateFlags(cmd)
-	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
-	f.StringVar(&s.File, "settings", "", "settings file, read only for the MCP servers of the plan (default: gaia.yaml)")
-	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
+	s.AddResumeFlags(cmd)
 	return cmd
 }
 
@@ -398,7 +390,7 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runflags.Settings, pr
 				return err
 			}
 		}
-		return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), stopHints(s, stopped, r.Dir)...)
+		return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), s.StopHints(stopped.Asked, stopped, r.Dir)...)
 	}
 	return unfinished(err, s.ResumeLine(r.Dir))
 }
@@ -420,25 +412,6 @@ func unfinished(err error, resume string) error {
 		known = remote.Remedy(asked, resume)
 	}
 	return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), append(hints, cmp.Or(known, "fix that, then: "+resume))...)
-}
-
-// stopHints returns what helps a run that a model's endpoint stopped. Another name for the model is another plan.
-func stopHints(s *runflags.Settings, stopped *run.StopError, dir string) []string {
-	resume := s.ResumeLine(dir)
-	otherwise := "when the endpoint answers: " + resume
-	var asked *llm.Error
-	if !errors.As(stopped, &asked) || asked.Retryable || asked.Status == http.StatusPaymentRequired || asked.Status == http.StatusTooManyRequests {
-		return []string{otherwise}
-	}
-	if known := remote.Remedy(asked, resume); known != "" {
-		return []string{known}
-	}
-	if s.Folder != nil {
-		return []string{"to name another model, plan again: gaia plan --like " + view.Quote(filepath.Join(s.PlanDir, plan.ManifestFile)), otherwise}
-	}
-	flag := map[string]string{trajectory.PreflightJudge: "--judge-model", trajectory.PreflightVision: "--vision-model",
-		trajectory.PreflightTranscription: "--transcription-model"}[stopped.Asked]
-	return []string{"to name another model: " + s.CommandLine("gaia run --like "+view.Quote(dir), [2]string{cmp.Or(flag, "--model"), "NAME"}), otherwise}
 }
 
 // printRun verifies a finished run and prints its summary; unfit is why it turned out unfit for submission, nil if it did not.

@@ -32,7 +32,7 @@ func TestHelpFits(t *testing.T) {
 // listed here with what it takes instead. So is each flag.
 func TestEveryCommandTakesNames(t *testing.T) {
 	others := map[string]string{
-		"agent doctor": "folder of an agent", "agent init": "recipe", "agent try": "folder of an agent", "board": "packages", "key trust": "key file",
+		"agent doctor": "folder of an agent", "agent init": "recipe", "agent try": "folder of an agent", "board": "packages", "key trust": "key file", "merge": "folders of shards",
 		"ledger import": "files", "ledger show": "id of an event", "policy check": "file", "policy hash": "policy", "policy show": "policy",
 		"prune cassettes": "cassettes", "prune packages": "packages", "tasks show": "task ids", "witness replay": "bundle", "witness show": "bundle", "witness verify": "bundles",
 	}

@@ -104,6 +104,18 @@ func (s *Settings) AddRateFlags(cmd *cobra.Command) {
 	cli.CompletePrefixes(cmd, "cassette", plan.CassetteRecord+":", plan.CassetteReplay+":")
 }
 
+// AddResumeFlags adds the flags of resume.
+func (s *Settings) AddResumeFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.Source, "source", "", "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)")
+	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
+	f.StringVar(&s.SearXNG, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
+	s.AddRateFlags(cmd)
+	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
+	f.StringVar(&s.File, "settings", "", "settings file, read only for the MCP servers of the plan (default: gaia.yaml)")
+	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
+}
+
 // AddRunFlags adds the flags of run, which a settings file may set.
 func (s *Settings) AddRunFlags(cmd *cobra.Command) {
 	s.addSharedFlags(cmd)

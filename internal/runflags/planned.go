@@ -1,17 +1,23 @@
 package runflags
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // NotPlanned returns the error of usage of a plan that cannot be made: its budget buys nothing, it holds a secret, which
@@ -72,4 +78,23 @@ func Unplanned(m plan.Plan) (flags string) {
 		flags += " --base-url URL (at " + view.Line(m.Model.Origin) + ")"
 	}
 	return flags
+}
+
+// StopHints returns what helps a run that a model's endpoint stopped; kind is what was asked there. Another name for the model is another plan.
+func (s *Settings) StopHints(kind string, stopped error, dir string) []string {
+	resume := s.ResumeLine(dir)
+	otherwise := "when the endpoint answers: " + resume
+	var asked *llm.Error
+	if !errors.As(stopped, &asked) || asked.Retryable || asked.Status == http.StatusPaymentRequired || asked.Status == http.StatusTooManyRequests {
+		return []string{otherwise}
+	}
+	if known := remote.Remedy(asked, resume); known != "" {
+		return []string{known}
+	}
+	if s.Folder != nil {
+		return []string{"to name another model, plan again: gaia plan --like " + view.Quote(filepath.Join(s.PlanDir, plan.ManifestFile)), otherwise}
+	}
+	flag := map[string]string{trajectory.PreflightJudge: "--judge-model", trajectory.PreflightVision: "--vision-model",
+		trajectory.PreflightTranscription: "--transcription-model"}[kind]
+	return []string{"to name another model: " + s.CommandLine("gaia run --like "+view.Quote(dir), [2]string{cmp.Or(flag, "--model"), "NAME"}), otherwise}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/cli"
@@ -112,6 +113,29 @@ func (s *Settings) TakeFolder(f *planfolder.Folder, d plan.Delegation) {
 			tool = approve.All
 		}
 		s.Approve = append(s.Approve, tool)
+	}
+}
+
+// AddMergeFlags adds the flags of merge: those of resume, and what is merged. What they leave open is of the plan folder.
+func (s *Settings) AddMergeFlags(cmd *cobra.Command, lost *[]string) {
+	f := cmd.Flags()
+	s.AddResumeFlags(cmd)
+	for _, name := range []string{"source", "base-url", "searxng-url"} {
+		usage, _, _ := strings.Cut(f.Lookup(name).Usage, " (default:")
+		f.Lookup(name).Usage = usage + " (default: as the plan folder has it)"
+	}
+	f.StringVar(&s.PlanDir, "plan", "plan", "plan folder, with PLAN.private beside it")
+	f.StringSliceVar(lost, "lost", nil, "shards whose journals are gone for good, such as 3,7-9")
+	f.StringVarP(&s.Runs, "out", "o", "runs", "directory for the run directory")
+	cli.CompleteDirs(cmd, "plan")
+	cli.CompleteDirs(cmd, "out")
+}
+
+// TakeMerge takes from a plan folder what the flags of merge leave open. The run is resumed like any other.
+func (s *Settings) TakeMerge(f *planfolder.Folder) {
+	s.TakeFolder(f, plan.Delegation{})
+	if s.Folder = nil; f.Settings != nil && s.File == "" {
+		s.File = filepath.Join(f.Dir, planfolder.SettingsFile)
 	}
 }
 
