@@ -75,10 +75,11 @@ func (j *journalFact) contradicts(e *evidence, n *notes) (hard int) {
 // that was set explains.
 func madeAt(e *evidence, n *notes) (hard int) {
 	made, err := time.Parse(trajectory.TimeFormat, e.Manifest.Created)
-	if err != nil || !slices.ContainsFunc(e.Journals, func(j *journalFact) bool { return j.Clocks.begun }) {
+	begun := slices.DeleteFunc(slices.Clone(e.Journals), func(j *journalFact) bool { return !j.Clocks.begun })
+	if err != nil || len(begun) == 0 {
 		return 0
 	}
-	older := slices.MinFunc(e.Journals, func(a, b *journalFact) int { return cmp.Compare(a.Clocks.Began, b.Clocks.Began) })
+	older := slices.MinFunc(begun, func(a, b *journalFact) int { return cmp.Compare(a.Clocks.Began, b.Clocks.Began) })
 	if by := time.Duration(made.UnixMilli()-older.Clocks.Began) * time.Millisecond; by > clockStep {
 		at, whose := place{given: true}, "its journal"
 		if e.Shards != nil {
