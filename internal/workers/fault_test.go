@@ -65,6 +65,7 @@ type orders struct {
 	Clock   time.Duration
 	Room    uint64 // bytes that a file of the process can have; 0: any number
 	AtOnce  int
+	Budget  int64 // micro-USD of all workers; 0: no limit
 }
 
 var harness = trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: canonical.Digest(nil)}
@@ -89,6 +90,7 @@ func environment(o orders, key sign.Key) (plan.Plan, run.Env, error) {
 	m := plan.New()
 	m.Dataset.Selection, m.Policy, m.SubmitIntent = loader.Filter{}.Rule(), rules, true
 	m.Model = plan.ModelPlan{Name: endpoint.Model, Origin: "http://127.0.0.1", MaxTokens: 1000}
+	m.Budgets.RunCostMicroUSD = o.Budget
 	m.Budgets.Turns, m.Retry.CallTries, m.Shards = 20, 6, 1
 	h := harness
 	h.Version = cmp.Or(o.Version, h.Version)
@@ -201,7 +203,7 @@ type proc struct {
 }
 
 // start makes the plan of count tasks, and serves it.
-func start(t *testing.T, count int, latency time.Duration) *cluster {
+func start(t *testing.T, count int, latency time.Duration, change ...func(*orders)) *cluster {
 	t.Helper()
 	dir := t.TempDir()
 	tasks := endpoint.Tasks{Count: count, Turns: 2}
@@ -230,6 +232,9 @@ func start(t *testing.T, count int, latency time.Duration) *cluster {
 	}
 	if err := os.WriteFile(filepath.Join(dir, "key"), content, 0o600); err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range change {
+		f(&c.orders)
 	}
 	m, env, err := environment(c.orders, key)
 	if err != nil {
@@ -400,11 +405,11 @@ func faults() []fault {
 			time.Sleep(3 * time.Second) // its tasks go to the other
 			w.signal(syscall.SIGCONT)
 		}},
-		{"clocks an hour ahead and behind", false, func(c *cluster) {
+		{"clocks an hour ahead and behind", true, func(c *cluster) {
 			c.worker(func(o *orders) { o.Clock = time.Hour })
 			c.worker(func(o *orders) { o.Clock = -time.Hour })
 		}},
-		{"the disk of a worker full", false, func(c *cluster) {
+		{"the disk of a worker full", true, func(c *cluster) {
 			w := c.worker(func(o *orders) { o.Room = 60_000 })
 			if w.cmd.Wait() == nil {
 				c.t.Error("a worker without room ends in order")
@@ -431,7 +436,7 @@ func faults() []fault {
 			}
 			c.worker(nil)
 		}},
-		{"a worker drained (SIGTERM)", false, func(c *cluster) {
+		{"a worker drained (SIGTERM)", true, func(c *cluster) {
 			w := c.worker(nil)
 			c.claimed(3)
 			w.signal(syscall.SIGTERM)
@@ -501,6 +506,35 @@ func TestResults(t *testing.T) {
 	}
 	if calls := c.model.Counts().Requests; calls != 2*2*12 {
 		t.Errorf("%d model calls by two workers and one process", calls)
+	}
+}
+
+// TestBudget: workers together spend no more than the limit, and a worker that is killed frees nothing that it may have
+// spent.
+func TestBudget(t *testing.T) {
+	const limit = 60_000
+	c := start(t, 40, 5*time.Millisecond, func(o *orders) { o.Budget = limit })
+	w := c.worker(nil)
+	c.worker(nil)
+	c.claimed(3)
+	w.kill()
+	c.worker(nil)
+	c.finish()
+	if spent := c.model.Counts().CostMicroUSD; spent > limit || spent == 0 {
+		t.Errorf("%d of %d micro-USD are spent", spent, limit)
+	}
+	found, err := rundir.Verify(os.DirFS(c.runDir()), rundir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	skipped := 0
+	for _, task := range found.Tasks {
+		if len(task.Attempts) == 0 {
+			skipped++
+		}
+	}
+	if skipped == 0 {
+		t.Errorf("no task is left out: the limit of %d is none", limit)
 	}
 }
 
