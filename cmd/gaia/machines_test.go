@@ -25,8 +25,8 @@ func (p program) on(dir, shell, script string, env ...string) string {
 	return string(out)
 }
 
-// merged wants the one run in a folder to be whole, and made of so many shards.
-func (p program) merged(runs string, shards int) {
+// mergedOf wants the one run in a folder to be whole, and made of so many shards.
+func (p program) mergedOf(runs string, shards int) {
 	p.t.Helper()
 	found, err := filepath.Glob(filepath.Join(runs, "0*"))
 	if err != nil || len(found) != 1 {
@@ -46,7 +46,7 @@ func TestSlurm(t *testing.T) {
 	executors := filepath.Join(here, "cmd", "gaia", "testdata", "executors")
 	submit := filepath.Join(here, "examples", "slurm", "submit")
 	p.on(p.dir, "sh", submit+" "+filepath.Join(p.dir, "plan"), "PATH="+executors+":"+os.Getenv("PATH"), "GAIA_RUNS="+filepath.Join(p.dir, "runs"))
-	p.merged(filepath.Join(p.dir, "runs"), 2)
+	p.mergedOf(filepath.Join(p.dir, "runs"), 2)
 }
 
 // TestKubernetesJob runs the command of each index of the Job in examples/kubernetes, with its volume in a folder.
@@ -81,7 +81,7 @@ func TestKubernetesJob(t *testing.T) {
 		p.on(p.dir, "sh", command, fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index))
 	}
 	p.on(p.dir, "sh", "gaia merge --plan plan -o runs shards/*")
-	p.merged(filepath.Join(p.dir, "runs"), 3)
+	p.mergedOf(filepath.Join(p.dir, "runs"), 3)
 }
 
 // TestMatrix follows the workflow in examples/ci job by job, each in a folder of its own, with the dataset and the models
@@ -114,7 +114,7 @@ func TestMatrix(t *testing.T) {
 	artifacts := t.TempDir()
 	follow := func(name string, shard int) string {
 		dir := t.TempDir()
-		fill := strings.NewReplacer("${{ matrix.shard }}", fmt.Sprint(shard)).Replace
+		fill := strings.NewReplacer("${{ matrix.shard }}", fmt.Sprint(shard), " --max-cost 50", "").Replace // the scripted model has no price
 		for _, step := range workflow.Jobs[name].Steps {
 			action, _, _ := strings.Cut(step.Uses, "@")
 			artifact := filepath.Join(artifacts, fill(step.With.Name))
@@ -138,7 +138,7 @@ func TestMatrix(t *testing.T) {
 		follow("shard", shard)
 	}
 	dir := follow("merge", 0)
-	p.merged(filepath.Join(dir, "runs"), len(shards))
+	p.mergedOf(filepath.Join(dir, "runs"), len(shards))
 	if packages, err := filepath.Glob(filepath.Join(artifacts, "package", "submission-*")); err != nil || len(shards) != 8 || len(packages) != 1 {
 		t.Errorf("%d shards, packages %q, %v", len(shards), packages, err)
 	}
