@@ -1,0 +1,60 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/planfolder"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
+)
+
+var mergeTasks = flag.Int("merge", 2000, "tasks that BenchmarkMerge merges")
+
+// BenchmarkMerge merges 4 shards of tasks of one turn in a process of its own, and reports the time that it computed and its
+// memory: with -merge 100000 as docs/many-machines.md has it.
+func BenchmarkMerge(b *testing.B) {
+	p := program{nil, b.TempDir(), []string{"HF_ENDPOINT=" + noHub, "OPENAI_API_KEY=none"}}
+	tasks := endpoint.Tasks{Count: *mergeTasks}
+	run := func(args ...string) *syscall.Rusage {
+		cmd := p.command(args...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("gaia %v: %v\n%s", args, err, out)
+		}
+		return cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	}
+	if err := tasks.Write(filepath.Join(p.dir, "data")); err != nil {
+		b.Fatal(err)
+	}
+	run("plan", "-o", "plan", "--shards", "4", "--submit-intent", "--source", "dir:data", "--base-url", "http://127.0.0.1:9/v1", "--model", endpoint.Model, "--max-task-cost", "off")
+	f, err := planfolder.Open(filepath.Join(p.dir, "plan"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	told := runs.Told{Turns: 1}
+	for n := range *mergeTasks {
+		told.Questions, told.Answers = append(told.Questions, tasks.Question(n)), append(told.Answers, tasks.Gold(n))
+	}
+	for index := 1; index <= 4; index++ {
+		d, envelope, key, err := f.Shard(index, "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := runs.WriteShard(filepath.Join(p.dir, "shards", strconv.Itoa(index)), f.Plan, f.Manifest, f.Envelope, d, envelope, key, told); err != nil {
+			b.Fatal(err)
+		}
+	}
+	told = runs.Told{}
+	for b.Loop() {
+		u := run("merge", "shards", "--on-unsubmittable", "continue")
+		b.ReportMetric(float64(u.Utime.Nano()+u.Stime.Nano())/1e9, "cpu-s/op")
+		b.ReportMetric(float64(u.Maxrss)/1024, "MiB")
+		if err := os.RemoveAll(filepath.Join(p.dir, "runs")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
