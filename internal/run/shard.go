@@ -45,7 +45,7 @@ func CreateShard(dir string, s Signed, p Part, e Env) (*Run, error) {
 	}
 	if err == nil {
 		files := []runfiles.File{{Name: plan.DelegationFile, Data: p.Envelope}}
-		err = r.create(dir, Signed{old, s.Manifest, s.Envelope}, files, func() ([]trajectory.Draft, error) {
+		err = r.create(dir, Signed{Plan: old, Manifest: s.Manifest, Envelope: s.Envelope}, files, func() ([]trajectory.Draft, error) {
 			r.fold.OfShard(p.Delegation)
 			return nil, nil
 		})
@@ -240,7 +240,7 @@ func CreateMerged(out string, s Signed, salts grading.Salts, shards rundir.Shard
 	}
 	r := &Run{env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}, state: state{base: shards.Events()}}
 	files := []runfiles.File{{Name: rundir.ShardsFile, Data: list}}
-	err = r.create(filepath.Join(out, old.RunID), Signed{old, s.Manifest, s.Envelope}, files, func() ([]trajectory.Draft, error) {
+	err = r.create(filepath.Join(out, old.RunID), Signed{Plan: old, Manifest: s.Manifest, Envelope: s.Envelope}, files, func() ([]trajectory.Draft, error) {
 		if err := r.samePlan(s.Plan, r.fold.Manifest); err != nil {
 			return nil, err
 		}

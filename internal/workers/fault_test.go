@@ -65,7 +65,8 @@ type orders struct {
 	Clock   time.Duration
 	Room    uint64 // bytes that a file of the process can have; 0: any number
 	AtOnce  int
-	Budget  int64 // micro-USD of all workers; 0: no limit
+	Wait    time.Duration // until a worker that is silent loses its tasks; 0: a second
+	Budget  int64         // micro-USD of all workers; 0: no limit
 }
 
 var harness = trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: canonical.Digest(nil)}
@@ -161,7 +162,7 @@ func served(ctx context.Context, o orders, key sign.Key, m plan.Plan, env run.En
 		return err
 	}
 	defer s.Close()
-	if err := s.Run(ctx, queue.Options{Listen: o.Address, AckWait: time.Second, Period: 200 * time.Millisecond, Log: func(text string) { say(text) }},
+	if err := s.Run(ctx, queue.Options{Listen: o.Address, AckWait: cmp.Or(o.Wait, time.Second), Period: 200 * time.Millisecond, Log: func(text string) { say(text) }},
 		func(string) { fmt.Println("serving") }); err != nil {
 		return err
 	}
@@ -473,7 +474,7 @@ func TestFaults(t *testing.T) {
 
 // TestResults: two workers and one process give the same results.
 func TestResults(t *testing.T) {
-	c := start(t, 12, 0)
+	c := start(t, 12, 0, func(o *orders) { o.Wait = time.Minute }) // no task is done twice, however slow the machine is
 	c.worker(nil)
 	c.worker(nil)
 	if n := c.finish(); n.Workers < 1 {

@@ -68,14 +68,14 @@ func (s *Server) Finish() (rundir.Shards, []string, error) {
 	var folders []string
 	place := make([]int, len(s.copies)+1) // of a worker in the list, from 1
 	for i, c := range s.copies {
-		lost, _ := s.state.lost(i+1, c.committed, s.second[i+1])
-		headed, err := c.cut()
+		headed, err := c.cut() // from here on the worker is refused
 		if err != nil {
 			return rundir.Shards{}, nil, fmt.Errorf("closing the journal of worker %d: %w", i+1, err)
 		}
 		if !headed { // it finished nothing
 			continue
 		}
+		lost, _ := s.state.lost(i+1, c.committed, s.second[i+1])
 		merged = append(merged, trajectory.ShardMerged{Events: c.headEnd.Events, Head: c.headEnd.Head, Lost: lost, Shard: c.shard})
 		folders = append(folders, c.dir)
 		place[i+1] = len(merged)
