@@ -84,7 +84,7 @@ func TestKubernetesJob(t *testing.T) {
 	p.mergedOf(filepath.Join(p.dir, "runs"), 3)
 }
 
-// TestMatrix follows the workflow in examples/ci job by job, each in a folder of its own, with the dataset and the models
+// TestMatrix follows the workflow in examples/ci job by job, each in its own folder, with the dataset and the models
 // of the tests. Artifacts are files of another folder.
 func TestMatrix(t *testing.T) {
 	t.Parallel()

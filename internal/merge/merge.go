@@ -406,7 +406,7 @@ func Lost(flags []string, of int) (lost []int, err error) {
 	return lost, nil
 }
 
-// Unspent says of a merged run that tasks were skipped for want of money in some shards while others had money left, "" if
+// Unspent says of a merged run that tasks were skipped in some shards that had no money left while others had money left, "" if
 // that is not so. What was left is the part of a shard less its attempts.
 func Unspent(f *rundir.Fold) string {
 	limit := f.Manifest.Budgets.RunCostMicroUSD
