@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // records is a handler that keeps everything in memory.
@@ -232,13 +234,13 @@ func work(ctx context.Context, t testing.TB, c *Client, pause func()) (first []i
 // waitFor waits until a condition holds. Its limit is that of a hanging test.
 func waitFor(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for range 6000 {
+	for range 30_000 {
 		if holds() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("%s: not within a minute", what)
+	t.Fatalf("%s: not within five minutes", what)
 }
 
 // checkOnce checks that each task has one claim, and that the workers agree.
@@ -253,12 +255,18 @@ func checkOnce(t *testing.T, h *records, tasks int, firsts ...[]int) {
 
 func none() {}
 
-// TestEachTaskOnce: of thousands of tasks over several clients, each is claimed by one.
+// TestEachTaskOnce: of many tasks over several clients, each is claimed by one.
 func TestEachTaskOnce(t *testing.T) {
 	t.Parallel()
-	const tasks, workers = 2000, 4
+	const workers = 4
+	tasks := 2000
+	if long.Raced {
+		tasks = 200
+	}
 	h := newRecords()
-	s, _ := serve(t, testOptions(t, tasks), h)
+	o := testOptions(t, tasks)
+	o.AckWait = time.Minute // a slow worker that gets its own task again would count it twice
+	s, _ := serve(t, o, h)
 	ctx, cancel := context.WithCancel(t.Context())
 	firsts := make([][]int, 3*workers)
 	var all sync.WaitGroup
@@ -458,7 +466,9 @@ func TestWorkersGone(t *testing.T) {
 	t.Parallel()
 	const tasks = 60
 	h := newRecords()
-	s, _ := serve(t, testOptions(t, tasks), h)
+	o := testOptions(t, tasks)
+	o.AckWait = 3 * time.Second // a sign of work comes in time on a slow machine, too
+	s, _ := serve(t, o, h)
 	killed := worker(t, s.URL(), "killed")
 	for range 10 {
 		if _, err := killed.Next(t.Context()); err != nil {
@@ -487,7 +497,7 @@ func TestWorkersGone(t *testing.T) {
 		t.Error(err)
 	}
 	lost.Done()
-	time.Sleep(1500 * time.Millisecond) // longer than AckWait: a task that is worked on stays with its worker
+	time.Sleep(o.AckWait + o.AckWait/2) // a task that is worked on stays with its worker
 	if err := busy.Claim(t.Context(), claimOf(kept.Place, "busy")); err != nil {
 		t.Error(err)
 	}
@@ -532,6 +542,8 @@ func TestRestart(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			firsts := make([][]int, 2)
 			var done sync.WaitGroup
+			var begun atomic.Int64 // tasks; those of the second half wait until the server is gone
+			gone := make(chan struct{})
 			for w := range 2 {
 				c := dial(t, ClientOptions{URL: s.URL(), Log: func(line string) {
 					mu.Lock()
@@ -545,17 +557,26 @@ func TestRestart(t *testing.T) {
 					}
 				}})
 				join(t, c, fmt.Sprint("key ", w))
-				done.Go(func() { firsts[w] = work(ctx, t, c, func() { time.Sleep(5 * time.Millisecond) }) })
+				done.Go(func() {
+					firsts[w] = work(ctx, t, c, func() {
+						if begun.Add(1) > tasks/2 {
+							<-gone
+						}
+					})
+				})
 			}
 			waitFor(t, "some claims", func() bool { return h.count() > tasks/4 })
 			stop()
+			close(gone)
+			waitFor(t, "the workers to notice", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return said["0 lost"] > 0 && said["1 lost"] > 0
+			})
 			if store == "deleted" {
 				if err := os.RemoveAll(o.StoreDir); err != nil {
 					t.Fatal(err)
 				}
-			}
-			if n := h.count(); n == tasks {
-				t.Fatal("all tasks were claimed before the server was stopped")
 			}
 			s, _ = serve(t, o, h)
 			waitFor(t, "all claims", func() bool { return h.count() == tasks })

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
@@ -261,7 +262,10 @@ func TestPermissions(t *testing.T) {
 // their work.
 func TestFlood(t *testing.T) {
 	t.Parallel()
-	const tasks = 30
+	tasks := 30
+	if long.Raced {
+		tasks = 5
+	}
 	h := newRecords()
 	o := testOptions(t, tasks)
 	o.Log = nil
