@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,34 +50,39 @@ func TestSlurm(t *testing.T) {
 	p.mergedOf(filepath.Join(p.dir, "runs"), 2)
 }
 
+// containers returns the command of the container of each resource in a file of examples/kubernetes, by kind.
+func containers(t *testing.T, file string) map[string][]string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root(t), "examples", "kubernetes", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := map[string][]string{}
+	for _, one := range strings.Split(string(data), "\n---\n") {
+		var resource struct {
+			Kind string
+			Spec struct {
+				Template struct {
+					Spec struct{ Containers []struct{ Command []string } }
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(one), &resource); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range resource.Spec.Template.Spec.Containers {
+			commands[resource.Kind] = c.Command
+		}
+	}
+	return commands
+}
+
 // TestKubernetesJob runs the command of each index of the Job in examples/kubernetes, with its volume in a folder.
 func TestKubernetesJob(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
-	data, err := os.ReadFile(filepath.Join(root(t), "examples", "kubernetes", "shards.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var job struct {
-		Spec struct {
-			CompletionMode string `yaml:"completionMode"`
-			Template       struct {
-				Spec struct {
-					Containers []struct {
-						Command []string
-					}
-				}
-			}
-		}
-	}
-	if err := yaml.Unmarshal([]byte(strings.SplitN(string(data), "\n---\n", 2)[0]), &job); err != nil {
-		t.Fatal(err)
-	}
-	if job.Spec.CompletionMode != "Indexed" || len(job.Spec.Template.Spec.Containers) != 1 {
-		t.Fatalf("the Job is %+v", job)
-	}
 	p.want(exit.OK, "plan", "--limit", "5", "--submit-intent", "--shards", "3", "-o", "plan")
-	command := strings.ReplaceAll(strings.Join(job.Spec.Template.Spec.Containers[0].Command, " "), "/data", p.dir)
+	command := strings.ReplaceAll(strings.Join(containers(t, "shards.yaml")["Job"], " "), "/data", p.dir)
 	for index := range 3 {
 		p.on(p.dir, "sh", command, fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index))
 	}
@@ -84,7 +90,45 @@ func TestKubernetesJob(t *testing.T) {
 	p.mergedOf(filepath.Join(p.dir, "runs"), 3)
 }
 
-// TestMatrix follows the workflow in examples/ci job by job, each in its own folder, with the dataset and the models
+// TestKubernetesWorkers runs the server and a worker of examples/kubernetes with TLS and NKeys, each volume in a folder.
+func TestKubernetesWorkers(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("openssl makes the certificate, and is not here")
+	}
+	p := newProgram(t)
+	p.want(exit.OK, "plan", "--limit", "5", "--submit-intent", "-o", "data/plan")
+	p.on(p.dir, "sh", `mkdir tls public worker
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=gaia-serve -addext subjectAltName=DNS:gaia-serve,IP:127.0.0.1 -keyout tls/tls.key -out tls/tls.crt 2>/dev/null
+cp tls/tls.crt public/ca.crt
+cp .config/gaia/keys/signing.pub public/plan-key.pub`)
+	public := strings.TrimSpace(p.on(p.dir, "sh", "gaia worker --new-key worker/worker.nk"))
+	address, commands := freeAddress(t), containers(t, "workers.yaml")
+	command := func(kind string) *exec.Cmd {
+		given := strings.NewReplacer("0.0.0.0:4222", address, "gaia-serve:4222", address, "$(WORKER_KEY)", public, "/signing/signing", p.dir+"/.config/gaia/keys/signing",
+			"=/data", "="+p.dir+"/data", "=/tls", "="+p.dir+"/tls", "=/worker/", "="+p.dir+"/worker/", "=/public", "="+p.dir+"/public", "=/work/", "="+p.dir+"/work/")
+		args := commands[kind][1:]
+		for i, arg := range args {
+			args[i] = given.Replace(arg)
+		}
+		return p.command(args...)
+	}
+	served := make(chan string)
+	go func() {
+		out, err := command("Job").CombinedOutput()
+		served <- fmt.Sprintf("%v\n%s", err, out)
+	}()
+	out, err := command("Deployment").CombinedOutput()
+	if err != nil {
+		t.Errorf("the worker: %v\n%s", err, out)
+	}
+	if said := <-served; !strings.HasPrefix(said, "<nil>\n") {
+		t.Fatalf("the server: %s\nthe worker: %s", said, out)
+	}
+	p.mergedOf(filepath.Join(p.dir, "data", "runs"), 1)
+}
+
+// TestMatrix follows the workflow in examples/ci job by job, each in another folder, with the dataset and the models
 // of the tests. Artifacts are files of another folder.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
@@ -142,6 +186,36 @@ func TestMatrix(t *testing.T) {
 	if packages, err := filepath.Glob(filepath.Join(artifacts, "package", "submission-*")); err != nil || len(shards) != 8 || len(packages) != 1 {
 		t.Errorf("%d shards, packages %q, %v", len(shards), packages, err)
 	}
+}
+
+// TestManyMachines runs the commands of docs/many-machines.md, each block in another folder.
+func TestManyMachines(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root(t), "docs", "many-machines.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(data), "```sh\n")[1:]
+	if len(blocks) != 2 {
+		t.Fatalf("%d blocks of commands", len(blocks))
+	}
+	for i, block := range blocks {
+		p := newProgram(t)
+		script, _, _ := strings.Cut(block, "```")
+		p.on(p.dir, "sh", strings.ReplaceAll(script, "127.0.0.1:4222", freeAddress(t)))
+		p.mergedOf(filepath.Join(p.dir, "runs"), 2-i)
+	}
+}
+
+// freeAddress returns an address of this machine at which nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // TestExampleScripts has ShellCheck read the scripts of the examples.
