@@ -261,11 +261,9 @@ func TestPermissions(t *testing.T) {
 // TestFlood: a worker that sends what it can, well-formed and not, keeps neither the server nor another worker from
 // their work.
 func TestFlood(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
-	tasks := 30
-	if long.Raced {
-		tasks = 5
-	}
+	const tasks = 30
 	h := newRecords()
 	o := testOptions(t, tasks)
 	o.Log = nil

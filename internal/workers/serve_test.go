@@ -22,6 +22,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/queue"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runfiles"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -232,6 +233,7 @@ func TestCopies(t *testing.T) {
 
 // TestHostile: what no worker sends is refused, and nothing of it reaches a copy; what comes after it neither.
 func TestHostile(t *testing.T) {
+	long.NotRaced(t)
 	x := tell(t)
 	files := x.merged.Shards[0]
 	journal, head := files[trajectory.JournalFile], string(files[trajectory.CheckpointFile])
