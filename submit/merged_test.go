@@ -135,8 +135,8 @@ func TestMerged(t *testing.T) {
 
 // TestShardAlone: the folder of one shard is not packaged, and the reason names what is.
 func TestShardAlone(t *testing.T) {
-	c, m := merged(t, runs.Honest(1), 1)
-	c = configIn(t, runs.Honest(1), m.Shards[0])
+	_, m := merged(t, runs.Honest(1), 1)
+	c := configIn(t, runs.Honest(1), m.Shards[0])
 	_, err := Build(context.Background(), c)
 	if !errors.Is(err, audit.ErrIncomplete) || !strings.Contains(err.Error(), "it is shard 1 of 1 of a run, which gaia merge makes of all") {
 		t.Errorf("%v", err)

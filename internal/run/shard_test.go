@@ -596,7 +596,7 @@ func TestMergedRefused(t *testing.T) {
 // TestWorkerStops: a worker that drains finishes what it began and closes its journal; one whose claim fails, or whose
 // money cannot be asked about, stops, and commits nothing that was left out since no one answered.
 func TestWorkerStops(t *testing.T) {
-	worker := func(t *testing.T, budget int64, change func(*Part)) (*Run, error, chan struct{}) {
+	worker := func(t *testing.T, budget int64, change func(*Part)) (*Run, error) {
 		tasks := endpoint.Tasks{Count: 6, Turns: 1}
 		c := generated(t, tasks, serve(t, endpoint.Config{Tasks: tasks}).URL, nil)
 		c.plan.Model.MaxTokens, c.plan.Budgets.RunCostMicroUSD = 200, budget
@@ -627,21 +627,21 @@ func TestWorkerStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { r.Close() })
-		return r, r.Execute(t.Context(), drain), drain
+		return r, r.Execute(t.Context(), drain)
 	}
-	r, err, _ := worker(t, 0, func(*Part) {})
+	r, err := worker(t, 0, func(*Part) {})
 	if found := verified(t, r.Dir); err != nil || !found.ShardDone || len(found.Tasks) < 2 || len(found.Tasks) > 3 || !found.AllCommitted() {
 		t.Errorf("drained: %v, done %v, %d tasks", err, found.ShardDone, len(found.Tasks))
 	}
 	refused := errors.New("the claim fails")
-	r, err, _ = worker(t, 0, func(p *Part) {
+	r, err = worker(t, 0, func(p *Part) {
 		p.Committed = func(context.Context, int, string) error { return refused }
 	})
 	if found := verified(t, r.Dir); !errors.Is(err, refused) || found.ShardDone {
 		t.Errorf("a claim that fails: %v, done %v", err, found.ShardDone)
 	}
 	gone := errors.New("the server is gone")
-	r, err, _ = worker(t, 1_000_000, func(p *Part) {
+	r, err = worker(t, 1_000_000, func(p *Part) {
 		p.Committed = func(context.Context, int, string) error { return nil }
 		p.Money = func(_ context.Context, spent, reserved int64) (ok, later bool, err error) {
 			if spent > 0 {

@@ -138,16 +138,6 @@ func (s *state) write(durable bool, entries ...entry) error {
 	return nil
 }
 
-// unclaimed returns the tasks that no worker has claimed, by their place in the plan.
-func (s *state) unclaimed() (tasks []int) {
-	for i, c := range s.claims {
-		if c.Worker == 0 {
-			tasks = append(tasks, i)
-		}
-	}
-	return tasks
-}
-
 // lost counts the tasks that a worker committed and never claimed, so that another did them again; and those that it
 // finished after another, which are at least told by its own word.
 func (s *state) lost(worker int, committed map[int]string, told int) (lost, superseded int) {
