@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
@@ -455,6 +457,30 @@ func TestRefusedClaim(t *testing.T) {
 		keys, err := bucket.Keys(t.Context())
 		return err == nil && len(keys) == 2
 	})
+	bucket, err := s.js.Stream(t.Context(), "KV_"+s.names.bucket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := bucket.CachedInfo().State.LastSeq
+	// A name that, as a pattern, has all claims.
+	for _, key := range []string{"*", ">", "x"} {
+		if err := liar.conn.Publish("$KV."+liar.names.bucket()+"."+key, []byte("{}")); err != nil {
+			t.Error(key, err)
+		}
+	}
+	waitFor(t, "all three to be judged", func() bool {
+		info, err := bucket.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = bucket.GetLastMsgForSubject(t.Context(), "$KV."+s.names.bucket()+".x")
+		return info.State.LastSeq >= published+3 && errors.Is(err, jetstream.ErrMsgNotFound)
+	})
+	for _, task := range []string{"0", "1"} {
+		if _, err := claims.Get(t.Context(), task); err != nil {
+			t.Errorf("the claim of task %s is gone: %v", task, err)
+		}
+	}
 	stop()
 	done.Wait()
 	checkOnce(t, h, 2, first)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -114,11 +115,11 @@ func (s *Server) listen() error {
 	o := s.options
 	host, port, err := net.SplitHostPort(o.Listen)
 	if err != nil {
-		return fmt.Errorf("%q is no address to listen on: %w", o.Listen, err)
+		return fmt.Errorf("%q is no address to listen on: %w\nhint: give HOST:PORT, such as 127.0.0.1:4222", o.Listen, err)
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || host == "" {
-		return fmt.Errorf("%q is no address to listen on, want HOST:PORT", o.Listen)
+		return fmt.Errorf("%q is no address to listen on\nhint: give HOST:PORT, such as 127.0.0.1:4222", o.Listen)
 	}
 	if !isLoopback(host) {
 		switch {
@@ -159,7 +160,7 @@ func (s *Server) listen() error {
 	}
 	for _, key := range o.Workers {
 		if !nkeys.IsValidPublicUserKey(key) {
-			return errors.New("a key of a worker is not a public NKey of a user, which begins with U")
+			return errors.New("a key of a worker is not a public NKey of a user, which begins with U\nhint: gaia worker --new-key FILE makes one, and prints the public half") // it may be a seed
 		}
 		p, err := permit(key)
 		if err != nil {
@@ -360,6 +361,9 @@ func (s *Server) record(ctx context.Context, h Handler, entry jetstream.KeyValue
 		}
 	}
 	s.options.Log(fmt.Sprintf("a claim of task %.20q does not count: %v", entry.Key(), err))
+	if strings.ContainsAny(entry.Key(), "*>") { // as a subject to purge, it is the claims of others
+		return -1, nil
+	}
 	stream, err := s.js.Stream(ctx, "KV_"+s.names.bucket())
 	if err == nil {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+s.names.bucket()+"."+entry.Key()))

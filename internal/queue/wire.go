@@ -161,7 +161,7 @@ func newNames(name string) (names, error) {
 		name = DefaultName
 	}
 	if !namePattern.MatchString(name) {
-		return names{}, fmt.Errorf("the name of the queue is %q, want letters, digits, _ and -, at most 64", name)
+		return names{}, fmt.Errorf("%q is no name of a queue\nhint: give letters, digits, _ and -, at most 64", name)
 	}
 	return names{name}, nil
 }
@@ -215,7 +215,7 @@ func isLoopback(host string) bool {
 func access(address string, seed, ca []byte) (options []nats.Option, sender string, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "nats" && u.Scheme != "tls" {
-		return nil, "", fmt.Errorf("%q is no address of NATS, want nats://HOST:PORT or tls://HOST:PORT", address)
+		return nil, "", fmt.Errorf("%q is no address of NATS\nhint: give nats://HOST:PORT or tls://HOST:PORT, as gaia serve prints it", address)
 	}
 	near := isLoopback(u.Hostname())
 	sender = local
