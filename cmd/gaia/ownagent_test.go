@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -92,4 +94,67 @@ with urllib.request.urlopen(urllib.request.Request(os.environ["ANTHROPIC_BASE_UR
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// TestAgentWorkers: workers run an own agent as one process runs it, each from a folder of its own.
+func TestAgentWorkers(t *testing.T) {
+	if _, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: onPath("bwrap")}); err != nil || onPath("python3") == "" {
+		t.Skip("there is no sandbox or no python here:", err)
+	}
+	t.Parallel()
+	p := newProgram(t)
+	p.env = append(p.env, "PATH="+os.Getenv("PATH"))
+	if err := os.Mkdir(filepath.Join(p.dir, "mine"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const agent = `#!/usr/bin/env python3
+import json, os, sys, urllib.request
+body = json.dumps({"model": os.environ["GAIA_MODEL"], "messages": [{"role": "user", "content": sys.stdin.read()}]}).encode()
+headers = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+with urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers)) as reply:
+    print(json.load(reply)["choices"][0]["message"]["content"])
+`
+	if err := os.WriteFile(filepath.Join(p.dir, "mine", "agent"), []byte(agent), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.want(exit.OK, "run", "--agent", "mine", "--submit-intent", "--limit", "4", "--out", "whole")
+	p.want(exit.OK, "plan", "--agent", "mine", "--submit-intent", "--limit", "4", "-o", "plan")
+	serve := p.command("serve", "--plan", "plan", "--listen", "127.0.0.1:0")
+	pipe, err := serve.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = serve.Process.Kill() }()
+	var said strings.Builder
+	var working sync.WaitGroup
+	for in := bufio.NewScanner(pipe); in.Scan(); {
+		said.WriteString(in.Text() + "\n")
+		url := regexp.MustCompile(`--join (nats://\S+)`).FindStringSubmatch(in.Text())
+		if url == nil {
+			continue
+		}
+		for range 2 {
+			worker := p.command("worker", "--join", url[1], "--concurrency", "1", "--out", "work")
+			worker.Dir = t.TempDir()
+			working.Go(func() {
+				if out, err := worker.CombinedOutput(); err != nil {
+					t.Errorf("worker: %v\n%s", err, out)
+					_ = serve.Process.Kill()
+				}
+			})
+		}
+	}
+	working.Wait()
+	if err := serve.Wait(); err != nil {
+		t.Fatalf("serve: %v\n%s", err, said.String())
+	}
+	run := p.runDir()
+	if got, want := p.results(run), p.results(p.merged("whole")); got != want {
+		t.Errorf("the results of workers are\n%s\nand those of one process\n%s", got, want)
+	}
+	p.want(exit.OK, "verify", run)
+	p.want(exit.OK, "audit", run)
 }

@@ -77,7 +77,7 @@ func NewServer(c Config) (_ *Server, err error) {
 		return nil, exit.Usagef("give the key that the plan was made with as --key", "the plan is signed by %s, and this key is %s", f.Key.ID(), c.Key.Public().ID())
 	}
 	if f.Plan.Evidence == plan.EvidenceBodies {
-		return nil, exit.Usagef("plan with --evidence heads, or run shards: gaia run --plan "+view.Quote(f.Dir), "the plan keeps whole bodies, which workers do not send")
+		return nil, exit.Usagef("plan without --evidence-full-bodies, or run it in shards: gaia run --plan "+view.Quote(f.Dir), "the plan has --evidence-full-bodies, and workers send no bodies")
 	}
 	s := &Server{c: c, signed: f, digest: f.ManifestSHA256, dir: Dir(c.Out, f.Plan.RunID), byKey: map[string]int{},
 		left: map[int]bool{}, silent: map[int]bool{}, second: map[int]int{}, ended: make(chan struct{})}
@@ -431,6 +431,14 @@ func writePlan(dir string, p queue.Plan) (*planfolder.Folder, error) {
 	if err := canonical.Decode(p.Settings, &files); err != nil {
 		return nil, fmt.Errorf("reading the plan that the server sent: %w", err)
 	}
+	for name := range files { // whoever signed the plan is not known yet
+		if !slices.Contains([]string{plan.ConstitutionFile, plan.AgentFilesFile, planfolder.PlacesFile, planfolder.EnvelopeFile, planfolder.SettingsFile}, name) {
+			return nil, fmt.Errorf("the server sent a file %q, which no plan has", view.Line(name))
+		}
+	}
+	if files == nil {
+		return nil, errors.New("the server sent a plan without files")
+	}
 	files[plan.ManifestFile], files[plan.EnvelopeFile] = p.Manifest, p.Envelope
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, exit.New(exit.Failure, fmt.Errorf("making the folder of the worker: %w", err), "choose another place with --out")
@@ -441,9 +449,6 @@ func writePlan(dir string, p queue.Plan) (*planfolder.Folder, error) {
 	}
 	defer root.Close()
 	for name, content := range files {
-		if name != filepath.Base(name) {
-			return nil, fmt.Errorf("the server sent a file of the plan named %q", view.Line(name))
-		}
 		if err := root.WriteFile(name, content, 0o644); err != nil {
 			return nil, err
 		}

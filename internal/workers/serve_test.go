@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
@@ -421,4 +422,20 @@ func FuzzClaimed(f *testing.F) {
 			t.Errorf("%+v, %v", n, s.Err())
 		}
 	})
+}
+
+// TestPlanSent: a worker writes no file that a plan does not have, wherever a server wants it.
+func TestPlanSent(t *testing.T) {
+	for name, settings := range map[string]string{
+		"none": "null", "no object": "[]", "a parent": `{"..":""}`, "below": `{"keys/1":""}`, "elsewhere": `{"/tmp/1":""}`, "a key": `{"keys":"AA=="}`,
+		"a twin": `{"manifest.json":"AA=="}`, "no name": `{"":"AA=="}`,
+	} {
+		dir := filepath.Join(t.TempDir(), "plan")
+		if _, err := writePlan(dir, queue.Plan{Manifest: []byte("{}"), Envelope: []byte("{}"), Settings: []byte(settings)}); err == nil {
+			t.Errorf("%s: is taken", name)
+		}
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: the folder is made: %v", name, err)
+		}
+	}
 }
