@@ -235,8 +235,8 @@ func (a *app) view(ctx context.Context, places []string, v viewing) error {
 		return err
 	}
 	v.Runs = watch.Rows
-	if len(places) == 1 && (verify.IsRun(places[0]) == nil || verify.IsPackage(places[0])) {
-		v.First = places[0]
+	if len(places) == 1 {
+		v.First = places[0] // of a folder of runs it is none
 	}
 	v.History = func() (page.History, error) {
 		from := places

@@ -101,7 +101,7 @@ var chips = map[string]chip{
 	"solved": {"good", "✓", ""}, "complete": {"good", "✓", ""}, "committed": {"good", "✓", ""}, "pass": {"good", "✓", ""}, "better": {"good", "↑", ""}, "correct": {"good", "✓", ""}, "clean": {"good", "✓", ""},
 	"failed": {"bad", "✗", ""}, "damaged": {"bad", "✗", ""}, "fail": {"bad", "✗", ""}, "worse": {"bad", "↓", ""}, "wrong": {"bad", "✗", ""}, "critical": {"bad", "▲", ""}, "high": {"bad", "▲", ""},
 	"error": {"warn", "!", ""}, "interrupted": {"warn", "!", ""}, "stopped": {"warn", "■", ""}, "review": {"warn", "?", ""},
-	"running": {"live", "●", ""}, "waiting": {"calm", "○", ""}, "graded later": {"calm", "○", ""}, "skipped": {"calm", "–", ""}, "unscored": {"calm", "–", ""},
+	"running": {"live", "●", ""}, "served": {"live", "●", ""}, "waiting": {"calm", "○", ""}, "graded later": {"calm", "○", ""}, "skipped": {"calm", "–", ""}, "unscored": {"calm", "–", ""},
 	"skip": {"calm", "–", ""}, "n/a": {"calm", "–", ""}, "info": {"calm", "i", ""},
 }
 

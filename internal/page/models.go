@@ -44,6 +44,7 @@ const (
 	Interrupted = "interrupted" // no process writes it; 'gaia resume' continues it
 	Stopped     = "stopped"     // closed before its end, since no model answered or it could not be recorded
 	Committed   = "committed"   // the folder of a shard, all of whose tasks are; 'gaia merge' makes a run of all
+	Served      = "served"      // workers do its tasks, and a server has their journals
 	Damaged     = "damaged"     // it does not verify, or cannot be read
 )
 
@@ -62,6 +63,34 @@ type RunRow struct {
 	CostMicroUSD  *int64      // nil: a price is unknown
 	FindingsText  string      // "" if no audit is known
 	Verified      bool
+	Workers       []Worker // of a run that is served; nil: it is none
+	Work          Work     // of those together
+	Budget        *int64   // of a run that is served, in micro-USD; nil: it has none
+}
+
+// Worker is a worker of a run that is served. Its place and path are those of the copy of its journal.
+type Worker struct {
+	Name, Path, Dir string
+	State           string // Running: it does a task; "waiting": it does none; Interrupted or Damaged
+	Problem         string // why it is damaged
+	Key             string // its id
+	Work            Work
+}
+
+// Work is what workers have done, as their journals count it.
+type Work struct {
+	Committed    int // tasks
+	Attempts     int
+	Errors       int // attempts that failed
+	Tokens       int64
+	CostMicroUSD *int64 // nil: a price is unknown
+	Last         string // time of the last event
+}
+
+// ServedRun is the page of a run while workers do its tasks.
+type ServedRun struct {
+	Head
+	Row RunRow
 }
 
 // Runs is the list of runs.

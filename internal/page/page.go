@@ -49,6 +49,9 @@ func fileCSP() string {
 func (p Runs) Write(w io.Writer) error { return write(w, "runs", p) }
 
 // Write writes the page.
+func (p ServedRun) Write(w io.Writer) error { return write(w, "served", p) }
+
+// Write writes the page.
 func (p Run) Write(w io.Writer) error { return write(w, "run", p) }
 
 // Write writes the page.

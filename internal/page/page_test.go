@@ -83,7 +83,7 @@ type page interface{ Write(io.Writer) error }
 // everyPage returns a page of each type, filled.
 func everyPage(fill func(reflect.Value, string)) map[string]page {
 	all := map[string]page{}
-	for name, zero := range map[string]page{"runs": Runs{}, "run": Run{}, "task": Task{}, "compare": Compare{}, "audit": Audit{}, "history": History{}, "journal": Journal{},
+	for name, zero := range map[string]page{"runs": Runs{}, "served": ServedRun{}, "run": Run{}, "task": Task{}, "compare": Compare{}, "audit": Audit{}, "history": History{}, "journal": Journal{},
 		"failure": Failure{}, "report": Report{}, "fragment": fragment{}} {
 		v := reflect.New(reflect.TypeOf(zero)).Elem()
 		fill(v, "")

@@ -36,6 +36,10 @@ const WorkDir = "work"
 // lockFile exists only to be locked.
 const lockFile = "lock"
 
+// ServerPrefix, and the id of a run, name the folder beside runs that a server of workers keeps: in it are copies of their
+// journals, named 1, 2, and so on.
+const ServerPrefix = ".serve-"
+
 // The files of a run that reached its end without evidence, in the forms of results.jsonl and summary.json.
 const (
 	UnrecordedResults = "results.unrecorded.jsonl"

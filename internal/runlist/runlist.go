@@ -57,8 +57,13 @@ type Entry struct {
 	Started      string      `json:"started"`
 	State        string      `json:"state"`
 	Trusted      bool        `json:"signer_trusted"`
+	Workers      int         `json:"workers,omitzero"` // that have joined, of a run that is served
 
 	Err error `json:"-"` // why it is damaged, with its exit code
+
+	workers []page.Worker // of a run that is served
+	work    page.Work     // of them
+	budget  *int64
 
 	waits bool // it is complete, as far as its files are there, and was not verified
 }
@@ -69,7 +74,7 @@ func (e Entry) Verified() bool { return e.State == page.Complete && !e.waits }
 // Row returns the entry as a row of a page, without its path there.
 func (e Entry) Row() page.RunRow {
 	return page.RunRow{ID: e.ID, Dir: e.Dir, Started: e.Started, Model: e.Model, Agent: e.Agent, Dataset: e.Dataset, State: e.State, Shard: e.Shard, Problem: e.Problem,
-		Rehearsal: e.Rehearsal, Planned: e.Planned, Done: e.Done, Score: e.Score, CostMicroUSD: e.CostMicroUSD, Verified: e.Verified()}
+		Rehearsal: e.Rehearsal, Planned: e.Planned, Done: e.Done, Score: e.Score, CostMicroUSD: e.CostMicroUSD, Verified: e.Verified(), Workers: e.workers, Work: e.work, Budget: e.budget}
 }
 
 // Options say how a list is made.
@@ -85,6 +90,7 @@ type Options struct {
 type Seen struct {
 	mu      sync.Mutex
 	entries map[string]seen
+	servers map[string]*server
 }
 
 type seen struct {
@@ -126,6 +132,7 @@ func (s *Seen) put(dir string, e seen) {
 type place struct {
 	dir, id, started string
 	part             bool // it is the folder of a shard
+	served           bool // it is the folder of a server
 }
 
 // DefaultFolder is where 'gaia run' makes runs.
@@ -166,7 +173,7 @@ func List(folders []string, o Options) (entries []Entry, left int, err error) {
 			began := o.Reader.Now()
 			stamp, settled := history.Stamp(at.dir, names, "", began)
 			e, found := o.Seen.get(at.dir, stamp, o.Quick, began)
-			if found && !o.Verify && (settled || e.State == page.Running) {
+			if found && !o.Verify && !at.served && (settled || e.State == page.Running) {
 				entries[i] = e
 				return nil
 			}
@@ -193,6 +200,8 @@ func placesAt(path string) ([]place, error) {
 		return nil, fmt.Errorf("reading %q: %w", path, regular.Cause(err))
 	case err != nil:
 		return nil, exit.Usagef(want, "reading %q: %v", path, regular.Cause(err))
+	case isServer(path):
+		return servers(path), nil
 	case verify.IsRun(path) == nil:
 		return []place{begun(path, os.DirFS(path))}, nil
 	case verify.IsPackage(path):
@@ -218,6 +227,9 @@ func placesAt(path string) ([]place, error) {
 	}
 	for _, entry := range entries {
 		in := filepath.Join(path, entry.Name())
+		if entry.IsDir() && isServer(in) {
+			found = append(found, servers(in)...)
+		}
 		if entry.Type() == fs.ModeSymlink || !strings.HasPrefix(entry.Name(), submit.NamePrefix) || !verify.IsPackage(in) {
 			continue
 		}
@@ -272,6 +284,9 @@ func newestFirst(places []place) {
 // read returns the entry of a run. What it says is verified; a run that is being written is read as far as it is.
 func read(at place, o Options) Entry {
 	e := Entry{Dir: at.dir, ID: at.id, Started: at.started}
+	if at.served {
+		return e.served(o)
+	}
 	given, err := verify.OpenJournal(at.dir)
 	if err != nil {
 		return e.damaged(err)

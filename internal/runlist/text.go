@@ -40,6 +40,8 @@ func (e Entry) result() string {
 	switch {
 	case e.State == page.Damaged:
 		return e.State
+	case e.Workers > 0:
+		return fmt.Sprintf("%s by %s, %d/%d", e.State, view.Count(e.Workers, "worker"), e.Done, e.Planned)
 	case e.State != page.Complete:
 		return strings.TrimPrefix(fmt.Sprintf("%s, %s %d/%d", e.Shard, e.State, e.Done, e.Planned), ", ")
 	case e.Score == nil:

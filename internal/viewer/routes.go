@@ -248,6 +248,12 @@ func (o *opened) source() overview.Source {
 }
 
 func (s *Server) runPage(r *http.Request) (d document, err error) {
+	_, version, _ := s.runs.list()
+	if row, _ := s.runs.rowOf(r.PathValue("id")); row.Workers != nil {
+		p := page.ServedRun{Head: s.head("Run " + row.ID), Row: row}
+		p.Live = livePath("", fmt.Sprintf("list.%d", version))
+		return p, nil
+	}
 	err = s.withRun(r, func(_ *opened, source overview.Source) error {
 		filter, from := page.ParseTaskFilter(r.URL.Query())
 		d, err = s.runModel(source, filter, from)

@@ -88,14 +88,20 @@ func (r *runSet) list() ([]page.RunRow, uint64, error) {
 // has, gets an id by its place.
 func identify(given []page.RunRow) (rows []page.RunRow, places map[string]string) {
 	rows, places = slices.Clone(given), map[string]string{}
-	for i := range rows {
-		id := rows[i].ID
+	path := func(id, dir string) string {
 		if _, taken := places[id]; taken || !isID(id) {
-			sum := sha256.Sum256([]byte(rows[i].Dir))
+			sum := sha256.Sum256([]byte(dir))
 			id = "at-" + hex.EncodeToString(sum[:10])
 		}
-		rows[i].Path = pathOf(id)
-		places[id] = rows[i].Dir
+		places[id] = dir
+		return pathOf(id)
+	}
+	for i := range rows {
+		rows[i].Path = path(rows[i].ID, rows[i].Dir)
+		rows[i].Workers = slices.Clone(rows[i].Workers)
+		for n, w := range rows[i].Workers {
+			rows[i].Workers[n].Path = path("", w.Dir)
+		}
 	}
 	return rows, places
 }
@@ -123,15 +129,21 @@ func (r *runSet) at(place string) (id string, ok bool) {
 	return "", false
 }
 
-// rowOf returns the row of a run in the list, and those of the other runs.
+// rowOf returns the row of a run or worker in the list, and those of the other runs that have pages to compare.
 func (r *runSet) rowOf(id string) (row page.RunRow, others []page.RunRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, one := range r.rows {
-		if one.Path == pathOf(id) {
+		switch {
+		case one.Path == pathOf(id):
 			row = one
-		} else {
+		case one.Workers == nil:
 			others = append(others, one)
+		}
+		for _, worker := range one.Workers {
+			if worker.Path == pathOf(id) {
+				row = page.RunRow{State: worker.State, Problem: worker.Problem}
+			}
 		}
 	}
 	return row, others

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/build"
@@ -54,8 +53,8 @@ func Serve(ctx context.Context, f *planfolder.Folder, key sign.Key, out string, 
 	defer s.Close()
 	options.Log = func(text string) { shown.Warn(view.Line(text)) }
 	if err := s.Run(ctx, options, func(url string) {
-		fmt.Fprintf(shown, "gaia: plan %s of run %s\ngaia: on each machine: %s\ngaia: to see a worker: gaia view %s\n", f.ManifestSHA256, f.Plan.RunID,
-			n.JoinLine(url), view.Quote(filepath.Join(s.dir, "1")))
+		fmt.Fprintf(shown, "gaia: plan %s of run %s\ngaia: on each machine: %s\ngaia: to see all workers: gaia view %s\n", f.ManifestSHA256, f.Plan.RunID,
+			n.JoinLine(url), view.Quote(s.dir))
 	}); err != nil {
 		return list, nil, nil, err
 	}

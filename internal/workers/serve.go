@@ -67,7 +67,7 @@ type Server struct {
 }
 
 // Dir returns the folder of a server of a run: copies of the workers' journals, and claims.
-func Dir(out, runID string) string { return filepath.Join(out, ".serve-"+runID) }
+func Dir(out, runID string) string { return filepath.Join(out, runfiles.ServerPrefix+runID) }
 
 // NewServer opens the folder of the server of a plan, and makes it where there is none. It continues what an earlier
 // server began.
