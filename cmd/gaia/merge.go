@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/cli"
@@ -43,8 +44,13 @@ plan's key. The same command, or 'gaia resume', continues an interrupted merge.`
 	return cmd
 }
 
+// mergeGarbage bounds garbage, in percent of what a merge holds, which grows with the tasks: a limit in bytes, once what is
+// held comes near it, would leave half of the time to the collector.
+const mergeGarbage = 25
+
 // merge makes the run of the shards in some folders, or continues that.
 func (a *app) merge(cmd *cobra.Command, folders, lost []string, s *runflags.Settings) error {
+	debug.SetGCPercent(min(debug.SetGCPercent(100), mergeGarbage))
 	shown := time.Now()
 	m, err := merge.Prepare(s.PlanDir, s.Runs, folders, lost, func(_ string, done, of int) {
 		if time.Since(shown) > 2*time.Second {
@@ -63,7 +69,9 @@ func (a *app) merge(cmd *cobra.Command, folders, lost []string, s *runflags.Sett
 	}
 	var made *run.Run
 	err = a.begin(cmd.Context(), s, func(w world) (_ *run.Run, err error) {
-		made, err = run.CreateMerged(s.Runs, run.Signed{Plan: s.Plan, Manifest: m.Plan.Manifest, Envelope: m.Plan.Envelope}, m.Salts, m.Shards, m.Folders, w.Env)
+		given := m
+		m = merge.Merge{} // the run reads its own copy of the plan, which is large
+		made, err = run.CreateMerged(s.Runs, run.Signed{Plan: s.Plan, Manifest: given.Plan.Manifest, Envelope: given.Plan.Envelope}, given.Salts, given.Shards, given.Folders, w.Env)
 		return made, a.notResumed(err, "gaia merge")
 	})
 	if made != nil {

@@ -69,7 +69,7 @@ type secrets struct {
 	gold     map[string]string
 	salts    grading.Salts
 	private  grading.Private
-	splitIDs *probe.IDs
+	splitIDs *probe.IDs     // both of solve
 	answers  *probe.Answers // of the run's tasks; nil: they have no gold
 	passages *origin.Passages
 }
@@ -197,8 +197,6 @@ func (r *Run) open(end trajectory.End) (err error) {
 	if r.gate, err = r.env.NewGate(m, func() *budget.Budget { return r.money }); err != nil {
 		return err
 	}
-	r.secrets.splitIDs = probe.NewIDs(r.env.Set.IDs)
-	r.secrets.answers = probe.NewAnswers(r.env.Targets())
 	secret := []byte(r.secrets.salts.Salt)
 	if r.part != nil { // which has no salt; what its key signs here is written nowhere
 		secret = r.part.Key.Sign([]byte("gaia: passages of an own agent in the shard of " + r.part.Delegation.ManifestSHA256))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -100,6 +101,8 @@ func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 	if unfit := r.stopsUnfit(); unfit != nil { // before there was anything to stop
 		return unfit
 	}
+	// They grow with the tasks. A merged run, which makes no attempt, goes without.
+	r.secrets.splitIDs, r.secrets.answers = probe.NewIDs(r.env.Set.IDs), probe.NewAnswers(r.env.Targets())
 	var leftOut sync.Once
 	passes := []bool{false, true}
 	if r.isWorker() { // a task is its own until it is committed

@@ -239,9 +239,9 @@ func CreateMerged(out string, s Signed, salts grading.Salts, shards rundir.Shard
 		return nil, err
 	}
 	r := &Run{env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}, state: state{base: shards.Events()}}
-	files := []runfiles.File{{Name: rundir.ShardsFile, Data: list}}
+	files, again := []runfiles.File{{Name: rundir.ShardsFile, Data: list}}, s.Plan // and not s, whose bytes are large
 	err = r.create(filepath.Join(out, old.RunID), Signed{Plan: old, Manifest: s.Manifest, Envelope: s.Envelope}, files, func() ([]trajectory.Draft, error) {
-		if err := r.samePlan(s.Plan, r.fold.Manifest); err != nil {
+		if err := r.samePlan(again, r.fold.Manifest); err != nil {
 			return nil, err
 		}
 		return r.takeShards(folders)

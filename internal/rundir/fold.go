@@ -380,7 +380,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 	if a.Answer != nil {
 		record.FinalAnswer = &a.Answer.Answer
 	}
-	a.steps, a.turns, a.fresh, a.sent, a.requests, a.network.open = nil, nil, nil, nil, trajectory.Requests{}, nil
+	a.steps, a.turns, a.fresh, a.sent, a.requests, a.network = nil, nil, nil, nil, trajectory.Requests{}, network{}
 	f.open -= a.bytes
 	if f.ended == nil || t.superseded {
 		return "", nil

@@ -18,7 +18,7 @@ var ErrRemoved = errors.New("the run was removed while it was followed")
 
 // Begin reads and checks the plan of a run, whose journal Follow reads.
 func Begin(dir fs.FS) (*Run, error) {
-	run, journal, err := open(dir)
+	run, journal, err := open(dir, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 type network struct {
 	begun int
 	open  map[int]trajectory.ExchangeStarted
-	last  trajectory.ExchangeStarted // the request of the exchange that was completed last
+	last  *trajectory.ExchangeStarted // the request of the exchange that was completed last
 }
 
 // Bounds of what is recorded of an exchange besides its head.
@@ -60,7 +60,7 @@ func (n *network) complete(p trajectory.ExchangeCompleted) (reason string) {
 		return fmt.Sprintf("exchange %d shows more of its reply than there is", p.Number)
 	}
 	delete(n.open, p.Number)
-	n.last = started
+	n.last = &started
 	return ""
 }
 

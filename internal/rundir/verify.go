@@ -66,6 +66,7 @@ type Options struct {
 	Event   func(trajectory.Event) error   // given each event, in order, when it has found its place
 	Ended   func(Trajectory, []byte) error // given the record of each attempt with its line (valid during the call), when it has ended
 	Sealed  func(*Fold, *Task) error       // given each task when it is sealed, after its last event
+	Plan    *SignedPlan                    // the plan, if it has been read elsewhere: its copy here takes no more memory
 
 	maxOpen int64 // maxOpen if 0
 	maxKept int64 // maxKept if 0
@@ -92,7 +93,7 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	if o.Summary == "" {
 		o.Summary = SummaryFile
 	}
-	run, journal, err := open(dir)
+	run, journal, err := open(dir, o.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -218,8 +219,8 @@ func (o Options) show(f *Fold, e trajectory.Event) error {
 }
 
 // open reads and checks the plan and opens the journal.
-func open(dir fs.FS) (*Run, fs.File, error) {
-	manifest, digest, key, err := ReadPlan(dir)
+func open(dir fs.FS, known *SignedPlan) (*Run, fs.File, error) {
+	manifest, digest, key, err := readPlan(dir, known)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -241,6 +242,18 @@ func open(dir fs.FS) (*Run, fs.File, error) {
 // ReadPlan reads manifest.json and checks that the key it names signed it, and that constitution.json is the one it
 // names.
 func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err error) {
+	return readPlan(dir, nil)
+}
+
+// SignedPlan is a plan that [ReadPlan] read, with the bytes of its two files.
+type SignedPlan struct {
+	Plan               plan.Plan
+	Manifest, Envelope []byte
+	Key                sign.PublicKey
+}
+
+// readPlan is ReadPlan where a plan may be known: files of the same bytes are neither decoded nor checked again.
+func readPlan(dir fs.FS, known *SignedPlan) (m plan.Plan, digest string, key sign.PublicKey, err error) {
 	data, err := ReadFile(dir, plan.ManifestFile, maxPlan)
 	if err != nil {
 		return m, "", key, err
@@ -249,7 +262,9 @@ func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err er
 	if err != nil {
 		return m, "", key, err
 	}
-	if m, key, err = decodePlan(data); err == nil {
+	if known != nil && bytes.Equal(data, known.Manifest) && bytes.Equal(envelope, known.Envelope) {
+		m, key = known.Plan, known.Key
+	} else if m, key, err = decodePlan(data); err == nil {
 		err = checkEnvelope(envelope, data, key)
 	}
 	if err == nil {
