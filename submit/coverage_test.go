@@ -50,6 +50,8 @@ func refused(t *testing.T, m runs.Mutation) {
 			blamed = append(blamed, plan.ManifestFile)
 		case AttestationFile: // a good envelope, but not of this package
 			blamed = append(blamed, BundleFile)
+		case rundir.ShardsFile: // an entry left out leaves a folder that is of no entry
+			blamed = append(blamed, "shards/1", "shards/2", "shards/2.2", "shards/3")
 		}
 	}
 	_, err := Verify(m.FS(), Options{})

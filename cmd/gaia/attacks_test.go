@@ -265,7 +265,7 @@ func TestPackageAttacks(t *testing.T) {
 		}, name+": "+line+"is not what the journal gives")
 	}
 	limits := map[string]int64{"manifest.json": 32 << 20, "manifest.dsse.json": 64 << 20, "attestation.dsse.json": 16 << 20, "attestation.sigstore.json": 32 << 20,
-		"events.jsonl": 4 << 30, "trajectories.jsonl": 4 << 30, "SHA256SUMS": 4 << 10, "audit-report.json": 32 << 20,
+		"events.jsonl": 4 << 30, "trajectories.jsonl": 4 << 30, "SHA256SUMS": 2 << 20, "audit-report.json": 32 << 20,
 		"checkpoint": 4 << 10, "constitution.json": 1 << 20, "scorecard.json": 4 << 10, "metadata.json": 16 << 20, "README.md": 16 << 20}
 	for _, name := range submit.Files() {
 		limit := cmp.Or(limits[name], 256<<20)

@@ -96,7 +96,7 @@ with urllib.request.urlopen(urllib.request.Request(os.environ["ANTHROPIC_BASE_UR
 	}
 }
 
-// TestAgentWorkers: workers run an own agent as one process runs it, each from a folder of its own.
+// TestAgentWorkers: workers run an own agent as one process runs it, each from another folder.
 func TestAgentWorkers(t *testing.T) {
 	if _, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: onPath("bwrap")}); err != nil || onPath("python3") == "" {
 		t.Skip("there is no sandbox or no python here:", err)
