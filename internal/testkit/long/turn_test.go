@@ -16,6 +16,9 @@ func TestTurn(t *testing.T) {
 			if Turn(i, n) {
 				taken++
 			}
+			if Walk(i, 31) != Turn(i, 3) {
+				t.Errorf("commit %d takes another part of a walk than its turn", commit)
+			}
 			if !Turn(i, 1) {
 				t.Errorf("commit %d leaves out case %d of a walk that is not divided", commit, i)
 			}
@@ -33,7 +36,7 @@ func TestTurn(t *testing.T) {
 	t.Setenv(variable, "")
 	t.Setenv(rotation, strconv.Itoa(first))
 	for i := range cases {
-		if Turn(i, n) != (i%n == 0) {
+		if Walk(i, 31) != (i%31 == 0) || Turn(i, n) != (i%n == 0) {
 			t.Errorf("the quick run takes case %d: %t", i, Turn(i, n))
 		}
 	}
