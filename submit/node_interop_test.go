@@ -95,7 +95,11 @@ func TestInteropNode(t *testing.T) {
 			if err := make(); err != nil {
 				t.Fatal(err)
 			}
-			refused(name+" is "+kind, "KEY.pub", name+" is not a regular file")
+			reason := name + " is not a regular file"
+			if kind == "a folder" { // for what it is, or for the file that is not there
+				reason = "refused: "
+			}
+			refused(name+" is "+kind, "KEY.pub", reason)
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
