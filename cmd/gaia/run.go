@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/cli"
@@ -350,7 +349,7 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runflags.Settings, pr
 	stopper.Release()
 	progress.Done()
 	var lost *run.UnrecordedError
-	var unfit *audit.UnfitError
+	var unfit *runenv.UnfitError
 	var stopped *run.StopError
 	var fault *trajectory.Fault
 	switch {
@@ -415,7 +414,7 @@ func unfinished(err error, resume string) error {
 }
 
 // printRun verifies a finished run and prints its summary; unfit is why it turned out unfit for submission, nil if it did not.
-func (a *app) printRun(dir string, unfit *audit.UnfitError, s *runflags.Settings) error {
+func (a *app) printRun(dir string, unfit *runenv.UnfitError, s *runflags.Settings) error {
 	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
 	if err != nil {
 		return err
@@ -427,7 +426,7 @@ func (a *app) printRun(dir string, unfit *audit.UnfitError, s *runflags.Settings
 }
 
 // printFinished prints a finished run, and returns an error if it was meant to be submitted and cannot be.
-func (a *app) printFinished(dir string, found *rundir.Run, unfit *audit.UnfitError, s *runflags.Settings) error {
+func (a *app) printFinished(dir string, found *rundir.Run, unfit *runenv.UnfitError, s *runflags.Settings) error {
 	why := verify.Unsubmittable(found)
 	if why == "" && unfit != nil {
 		why = unfit.Reason

@@ -22,7 +22,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -59,7 +58,7 @@ type Run struct {
 	swept   *judgecache.Sweep // of the judge cache, before the run began or was resumed; nil: the run uses none
 	money   *budget.Budget    // nil: no limit, or the run does not execute
 	grader  *grading.Grader
-	unfit   audit.UnfitWatch
+	unfit   runenv.UnfitWatch
 	part    *Part // of a shard or a worker; nil: a whole run
 	state
 }

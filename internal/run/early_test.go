@@ -3,13 +3,13 @@ package run
 import (
 	"context"
 	"errors"
+	"github.com/gaia-harness/gaia/internal/runenv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/gaia-harness/gaia/agent"
-	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/llm"
 )
 
@@ -61,7 +61,7 @@ func TestUnfit(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = r.Execute(t.Context(), nil)
-		var unfit *audit.UnfitError
+		var unfit *runenv.UnfitError
 		if errors.As(err, &unfit) != stops || !stops && err != nil {
 			t.Fatalf("stops %v: %v", stops, err)
 		}

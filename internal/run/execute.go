@@ -93,7 +93,7 @@ var errLeftOut = errors.New(prompt.RunMoneySpent + ", or not enough for another 
 // solve makes attempts until every task has its answers or none can be had. An attempt that infrastructure failed is
 // made again only when all other tasks had theirs: what failed it may have passed by then. Without submit intent a task
 // is graded as soon as it is solved. Where the run turns out unfit to be submitted and is to stop then, the error is an
-// *audit.UnfitError.
+// *runenv.UnfitError.
 func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 	solving, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

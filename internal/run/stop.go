@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/preflight"
@@ -25,10 +24,10 @@ func (e *StopError) Unwrap() error { return e.cause }
 
 // Unfit returns why a run that was meant to be submitted cannot be, as far as its events show by themselves; nil if
 // nothing is known, or the run is not to be submitted.
-func (r *Run) Unfit() *audit.UnfitError { return r.unfit.Found() }
+func (r *Run) Unfit() *runenv.UnfitError { return r.unfit.Found() }
 
 // stopsUnfit returns why no more may be spent on the run; nil if it is fit, or continues without evidence.
-func (r *Run) stopsUnfit() *audit.UnfitError {
+func (r *Run) stopsUnfit() *runenv.UnfitError {
 	if r.env.Continue {
 		return nil
 	}
@@ -36,7 +35,7 @@ func (r *Run) stopsUnfit() *audit.UnfitError {
 }
 
 // reportUnfit warns, once in each process, and cancels the attempts if no more may be spent on the run.
-func (r *Run) reportUnfit(e *audit.UnfitError) {
+func (r *Run) reportUnfit(e *runenv.UnfitError) {
 	r.warn(fmt.Errorf("%w; gaia audit will refuse it", e))
 	if !r.env.Continue {
 		r.unfit.Stop(e)

@@ -2,7 +2,8 @@
 //
 // [Complete] adds to a plan all that follows from the environment. [Sign] gives it an id and the digests of questions and
 // gold answers, and signs it. [Env.SamePlan] tells whether the environment gives a signed plan again: where a run is
-// resumed, where a shard begins on another machine, and where shards are merged.
+// resumed, where a shard begins on another machine, and where shards are merged. [UnfitWatch] follows a run that is to be
+// submitted for what makes it unfit.
 package runenv
 
 import (

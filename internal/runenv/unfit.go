@@ -1,9 +1,11 @@
-package audit
+package runenv
 
 import (
 	"context"
 	"sync/atomic"
 
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -15,17 +17,17 @@ func (e *UnfitError) Error() string { return "the run is not submittable any lon
 // UnfitWatch follows a run that is to be submitted, from its first event, for the first thing that makes it unfit. The
 // zero value watches nothing.
 type UnfitWatch struct {
-	watch *Watch // nil: the run is not to be submitted
+	watch *audit.Watch // nil: the run is not to be submitted
 	found atomic.Pointer[UnfitError]
 	stop  atomic.Pointer[context.CancelCauseFunc] // cancels the attempts; nil: none began
 }
 
 // Follow begins to watch a run of which nothing has happened.
-func (u *UnfitWatch) Follow(m Plan, gold map[string]string) {
+func (u *UnfitWatch) Follow(m plan.Plan, gold map[string]string) {
 	u.watch = nil
 	u.found.Store(nil)
 	if m.SubmitIntent {
-		u.watch = NewWatch(m, gold)
+		u.watch = audit.NewWatch(m, gold)
 	}
 }
 
