@@ -16,7 +16,7 @@ import (
 var mergeTasks = flag.Int("merge", 2000, "tasks that BenchmarkMerge merges")
 
 // BenchmarkMerge merges 4 shards of tasks of one turn in its own process, and reports the time that it computed and its
-// memory: with -merge 100000 as docs/many-machines.md has it.
+// memory: with -merge 100000 those of docs/many-machines.md.
 func BenchmarkMerge(b *testing.B) {
 	p := program{nil, b.TempDir(), []string{"HF_ENDPOINT=" + noHub, "OPENAI_API_KEY=none"}}
 	tasks := endpoint.Tasks{Count: *mergeTasks}

@@ -211,7 +211,7 @@ func identify(f *planfolder.Folder, folder string) (_ *journal, done bool, err e
 
 // verify verifies the folder of a shard, and reports whether it is done.
 func (j *journal) verify(f *planfolder.Folder) (done bool, err error) {
-	known := &rundir.SignedPlan{Plan: f.Plan, Manifest: f.Manifest, Envelope: f.Envelope, Key: f.Key}
+	known := &rundir.SignedPlan{Plan: f.Plan, Manifest: f.Manifest, Envelope: f.Envelope, ManifestSHA256: f.ManifestSHA256, Key: f.Key}
 	found, err := rundir.Verify(os.DirFS(j.folder), rundir.Options{Plan: known, Event: func(e trajectory.Event) error {
 		if e.Seq == 0 {
 			j.started = e.ID

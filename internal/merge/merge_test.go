@@ -11,6 +11,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -98,6 +99,10 @@ func TestPlanRefuses(t *testing.T) {
 	cut := s.shard("cut/b", 2, told{})
 	check(t, os.Remove(filepath.Join(cut, trajectory.CheckpointFile)))
 	undone, part := s.shard("undone/b", 2, told{Told: runs.Told{Undone: 1, NoHead: true}}), s.shard("part/b", 2, told{Told: runs.Told{Undone: 1}})
+	signed := s.shard("signed/b", 2, told{})
+	again, err := sign.Seal(runs.ShardKey(7), plan.ManifestType, s.folder.Manifest)
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(signed, plan.EnvelopeFile), again, 0o644))
 	run := filepath.Join(s.dir, "run")
 	check(t, os.CopyFS(run, os.DirFS(two)))
 	check(t, os.Remove(filepath.Join(run, plan.DelegationFile)))
@@ -123,6 +128,7 @@ func TestPlanRefuses(t *testing.T) {
 		"another run":           {[]string{one, foreign, three}, nil, exit.Usage, "is of the plan of run " + otherID, "give the shards of one plan"},
 		"an earlier version":    {[]string{one, earlier, three}, nil, exit.Evidence, `schema is "gaia.manifest/1"`, ""},
 		"a forged delegation":   {[]string{one, forged, three}, nil, exit.Evidence, "delegation.dsse.json", "copy it again"},
+		"another's plan":        {[]string{one, signed, three}, nil, exit.Evidence, "manifest.dsse.json", "copy it again"},
 		"a worker":              {[]string{one, worker, three}, nil, exit.Usage, "is the folder of a worker", "gaia serve"},
 		"a damaged journal":     {[]string{one, damaged, three}, nil, exit.Evidence, "events.jsonl: line", "gaia verify " + damaged},
 		"another's checkpoint":  {[]string{one, otherKey, three}, nil, exit.Evidence, "checkpoint", "copy it again"},

@@ -51,7 +51,6 @@ const (
 const (
 	maxPlaces   = 64 << 10
 	maxSettings = 64 << 10
-	maxPlan     = 64 << 20 // with its envelope; rundir has limits for each
 	maxPrivate  = 4 << 10
 )
 
@@ -251,10 +250,13 @@ func Open(dir string) (*Folder, error) {
 }
 
 func (f *Folder) read(dir fs.FS) (err error) {
-	if f.Plan, f.ManifestSHA256, f.Key, err = rundir.ReadPlan(dir); err != nil {
+	p, err := rundir.ReadSigned(dir)
+	if err != nil {
 		return err
 	}
-	limits := map[string]int64{plan.ManifestFile: maxPlan, plan.EnvelopeFile: maxPlan, plan.ConstitutionFile: maxPlan, PlacesFile: maxPlaces, EnvelopeFile: 2 * maxPlaces}
+	f.Plan, f.Manifest, f.Envelope, f.ManifestSHA256, f.Key = p.Plan, p.Manifest, p.Envelope, p.ManifestSHA256, p.Key
+	f.Files[plan.ManifestFile], f.Files[plan.EnvelopeFile] = p.Manifest, p.Envelope
+	limits := map[string]int64{plan.ConstitutionFile: plan.MaxConstitution, PlacesFile: maxPlaces, EnvelopeFile: 2 * maxPlaces}
 	if f.Plan.Agent != nil {
 		limits[plan.AgentFilesFile] = plan.MaxAgentList
 	}
@@ -267,7 +269,6 @@ func (f *Folder) read(dir fs.FS) (err error) {
 			return err
 		}
 	}
-	f.Manifest, f.Envelope = f.Files[plan.ManifestFile], f.Files[plan.EnvelopeFile]
 	if err := canonical.Decode(f.Files[PlacesFile], &f.Places); err != nil {
 		return trajectory.Faultf(PlacesFile, "%v", err)
 	}
@@ -279,7 +280,7 @@ func (f *Folder) read(dir fs.FS) (err error) {
 		return trajectory.Faultf(PlacesFile, "is not what "+EnvelopeFile+" signs")
 	case p.Schema != placesSchema:
 		return trajectory.Faultf(PlacesFile, "schema is %q, not %q", p.Schema, placesSchema)
-	case p.ManifestSHA256 != f.ManifestSHA256 || canonical.Digest(f.Manifest) != f.ManifestSHA256:
+	case p.ManifestSHA256 != f.ManifestSHA256:
 		return trajectory.Faultf(PlacesFile, "is of another plan")
 	case f.Plan.Shards == 0:
 		return trajectory.Faultf(plan.ManifestFile, "is of a run without shards")

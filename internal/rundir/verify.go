@@ -220,7 +220,7 @@ func (o Options) show(f *Fold, e trajectory.Event) error {
 
 // open reads and checks the plan and opens the journal.
 func open(dir fs.FS, known *SignedPlan) (*Run, fs.File, error) {
-	manifest, digest, key, err := readPlan(dir, known)
+	p, err := readPlan(dir, known)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,8 +228,8 @@ func open(dir fs.FS, known *SignedPlan) (*Run, fs.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	run := &Run{Fold: NewFold(manifest, digest, nil), Key: key}
-	if run.ShardKey, err = run.readParts(dir, key); err == nil {
+	run := &Run{Fold: NewFold(p.Plan, p.ManifestSHA256, nil), Key: p.Key}
+	if run.ShardKey, err = run.readParts(dir, p.Key); err == nil {
 		run.Marked, err = ReadMarker(dir)
 	}
 	if err != nil {
@@ -242,38 +242,42 @@ func open(dir fs.FS, known *SignedPlan) (*Run, fs.File, error) {
 // ReadPlan reads manifest.json and checks that the key it names signed it, and that constitution.json is the one it
 // names.
 func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err error) {
-	return readPlan(dir, nil)
+	p, err := ReadSigned(dir)
+	return p.Plan, p.ManifestSHA256, p.Key, err
 }
 
-// SignedPlan is a plan that [ReadPlan] read, with the bytes of its two files.
+// SignedPlan is a plan with the bytes of its two files, of which the one was checked against the other.
 type SignedPlan struct {
 	Plan               plan.Plan
 	Manifest, Envelope []byte
+	ManifestSHA256     string
 	Key                sign.PublicKey
 }
 
-// readPlan is ReadPlan where a plan may be known: files of the same bytes are neither decoded nor checked again.
-func readPlan(dir fs.FS, known *SignedPlan) (m plan.Plan, digest string, key sign.PublicKey, err error) {
-	data, err := ReadFile(dir, plan.ManifestFile, maxPlan)
-	if err != nil {
-		return m, "", key, err
+// ReadSigned is [ReadPlan] for a caller that needs the bytes as well: what it read, and no later state of the files.
+func ReadSigned(dir fs.FS) (SignedPlan, error) { return readPlan(dir, nil) }
+
+// readPlan is ReadSigned where a plan may be known: files of the same bytes are neither decoded nor checked again.
+func readPlan(dir fs.FS, known *SignedPlan) (p SignedPlan, err error) {
+	if p.Manifest, err = ReadFile(dir, plan.ManifestFile, maxPlan); err != nil {
+		return SignedPlan{}, err
 	}
-	envelope, err := ReadFile(dir, plan.EnvelopeFile, 2*maxPlan)
-	if err != nil {
-		return m, "", key, err
+	if p.Envelope, err = ReadFile(dir, plan.EnvelopeFile, 2*maxPlan); err != nil {
+		return SignedPlan{}, err
 	}
-	if known != nil && bytes.Equal(data, known.Manifest) && bytes.Equal(envelope, known.Envelope) {
-		m, key = known.Plan, known.Key
-	} else if m, key, err = decodePlan(data); err == nil {
-		err = checkEnvelope(envelope, data, key)
+	if known != nil && bytes.Equal(p.Manifest, known.Manifest) && bytes.Equal(p.Envelope, known.Envelope) {
+		p = *known
+	} else if p.Plan, p.Key, err = decodePlan(p.Manifest); err == nil {
+		p.ManifestSHA256 = canonical.Digest(p.Manifest)
+		err = checkEnvelope(p.Envelope, p.Manifest, p.Key)
 	}
 	if err == nil {
-		_, err = readRules(dir, m)
+		_, err = readRules(dir, p.Plan)
 	}
 	if err != nil {
-		return plan.Plan{}, "", sign.PublicKey{}, err
+		return SignedPlan{}, err
 	}
-	return m, canonical.Digest(data), key, nil
+	return p, nil
 }
 
 // decodePlan returns a plan and the key that it names. Whether that key signed it is not checked.
