@@ -11,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp/kb"
 	"github.com/gaia-harness/gaia/internal/testkit/browser"
@@ -24,6 +26,7 @@ import (
 type growing struct {
 	events atomic.Int64
 	asked  atomic.Int64 // how often its page was
+	hold   sync.RWMutex // while it is locked, no reply with the page comes
 	live   atomic.Bool  // pages that are opened from now on follow the stream
 	news   chan string  // lines for the stream, which one page follows
 }
@@ -99,7 +102,12 @@ func serve(t *testing.T) (string, *growing) {
 		png.Encode(w, m)
 	})
 	g := &growing{news: make(chan string)}
-	show("/growing", func(r *http.Request) page { g.asked.Add(1); return g.page(r) })
+	show("/growing", func(r *http.Request) page {
+		g.asked.Add(1)
+		g.hold.RLock()
+		defer g.hold.RUnlock()
+		return g.page(r)
+	})
 	show("/growing/chunk", func(r *http.Request) page { return fragment{g.page(r)} })
 	mux.HandleFunc("GET /events", g.stream)
 	s := httptest.NewServer(mux)
@@ -212,6 +220,28 @@ func TestScriptInBrowser(t *testing.T) {
 	if n := g.asked.Load() - before; n > 20 {
 		t.Errorf("the page was asked for %d times", n)
 	}
+	p.Clean()
+
+	// A chunk that comes while the page is asked for again stays the one that it is.
+	g.events.Store(400)
+	p = b.Page(browser.Options{})
+	p.Open(at + "/growing")
+	p.Wait(`document.getElementById("live").textContent === "live"`)
+	wait := func(asked int64) {
+		for g.asked.Load() < asked {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	before = g.asked.Load()
+	g.hold.Lock()
+	g.news <- "data: 5"
+	wait(before + 1)
+	p.Click("a[rel=next]")
+	p.Wait(items + " === 400")
+	g.hold.Unlock()
+	g.news <- "data: 6"
+	wait(before + 2) // the first reply has been used
+	p.Wait(items + ` === 400 && document.getElementById("e1400") && document.querySelectorAll("#e1001").length === 1`)
 	p.Clean()
 
 	// Tables are sorted by their headers.

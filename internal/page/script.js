@@ -141,6 +141,10 @@ function refreshItems(items, fresh) {
     if (fresh) items.replaceChildren(...[...fresh.childNodes].map(n => document.importNode(n, true)))
     return
   }
+  if (last.dataset.from !== grown.dataset.from) { // another chunk came since this one was asked for
+    stale = true
+    return
+  }
   morph(last, grown)
   if (last.previousElementSibling) edge(last, 'prev', true)
 }
