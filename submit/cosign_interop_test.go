@@ -25,7 +25,7 @@ type cosign struct {
 func newCosign(t *testing.T, program, dir string) *cosign {
 	t.Helper()
 	const bundle, blob = " attestation.sigstore.json ", " results.jsonl\n"
-	lines := documented(t, "### cosign", "```")
+	lines := documented(t, "### cosign", "```sh tested-by TestInteropCosign")
 	prepare, verify, found := strings.Cut(lines, "cosign verify-blob-attestation ")
 	if !found || strings.Count(lines, bundle) != 1 || strings.Count(lines, blob) != 1 {
 		t.Fatalf("the lines do not call cosign with bundle and file:\n%s", lines)

@@ -142,7 +142,7 @@ func TestDocumentedShell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shellBlock(t, page) != checkScript {
+	if documented(t, "## Without gaia", "```shell") != checkScript {
 		t.Error("docs/verifying.md has other shell lines than a package's README.md")
 	}
 	for _, name := range Files() {

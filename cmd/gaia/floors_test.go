@@ -45,7 +45,7 @@ var floors = map[string]int{
 }
 
 // apart are packages on no floor; the tests below restrict who imports them.
-var apart = []string{"fixtures", "internal/testkit/browser", "internal/testkit/compare", "internal/testkit/gen", "internal/testkit/long", "internal/testkit/runs", "internal/testkit/hub", "internal/testkit/endpoint", "internal/testkit/files", "tools/internal/tooltest", "internal/secret/gen"}
+var apart = []string{"fixtures", "github.com/gaia-harness/gaia", "internal/testkit/browser", "internal/testkit/compare", "internal/testkit/gen", "internal/testkit/long", "internal/testkit/pages", "internal/testkit/runs", "internal/testkit/hub", "internal/testkit/endpoint", "internal/testkit/files", "tools/internal/tooltest", "internal/secret/gen"}
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.

@@ -195,7 +195,7 @@ func TestManyMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := strings.Split(string(data), "```sh\n")[1:]
+	blocks := strings.Split(string(data), "```sh tested-by TestManyMachines\n")[1:]
 	if len(blocks) != 2 {
 		t.Fatalf("%d blocks of commands", len(blocks))
 	}

@@ -84,7 +84,7 @@ func TestQuickStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, language := range map[string]string{"python/agent": "python", "go/main.go": "go", "shell/agent": "sh"} {
+	for name, language := range map[string]string{"python/agent": "python", "go/main.go": "go", "shell/agent": "shell"} {
 		source, err := os.ReadFile(filepath.Join("testdata/quickstart", name))
 		if err != nil {
 			t.Fatal(err)

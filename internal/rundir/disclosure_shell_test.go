@@ -27,9 +27,9 @@ func disclosureShell(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, ok := strings.Cut(string(page), "```sh\n")
+	_, after, ok := strings.Cut(string(page), "```shell\n")
 	block, rest, closed := strings.Cut(after, "```\n")
-	if !ok || !closed || strings.Contains(rest, "```sh") {
+	if !ok || !closed || strings.Contains(rest, "```shell") {
 		t.Fatal("docs/disclosure.md has not one block of shell lines")
 	}
 	script := filepath.Join(t.TempDir(), "check.sh")
