@@ -243,9 +243,14 @@ func TestInteropExampleSchemas(t *testing.T) {
 	if err != nil || len(manifests) == 0 {
 		t.Fatalf("manifests %q, %v", manifests, err)
 	}
+	workflows, err := filepath.Glob(filepath.Join(root(t), ".github", "workflows", "*.yml"))
+	if err != nil || len(workflows) == 0 {
+		t.Fatalf("workflows %q, %v", workflows, err)
+	}
 	for _, args := range [][]string{
 		append([]string{"-m", "kubernetes_validate", "--strict"}, manifests...),
-		{"-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", filepath.Join(here, "ci", "gaia.yml"), filepath.Join(root(t), ".github", "workflows", "ci.yml")},
+		append([]string{"-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", filepath.Join(here, "ci", "gaia.yml")}, workflows...),
+		{"-m", "check_jsonschema", "--builtin-schema", "vendor.github-actions", filepath.Join(root(t), actionDir, "action.yml")},
 	} {
 		if out, err := exec.Command(python, args...).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", strings.Join(args, " "), err, out)
