@@ -202,7 +202,7 @@ func (h *hub) digestOf(ctx context.Context, commit, name, place string) (string,
 
 // offline returns the error for what the cache does not have while the hub must not be asked.
 func (h *hub) offline(revision, what, name string) error {
-	fetch := "gaia tasks download --source hub:" + h.Repo + " --revision " + revision
+	fetch := "gaia tasks download --dataset hub:" + h.Repo + " --revision " + revision
 	if strings.HasPrefix(name, "2023/"+string(Test)+"/") {
 		fetch += " --split " + string(Test)
 	}

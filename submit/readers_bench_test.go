@@ -40,7 +40,7 @@ func BenchmarkReaders(b *testing.B) {
 		}
 		return cpu, peak
 	}
-	command("run", "--submit-intent", "--source", "dir:data", "--base-url", server.URL, "--model", endpoint.Model)
+	command("run", "--submit-intent", "--dataset", "dir:data", "--base-url", server.URL, "--model", endpoint.Model)
 	runs, err := filepath.Glob(filepath.Join(home, "runs", "*"))
 	if err != nil || len(runs) != 1 {
 		b.Fatalf("%d runs: %v", len(runs), err)

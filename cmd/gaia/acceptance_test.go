@@ -46,7 +46,7 @@ func TestAcceptance(t *testing.T) {
 	put("hmac.key", secret)
 	put("other.key", bytes.Repeat([]byte{7}, 32))
 
-	p.want(exit.OK, "run", "--source", "dir:data", "--base-url", server.URL, "--model", endpoint.Model, "--prices", "prices.json", "--submit-intent")
+	p.want(exit.OK, "run", "--dataset", "dir:data", "--base-url", server.URL, "--model", endpoint.Model, "--prices", "prices.json", "--submit-intent")
 	run := p.newest()
 	p.want(exit.OK, "witness", "export", run, "--hmac-key-file", "hmac.key", "--out", "bundles")
 	files, err := filepath.Glob(filepath.Join(p.dir, "bundles", "*.rvw"))

@@ -329,7 +329,7 @@ func (x *rehearsal) rehearse(ctx context.Context, folder string, file *settings.
 	if err != nil {
 		return r, err
 	}
-	flags := []string{"--source", runflags.SourceFixtures, "--task", task[0].ID, "--no-preflight", "--out", filepath.Join(dir, "runs")}
+	flags := []string{"--dataset", runflags.SourceFixtures, "--task", task[0].ID, "--no-preflight", "--out", filepath.Join(dir, "runs")}
 	if folder != "" {
 		flags = append(flags, "--agent", folder)
 	} else if file == nil || file.Agent == nil {

@@ -45,14 +45,14 @@ func (a *app) auditCommand() *cobra.Command {
 		Use:   "audit DIR|PACKAGE|REPORT.json",
 		Short: "Look for known ways of gaming the benchmark",
 		Long: `Audit verifies a run or a package and then looks for known ways of earning a score
-without solving the tasks. It uses no network except for --gold hub; the same run
+without solving the tasks. It uses no network except for --dataset hub; the same run
 gives the same report. REPORT.json is a report from an earlier audit: it is checked
 against its own findings and shown, but only an audit shows that it is the run's.
 
 A check that could not see its subject reports a gap, which is never a pass.
   - --body gives a whole document of which the journal has an excerpt
   - --usage-export gives the provider's list of requests
-  - --gold reads the gold answers of the plan's dataset: a package has none
+  - --dataset reads the gold answers of the plan's dataset: a package has none
 
 The report counts no countersigned dismissal. The text and the exit code count
 those whose countersigner you trust; --strict counts none.
@@ -60,7 +60,7 @@ those whose countersigner you trust; --strict counts none.
 Exit code 0: clean, no check of the gate failed or had a gap. 3: not clean, or
 --strict found something to review, or --only ran some of the checks. 6: the report
 is printed, but you do not trust the run's signer.`,
-		Example: `  gaia audit --gold hub submission-2026-01-02-5XK9QZ7M
+		Example: `  gaia audit --dataset hub submission-2026-01-02-5XK9QZ7M
   gaia audit --body page.html --usage-export activity.csv --format sarif runs/01J…
   gaia audit --explain AUD-5`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -86,7 +86,7 @@ is printed, but you do not trust the run's signer.`,
 	f := cmd.Flags()
 	f.Var(cli.Choice(&flags.format, strings.Join(reportFormats, "|")), "format", "form of the report (default: text)")
 	f.BoolVar(&flags.asJSON, "json", false, "print the report as JSON, like --format json")
-	f.StringVar(&flags.Gold, "gold", "", "where the gold answers are: private (of a run directory, the default), none, or the plan's dataset as --source writes it")
+	runflags.AddDataset(cmd, &flags.Gold, "gold answers: private (of a run directory, the default), none, or the plan's dataset: hub, hub:OWNER/NAME, dir:PATH or fixtures", "gold", verify.GoldPrivate, verify.GoldNone)
 	f.StringSliceVar(&flags.Only, "only", nil, "run only these checks, such as AUD-1,AUD-5; the result is never clean")
 	f.StringArrayVar(&flags.Bodies, "body", nil, "file with a whole document of which the run recorded an excerpt; repeatable")
 	f.StringVar(&flags.Usage, "usage-export", "", "file with the provider's list of requests, to compare with the journal")
@@ -98,19 +98,18 @@ is printed, but you do not trust the run's signer.`,
 	cli.Complete(cmd, "format", reportFormats...)
 	cli.CompleteList(cmd, "only", render.CheckIDs()...)
 	cli.Complete(cmd, "explain", render.CheckIDs()...)
-	cli.CompletePrefixes(cmd, "gold", verify.GoldPrivate, verify.GoldNone, runflags.SourceHub, runflags.SourceRepo, runflags.SourceDir, runflags.SourceFixtures)
 	return cmd
 }
 
 // check refuses what the flags of cmd alone show to be wrong, and settles the
 // rest.
 func (f *auditing) check(cmd *cobra.Command) error {
-	if err := cli.NotEmpty(cmd, "format", "gold", "only", "body", "usage-export", "audited-at", "explain"); err != nil {
+	if err := cli.NotEmpty(cmd, "format", "dataset", "only", "body", "usage-export", "audited-at", "explain"); err != nil {
 		return err
 	}
 	given := cmd.Flags().Changed
 	for _, alone := range []string{"explain", "schema"} {
-		for _, other := range []string{"format", "json", "gold", "only", "body", "usage-export", "strict", "audited-at", "explain", "schema"} {
+		for _, other := range []string{"format", "json", "dataset", "only", "body", "usage-export", "strict", "audited-at", "explain", "schema"} {
 			if given(alone) && given(other) && alone != other {
 				return usage("leave one of them out", "--%s does not apply to --%s", other, alone)
 			}
@@ -128,7 +127,7 @@ func (f *auditing) check(cmd *cobra.Command) error {
 	}
 	if f.Gold != "" && f.Gold != verify.GoldPrivate && f.Gold != verify.GoldNone {
 		if err := (&runflags.Tasks{Source: f.Gold}).CheckSource(); err != nil {
-			return usage("give private, none, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--gold is %q", f.Gold)
+			return usage("give private, none, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--dataset is %q", f.Gold)
 		}
 	}
 	return f.Check()

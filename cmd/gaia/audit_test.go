@@ -83,14 +83,14 @@ func TestAuditGoldOfHub(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	p := newProgram(t)
 	p.env = []string{"HF_ENDPOINT=" + server.URL}
-	p.want(exit.OK, "run", "--submit-intent", "--revision", hubCommit, "--source", "hub", "--base-url", serveModel(t), "--model", fixtures.Model, "--task", offlineTasks)
+	p.want(exit.OK, "run", "--submit-intent", "--revision", hubCommit, "--dataset", "hub", "--base-url", serveModel(t), "--model", fixtures.Model, "--task", offlineTasks)
 	p.want(exit.OK, "submit", "--out", "package", p.runDir())
 	packages, err := filepath.Glob(filepath.Join(p.dir, "package", "*"))
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("packages %q, %v", packages, err)
 	}
 	p.want(exit.Findings, "audit", packages[0])
-	said := p.want(exit.OK, "audit", "--gold", "hub", packages[0]) + p.want(exit.OK, "audit", "--gold", "hub:"+loader.GAIA, "--json", packages[0])
+	said := p.want(exit.OK, "audit", "--dataset", "hub", packages[0]) + p.want(exit.OK, "audit", "--dataset", "hub:"+loader.GAIA, "--json", packages[0])
 	_, gold, err := loader.Load(context.Background(), loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), loader.Validation, loader.Filter{IDs: strings.Split(offlineTasks, ",")})
 	if err != nil || gold.Len() != 3 {
 		t.Fatalf("%v, %v", gold, err)
@@ -100,7 +100,7 @@ func TestAuditGoldOfHub(t *testing.T) {
 			t.Errorf("the answer to %s is shown", id)
 		}
 	}
-	out := p.want(exit.Failure, "audit", "--gold", "hub:invented/nothing", packages[0])
+	out := p.want(exit.Failure, "audit", "--dataset", "hub:invented/nothing", packages[0])
 	wantAll(t, out, "gaia: error: ")
 }
 

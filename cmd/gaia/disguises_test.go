@@ -223,7 +223,7 @@ func TestDisguises(t *testing.T) {
 				if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 					t.Fatal(err)
 				}
-				p.want(exit.OK, "run", "--source", "dir:data", "--base-url", model+"/"+kind+"/v1", "--model", fixtures.Model, "--max-task-cost", "off",
+				p.want(exit.OK, "run", "--dataset", "dir:data", "--base-url", model+"/"+kind+"/v1", "--model", fixtures.Model, "--max-task-cost", "off",
 					"--search", "none", "--task", strings.Join(chosen, ","), "--no-preflight")
 				report, _ := p.command("audit", "--json", p.runDir()).Output() // the exit code is of findings
 				var r audit.Report

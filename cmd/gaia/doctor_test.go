@@ -121,7 +121,7 @@ func (p patient) onDisk() []string {
 		p.Fatal(err)
 	}
 	p.write(prices, string(endpoint.Prices()), 0o644)
-	return []string{"--source", "dir:" + data, "--prices", prices, "--model", endpoint.Model}
+	return []string{"--dataset", "dir:" + data, "--prices", prices, "--model", endpoint.Model}
 }
 
 func (p patient) write(path, content string, mode fs.FileMode) {
@@ -223,10 +223,10 @@ func TestDoctorRemedies(t *testing.T) {
 		{nil, here("--no-call", "--policy", file)},
 		{nil, here("--no-call", "--policy", broken)},
 		{nil, here("--no-call", "--cassette", "replay:"+file)},
-		{nil, here("--no-call", "--source", "dir:"+filepath.Join(file, "none"))},
-		{nil, here("--no-call", "--source", "dir:"+broken)},
-		{nil, here("--no-call", "--source", "hub", "--wait", "100ms")}, // it would be tried again for a while
-		{map[string]string{"HF_HUB_OFFLINE": "1"}, here("--no-call", "--source", "hub")},
+		{nil, here("--no-call", "--dataset", "dir:"+filepath.Join(file, "none"))},
+		{nil, here("--no-call", "--dataset", "dir:"+broken)},
+		{nil, here("--no-call", "--dataset", "hub", "--wait", "100ms")}, // it would be tried again for a while
+		{map[string]string{"HF_HUB_OFFLINE": "1"}, here("--no-call", "--dataset", "hub")},
 		{nil, here("--no-call", "--split", "training")},
 		{map[string]string{"PATH": broken, "TMPDIR": filepath.Join(file, "none")}, nil},
 		{map[string]string{"PATH": broken}, []string{"--unsafe-local-python"}},
@@ -262,7 +262,7 @@ func TestDoctorPrints(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--source", "dir:data", "--model", "berth-model", "--base-url", "https://models.example/v1", "--submit-intent"}
+	args := []string{"--dataset", "dir:data", "--model", "berth-model", "--base-url", "https://models.example/v1", "--submit-intent"}
 	said := p.want(exit.Findings, append([]string{"doctor"}, args...)...)
 	for _, line := range []string{
 		" settings       ok       berth-model at https://models.example, tasks of dir:data ",

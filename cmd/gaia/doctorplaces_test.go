@@ -29,7 +29,7 @@ func TestDoctorDataset(t *testing.T) {
 	p.wants(dataset(), doctor.OK, loader.GAIA+" at "+hubCommit+", split validation can be had with the token from HF_TOKEN", "")
 	p.wants(dataset("--split", "test"), doctor.OK, "split test can be had", "")
 	p.wants(dataset("--split", "training"), doctor.Failed, "unknown split", "")
-	p.wants(dataset("--source", "hub:invented/other"), doctor.Failed, "no dataset", "check the name")
+	p.wants(dataset("--dataset", "hub:invented/other"), doctor.Failed, "no dataset", "check the name")
 	server.Fail(hub.Match{}, -1, hub.Hang())
 	p.wants(dataset("--wait", "100ms"), doctor.Failed, "no answer from "+server.URL+" within 100ms", "--wait 2m")
 	server.Heal()
@@ -40,10 +40,10 @@ func TestDoctorDataset(t *testing.T) {
 	p.untouched()
 
 	data := p.onDisk()[1]
-	p.wants(dataset("--source", data), doctor.OK, "split validation: 1 of 1 task", "")
-	p.wants(dataset("--source", data, "--level", "3"), doctor.Failed, "no task", "gaia tasks list")
-	p.wants(dataset("--source", "dir:"+p.home), doctor.Failed, "has neither", "the folder that holds 2023/")
-	p.wants(dataset("--source", "dir:"+filepath.Join(p.home, "none")), doctor.Failed, "reading the dataset", "")
+	p.wants(dataset("--dataset", data), doctor.OK, "split validation: 1 of 1 task", "")
+	p.wants(dataset("--dataset", data, "--level", "3"), doctor.Failed, "no task", "gaia tasks list")
+	p.wants(dataset("--dataset", "dir:"+p.home), doctor.Failed, "has neither", "the folder that holds 2023/")
+	p.wants(dataset("--dataset", "dir:"+filepath.Join(p.home, "none")), doctor.Failed, "reading the dataset", "")
 }
 
 // TestDoctorKeys: a key that a run would refuse is a finding, and none is made.
@@ -108,7 +108,7 @@ func TestDoctorJudgeCache(t *testing.T) {
 	p.wants(p.findings()["judge cache"], doctor.Missing, "do not verify", "delete the cache: rm -r "+dir)
 	p.wants(p.findings("--submit-intent")["judge cache"], doctor.Failed, "do not verify", "delete the cache: rm -r "+dir)
 	p.wants(p.findings("--submit-intent", "--no-judge-cache")["judge cache"], doctor.OK, "not used", "")
-	flags := []string{"--no-call", "--submit-intent", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--source", p.onDisk()[1]}
+	flags := []string{"--no-call", "--submit-intent", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--dataset", p.onDisk()[1]}
 	p.wants(p.findings(flags...)["judge cache"], doctor.Missing, "do not verify", "")
 	if err := os.Remove(entry); err != nil {
 		t.Fatal(err)

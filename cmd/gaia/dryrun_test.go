@@ -46,7 +46,7 @@ func TestDryRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := tree(t, p.dir)
-	args := []string{"run", "--dry-run", "--submit-intent", "--source", "dir:data", "--model", "gpt-4o", "--judge-model", "gpt-4o-mini",
+	args := []string{"run", "--dry-run", "--submit-intent", "--dataset", "dir:data", "--model", "gpt-4o", "--judge-model", "gpt-4o-mini",
 		"--level", "1", "--voting-attempts", "3", "--max-cost", "10.5", "--max-task-cost", "0.5", "--cassette", "record:tape", "--served-as", "harbour,berth"}
 	local := append(args, "--base-url", endpoint.URL+"/v1")
 	for _, line := range []string{
@@ -86,10 +86,10 @@ func TestDryRun(t *testing.T) {
 		!strings.Contains(out, "gaia: hint: give $0.") {
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exit.OK, "run", "--dry-run", "--source", "dir:data", "--model", "no-price", "--base-url", endpoint.URL); !strings.Contains(out, "estimate     unknown in all\n") {
+	if out := p.want(exit.OK, "run", "--dry-run", "--dataset", "dir:data", "--model", "no-price", "--base-url", endpoint.URL); !strings.Contains(out, "estimate     unknown in all\n") {
 		t.Errorf("run says:\n%s", out)
 	}
-	p.want(exit.Usage, "run", "--dry-run", "--source", "dir:nowhere", "--model", "gpt-4o")
+	p.want(exit.Usage, "run", "--dry-run", "--dataset", "dir:nowhere", "--model", "gpt-4o")
 	if n := asked.Load(); n > 0 {
 		t.Errorf("%d requests were made", n)
 	}

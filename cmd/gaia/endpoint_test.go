@@ -36,7 +36,7 @@ func TestEndpoint(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exit.OK, "run", "--submit-intent", "--source", "dir:data", "--base-url", server.ModelURL, "--model", fixtures.Model,
+	out := p.want(exit.OK, "run", "--submit-intent", "--dataset", "dir:data", "--base-url", server.ModelURL, "--model", fixtures.Model,
 		"--judge-model", fixtures.JudgeModel, "--task", offlineTasks)
 	if strings.Contains(out, "rehearsal") || !strings.Contains(out, "cost       unknown") || !strings.Contains(out, "2 solved, 1 failed") {
 		t.Errorf("run says:\n%s", out)
@@ -67,7 +67,7 @@ func TestQuotaStops(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"run", "--source", "dir:data", "--base-url", front.URL + "/v1", "--model", fixtures.Model, "--task", offlineTasks, "--concurrency", "1"}
+	args := []string{"run", "--dataset", "dir:data", "--base-url", front.URL + "/v1", "--model", fixtures.Model, "--task", offlineTasks, "--concurrency", "1"}
 	out := p.want(exit.Incomplete, args...)
 	if !strings.Contains(out, "gaia: error: the run stopped: ") || !strings.Contains(out, "the key is not valid") || !strings.Contains(out, "gaia resume runs/") {
 		t.Errorf("run says:\n%s", out)
@@ -79,10 +79,10 @@ func TestQuotaStops(t *testing.T) {
 		t.Errorf("%d requests were made, want one", n)
 	}
 	out = p.want(exit.Usage, "resume", "--base-url", front.URL+"/v1", p.runDir())
-	if !strings.Contains(out, "gaia: hint: give --source dir:PATH") {
+	if !strings.Contains(out, "gaia: hint: give --dataset dir:PATH") {
 		t.Errorf("resume says:\n%s", out)
 	}
-	out = p.want(exit.Failure, "resume", "--source", "dir:data", "--base-url", server.ModelURL, p.runDir())
+	out = p.want(exit.Failure, "resume", "--dataset", "dir:data", "--base-url", server.ModelURL, p.runDir())
 	if !strings.Contains(out, "the run cannot go on with another plan: model was ") {
 		t.Errorf("resume says:\n%s", out)
 	}
@@ -131,7 +131,7 @@ func TestUnknownModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			base := front.URL + model.Path
-			args := []string{"run", "--source", "dir:data", "--base-url", base, "--model", fixtures.Model, "--limit", "5", "--concurrency", "1"}
+			args := []string{"run", "--dataset", "dir:data", "--base-url", base, "--model", fixtures.Model, "--limit", "5", "--concurrency", "1"}
 			out := p.want(exit.Incomplete, append(args, test.flags...)...)
 			for _, want := range []string{"gaia: error: the run stopped: " + test.says, "Invalid model name", "gaia: hint: to name another model: gaia run --like runs/", " --model NAME", "gaia: hint: when the endpoint answers: gaia resume runs/"} {
 				if !strings.Contains(out, want) {
@@ -148,7 +148,7 @@ func TestUnknownModel(t *testing.T) {
 				}
 			}
 			known.Store(true)
-			out = p.want(exit.OK, "resume", "--source", "dir:data", "--base-url", base, dir)
+			out = p.want(exit.OK, "resume", "--dataset", "dir:data", "--base-url", base, dir)
 			if !strings.Contains(out, " 0 error, 0 skipped") || strings.Contains(out, "left out by --no-preflight") == (test.flags == nil) {
 				t.Errorf("resume says:\n%s", out)
 			}
@@ -170,8 +170,8 @@ func TestNothingCompleted(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exit.Findings, "run", "--source", "dir:data", "--base-url", front.URL+"/v1", "--model", fixtures.Model, "--limit", "3", "--no-preflight", "--submit-intent")
-	for _, want := range []string{"gaia: error: every attempt ended in an error", filepath.Base(p.runDir()) + " --source dir:PATH --base-url URL (at " + front.URL + ")"} {
+	out := p.want(exit.Findings, "run", "--dataset", "dir:data", "--base-url", front.URL+"/v1", "--model", fixtures.Model, "--limit", "3", "--no-preflight", "--submit-intent")
+	for _, want := range []string{"gaia: error: every attempt ended in an error", filepath.Base(p.runDir()) + " --dataset dir:PATH --base-url URL (at " + front.URL + ")"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("run does not say %q:\n%s", want, out)
 		}
@@ -180,7 +180,7 @@ func TestNothingCompleted(t *testing.T) {
 		t.Errorf("audit says:\n%s", out)
 	}
 	p.want(exit.Findings, "submit", p.runDir())
-	p.want(exit.Findings, "resume", "--source", "dir:data", "--base-url", front.URL+"/v1", p.runDir())
+	p.want(exit.Findings, "resume", "--dataset", "dir:data", "--base-url", front.URL+"/v1", p.runDir())
 }
 
 // TestResumeTakesThePlan: a run that was planned with every flag goes on
@@ -215,7 +215,7 @@ func TestResumeTakesThePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := front.URL + model.Path
-	out := p.want(exit.Incomplete, "run", "--source", "dir:data", "--base-url", base, "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks,
+	out := p.want(exit.Incomplete, "run", "--dataset", "dir:data", "--base-url", base, "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks,
 		"--api", "chat", "--served-as", "berth", "--images", "on", "--context-window", "60000", "--max-cost", "2", "--max-task-tokens", "80000", "--max-task-time", "3m", "--max-turns", "12",
 		"--max-task-cost", "0.125", "--prices", prices, "--cassette", "record:tape", "--concurrency", "2", "--rpm", "600000", "--tpm", "600000000")
 	_, again, found := strings.Cut(out, "then: gaia ")
@@ -226,13 +226,13 @@ func TestResumeTakesThePlan(t *testing.T) {
 		t.Errorf("the run goes on with %q", again)
 	}
 	open.Store(true)
-	if out := p.want(exit.Usage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices); !strings.Contains(out, "gaia: error: the run was planned with --cassette record:DIR\n") {
+	if out := p.want(exit.Usage, "resume", p.runDir(), "--dataset", "dir:data", "--base-url", base, "--prices", prices); !strings.Contains(out, "gaia: error: the run was planned with --cassette record:DIR\n") {
 		t.Errorf("resume says:\n%s", out)
 	}
-	if out := p.want(exit.Usage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "replay:tape"); !strings.Contains(out, "planned with --cassette record:DIR\n") {
+	if out := p.want(exit.Usage, "resume", p.runDir(), "--dataset", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "replay:tape"); !strings.Contains(out, "planned with --cassette record:DIR\n") {
 		t.Errorf("resume says:\n%s", out)
 	}
-	if out := p.want(exit.Usage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "record:none"); !strings.Contains(out, "gaia: hint: give the directory that the run was started with\n") {
+	if out := p.want(exit.Usage, "resume", p.runDir(), "--dataset", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "record:none"); !strings.Contains(out, "gaia: hint: give the directory that the run was started with\n") {
 		t.Errorf("resume says:\n%s", out)
 	}
 	p.want(exit.OK, strings.Fields(again)...)
@@ -248,7 +248,7 @@ func TestReplay(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"run", "--source", "dir:data", "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks, "--no-judge-cache", "--max-task-cost", "off"}
+	args := []string{"run", "--dataset", "dir:data", "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks, "--no-judge-cache", "--max-task-cost", "off"}
 	p.want(exit.OK, append(args, "--base-url", model, "--cassette", "record:tape")...)
 	first, err := os.ReadFile(filepath.Join(p.newest(), rundir.ResultsFile))
 	if err != nil {
@@ -340,7 +340,7 @@ func TestServers(t *testing.T) {
 			}
 			args := append(tt.args, "--base-url", front.URL+tt.path)
 			if tt.args[0] != "judge" {
-				args = append(args, "--model", "m", "--source", "dir:data", "--search", "none", "--task", offlineTasks)
+				args = append(args, "--model", "m", "--dataset", "dir:data", "--search", "none", "--task", offlineTasks)
 			}
 			if tt.args[0] == "run" {
 				args = append(args, "--max-task-cost", "off", "--concurrency", "1")

@@ -31,7 +31,7 @@ func TestTranscriptionModel(t *testing.T) {
 	if err := os.WriteFile(prices, endpoint.Prices(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"run", "--no-preflight", "--source", "dir:data", "--model", endpoint.Model, "--transcription-model", endpoint.Hearing, "--prices", prices, "--max-cost", "1"}
+	args := []string{"run", "--no-preflight", "--dataset", "dir:data", "--model", endpoint.Model, "--transcription-model", endpoint.Hearing, "--prices", prices, "--max-cost", "1"}
 	out := p.want(exit.OK, append(args, "--base-url", server.URL, "--cassette", "record:tape")...)
 	if !strings.Contains(out, "3 solved, 1 failed") {
 		t.Errorf("run says:\n%s", out)

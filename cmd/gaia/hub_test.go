@@ -163,7 +163,7 @@ func TestHubResume(t *testing.T) {
 	}
 	server.Heal()
 	out = p.want(exit.Incomplete, command...)
-	if !strings.Contains(out, "fetched 2023/validation/fab1e008-0000-4000-8000-000000000008.xlsx") || !strings.Contains(out, ", then: gaia resume runs/") || strings.Contains(out, "--source") {
+	if !strings.Contains(out, "fetched 2023/validation/fab1e008-0000-4000-8000-000000000008.xlsx") || !strings.Contains(out, ", then: gaia resume runs/") || strings.Contains(out, "--dataset") {
 		t.Errorf("run says:\n%s", out)
 	}
 	server.SetRef("main", strings.Repeat("0", 40))
@@ -189,7 +189,7 @@ func TestHubResumeOneSplit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProgram(t)
 			p.env = append(env, "HF_TOKEN="+hubToken)
-			p.want(exit.OK, "tasks", "download", "--source", "hub")
+			p.want(exit.OK, "tasks", "download", "--dataset", "hub")
 			other := filepath.Join(p.dir, ".cache/huggingface/hub/datasets--gaia-benchmark--GAIA/snapshots", hubCommit, "2023/test")
 			if err := os.RemoveAll(other); err != nil {
 				t.Fatal(err)
@@ -226,8 +226,8 @@ func TestHubResumeElsewhere(t *testing.T) {
 	p.env = append(env, "HF_TOKEN="+hubToken)
 	p.want(exit.Incomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", offlineTasks)
 	before := len(server.Requests())
-	if out := p.want(exit.Usage, "resume", p.runDir(), "--base-url", model, "--source", "hub:other/x"); !strings.Contains(out, "the run is of gaia-benchmark/GAIA on the hub, not of hub:other/x") ||
-		!strings.Contains(out, "gaia: hint: leave --source out") {
+	if out := p.want(exit.Usage, "resume", p.runDir(), "--base-url", model, "--dataset", "hub:other/x"); !strings.Contains(out, "the run is of gaia-benchmark/GAIA on the hub, not of hub:other/x") ||
+		!strings.Contains(out, "gaia: hint: leave --dataset out") {
 		t.Errorf("resume of another dataset says:\n%s", out)
 	}
 	for endpoint, asks := range map[string]string{"": "https://huggingface.co", noHub: noHub} {
@@ -276,7 +276,7 @@ func TestHubSignal(t *testing.T) {
 	server.Fail(hub.Match{}, -1, hub.Hang())
 	p := newProgram(t)
 	p.env = append(env, "HF_TOKEN="+hubToken)
-	cmd := p.command("run", "--model", fixtures.Model, "--base-url", serveModel(t), "--source", "hub")
+	cmd := p.command("run", "--model", fixtures.Model, "--base-url", serveModel(t), "--dataset", "hub")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {

@@ -78,7 +78,7 @@ func TestJudgeBabbles(t *testing.T) {
 		t.Helper()
 		b.words.Store(words)
 		b.asked.Store(0)
-		out := p.want(exit.OK, "run", "--source", "dir:data", "--base-url", front.URL+model.Path, "--model", fixtures.Model,
+		out := p.want(exit.OK, "run", "--dataset", "dir:data", "--base-url", front.URL+model.Path, "--model", fixtures.Model,
 			"--judge-model", fixtures.JudgeModel, "--max-task-cost", "off", "--task", offlineTasks)
 		if strings.Count(out, "this run cannot be submitted: it was planned without --submit-intent\n") != 2 {
 			t.Errorf("a real run without --submit-intent does not say at its start and in its summary that it cannot be submitted:\n%s", out)
@@ -119,7 +119,7 @@ func TestGullibleJudgeIsSaid(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exit.OK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
+	out := p.want(exit.OK, "run", "--submit-intent", "--dataset", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
 		"--judge-model", fixtures.GullibleJudgeModel, "--max-task-cost", "off", "--task", offlineTasks)
 	dir := p.newest()
 	for _, want := range []string{
@@ -163,7 +163,7 @@ func TestRunWithoutJudge(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]string{"run": p.want(exit.OK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
+	out := map[string]string{"run": p.want(exit.OK, "run", "--submit-intent", "--dataset", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
 		"--max-task-cost", "off", "--task", offlineTasks)}
 	if strings.Contains(out["run"], "cannot be submitted") {
 		t.Errorf("a run with --submit-intent says:\n%s", out["run"])

@@ -208,7 +208,7 @@ func (v *victim) asker() string { return fmt.Sprintf("Bearer key-of-process-%d",
 
 // args begin the run, or take it up if it has its place.
 func (v *victim) args() []string {
-	endpoint := []string{"--source", "dir:data", "--base-url", v.base + "/v1", "--concurrency", "2"}
+	endpoint := []string{"--dataset", "dir:data", "--base-url", v.base + "/v1", "--concurrency", "2"}
 	if found := v.found(); found != "" {
 		return append([]string{"resume", found}, endpoint...)
 	}

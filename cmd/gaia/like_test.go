@@ -51,7 +51,7 @@ func TestLike(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	p.want(exit.OK, "run", "--submit-intent", "--source", "dir:data", "--base-url", model, "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel,
+	p.want(exit.OK, "run", "--submit-intent", "--dataset", "dir:data", "--base-url", model, "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel,
 		"--task", offlineTasks, "--max-turns", "9", "--max-task-tokens", "100000", "--max-tokens", "512", "--max-task-cost", "off", "--max-task-time", "5m",
 		"--evidence-full-bodies", "--no-judge-cache", "--images", "on", "--context-window", "50000", "--served-as", "harbour,berth")
 	first := p.newest()
@@ -73,13 +73,13 @@ func TestLike(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, from := range []string{first, packages[0], alone} {
-		out := p.want(exit.OK, "run", "--like", from, "--source", "dir:data", "--base-url", model)
+		out := p.want(exit.OK, "run", "--like", from, "--dataset", "dir:data", "--base-url", model)
 		if !strings.Contains(out, "gaia: differs from the plan of "+old.RunID+" in: nothing\n") {
 			t.Errorf("like %s run says:\n%s", from, out)
 		}
 	}
 
-	out := p.want(exit.OK, "run", "--like", first, "--source", "dir:data", "--base-url", model, "--submit-intent=false", "--max-turns", "8", "--limit", "1")
+	out := p.want(exit.OK, "run", "--like", first, "--dataset", "dir:data", "--base-url", model, "--submit-intent=false", "--max-turns", "8", "--limit", "1")
 	if now := p.Plan(p.newest()); now.SubmitIntent || now.Budgets.Turns != 8 || now.Budgets.Tokens != 100000 || len(now.Tasks) != 1 || now.Dataset.Selection != "limit=1" {
 		t.Errorf("the plan has %+v", now)
 	}
@@ -90,7 +90,7 @@ func TestLike(t *testing.T) {
 	}
 
 	for _, other := range [][]string{{"--served-as", "quay"}, {"--model", "sample-model"}} {
-		out := p.want(exit.OK, append([]string{"run", "--like", first, "--source", "dir:data", "--base-url", model, "--dry-run"}, other...)...)
+		out := p.want(exit.OK, append([]string{"run", "--like", first, "--dataset", "dir:data", "--base-url", model, "--dry-run"}, other...)...)
 		if !strings.Contains(out, `"served_as":["berth","harbour"]`) || strings.Contains(out, "served as berth") {
 			t.Errorf("like another run, but for %q, run says:\n%s", other, out)
 		}
@@ -98,24 +98,24 @@ func TestLike(t *testing.T) {
 
 	// The key goes nowhere that no one named.
 	runs := p.newest()
-	out = p.want(exit.Usage, "run", "--like", first, "--source", "dir:data")
+	out = p.want(exit.Usage, "run", "--like", first, "--dataset", "dir:data")
 	if !strings.Contains(out, "gaia: error: the plan's model is at http://127.0.0.1:") || !strings.Contains(out, "and the endpoint here is at https://api.openai.com\ngaia: hint: give --base-url\n") {
 		t.Errorf("run says:\n%s", out)
 	}
 	p.env = append(p.env, "OPENAI_BASE_URL="+model)
-	if out := p.want(exit.Usage, "run", "--like", first); !strings.Contains(out, "gaia: error: the source of the tasks is not recorded in the run\ngaia: hint: give --source dir:PATH") {
+	if out := p.want(exit.Usage, "run", "--like", first); !strings.Contains(out, "gaia: error: the source of the tasks is not recorded in the run\ngaia: hint: give --dataset dir:PATH") {
 		t.Errorf("run says:\n%s", out)
 	}
 	if p.newest() != runs {
 		t.Error("a refused run left a directory")
 	}
-	p.want(exit.OK, "run", "--like", first, "--source", "dir:data")
+	p.want(exit.OK, "run", "--like", first, "--dataset", "dir:data")
 
 	// What the plan says is stronger than the settings file; what it leaves open is not.
 	if err := os.WriteFile(filepath.Join(p.dir, "gaia.yaml"), []byte("max-turns: 3\nlimit: 1\nvoting-attempts: 2\nconcurrency: 1\nsource: dir:data\nbase-url: "+model+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out := p.want(exit.OK, "run", "--like", first, "--source", "dir:data", "--dry-run"); !strings.Contains(out, "in: nothing\n") || !strings.Contains(out, "concurrency  1\n") {
+	if out := p.want(exit.OK, "run", "--like", first, "--dataset", "dir:data", "--dry-run"); !strings.Contains(out, "in: nothing\n") || !strings.Contains(out, "concurrency  1\n") {
 		t.Errorf("run says:\n%s", out)
 	}
 	p.env = p.env[:len(p.env)-1] // without OPENAI_BASE_URL
@@ -231,7 +231,7 @@ func TestStopSequence(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	at := []string{"--source", "dir:data", "--base-url", front.URL + base.Path}
+	at := []string{"--dataset", "dir:data", "--base-url", front.URL + base.Path}
 	p.want(exit.OK, append([]string{"run", "--model", fixtures.Model, "--max-task-cost", "off", "--no-preflight", "--task", "fab1e001-0000-4000-8000-000000000001",
 		"--stop-sequence", "END", "--stop-sequence", ", then"}, at...)...)
 	dir := p.newest()

@@ -71,7 +71,10 @@ func newApp() *app {
 func (a *app) execute(args []string) error {
 	begun := false
 	root := a.root()
-	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		begun = true
+		return cli.TakeOldNames(cmd.Flags())
+	}
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -94,7 +97,7 @@ func (a *app) root() *cobra.Command {
 the agent did, scores the answers, audits the run for known ways of cheating,
 and builds a signed package, so that anyone can check the score.
 
-Without a key, base URL, model or source, "gaia run" rehearses: built-in tasks,
+Without a key, base URL, model or dataset, "gaia run" rehearses: built-in tasks,
 a built-in scripted model, no network. A rehearsal is marked as one everywhere
 and is never a GAIA score.`,
 		Example: `  gaia run --submit-intent             rehearse the whole job, offline

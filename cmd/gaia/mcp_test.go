@@ -83,7 +83,7 @@ func TestMCPRun(t *testing.T) {
 	write("network.yaml", settings+"  network: host\n")
 	write("npx.yaml", "mcp:\n- name: plain\n  command: [npx, -y, plain]\n  start_timeout: 2s\n")
 
-	out := p.want(exit.Incomplete, "run", "--submit-intent", "--settings", "mcp.yaml", "--source", "dir:data", "--base-url", front.URL+"/v1", "--model", "m",
+	out := p.want(exit.Incomplete, "run", "--submit-intent", "--settings", "mcp.yaml", "--dataset", "dir:data", "--base-url", front.URL+"/v1", "--model", "m",
 		"--max-task-cost", "off", "--task", "fab1e001-0000-4000-8000-000000000001")
 	if strings.Contains(out, "there is no sandbox") {
 		t.Skipf("this machine has no sandbox: %s", out)
@@ -91,7 +91,7 @@ func TestMCPRun(t *testing.T) {
 	if !strings.Contains(out, " --settings mcp.yaml ") {
 		t.Errorf("run says:\n%s", out)
 	}
-	again := []string{"resume", p.runDir(), "--source", "dir:data", "--base-url", front.URL + "/v1"}
+	again := []string{"resume", p.runDir(), "--dataset", "dir:data", "--base-url", front.URL + "/v1"}
 	if out := p.want(exit.Usage, again...); !strings.Contains(out, "planned with MCP servers") || !strings.Contains(out, "hint: give the file that the run was started with as --settings") {
 		t.Errorf("resume says:\n%s", out)
 	}
@@ -173,7 +173,7 @@ func TestPlanHoldsNoSecret(t *testing.T) {
 			if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 				t.Fatal(err)
 			}
-			args := []string{"run", "--source", "dir:data", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--max-task-cost", "off"}
+			args := []string{"run", "--dataset", "dir:data", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--max-task-cost", "off"}
 			for file, text := range map[string]string{"plain.py": strings.Replace(string(source), tt.old, tt.new, 1), "policy.yaml": tt.policy,
 				"mcp.yaml": fmt.Sprintf("mcp:\n- name: plain\n  command: [%q, %q]\n  sandbox: false\n", python, filepath.Join(p.dir, "plain.py"))} {
 				if err := os.WriteFile(filepath.Join(p.dir, file), []byte(text), 0o644); err != nil {

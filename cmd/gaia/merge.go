@@ -31,7 +31,7 @@ Merge needs the salts in PLAN.private beside the plan folder, the tasks and the
 plan's key. The same command, or 'gaia resume', continues an interrupted merge.`,
 		Example: `  gaia merge shards/* -o runs
   gaia merge shards --plan plan --lost 3,7-9
-  gaia merge shards --plan plan --source dir:GAIA --json`,
+  gaia merge shards --plan plan --dataset dir:GAIA --json`,
 		Args: cli.SomeArgs("gaia merge shards", "no folder of a shard is given"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(cli.NotEmpty(cmd, "key", "cassette", "settings", "approve", "plan", "out"), s.CheckGoing()); err != nil {

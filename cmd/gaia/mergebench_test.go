@@ -30,7 +30,7 @@ func BenchmarkMerge(b *testing.B) {
 	if err := tasks.Write(filepath.Join(p.dir, "data")); err != nil {
 		b.Fatal(err)
 	}
-	run("plan", "-o", "plan", "--shards", "4", "--submit-intent", "--source", "dir:data", "--base-url", "http://127.0.0.1:9/v1", "--model", endpoint.Model, "--max-task-cost", "off")
+	run("plan", "-o", "plan", "--shards", "4", "--submit-intent", "--dataset", "dir:data", "--base-url", "http://127.0.0.1:9/v1", "--model", endpoint.Model, "--max-task-cost", "off")
 	f, err := planfolder.Open(filepath.Join(p.dir, "plan"))
 	if err != nil {
 		b.Fatal(err)

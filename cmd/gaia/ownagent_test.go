@@ -63,7 +63,7 @@ with urllib.request.urlopen(urllib.request.Request(os.environ["ANTHROPIC_BASE_UR
 		t.Fatal(err)
 	}
 	p.env = append(p.env, "PATH="+os.Getenv("PATH"), "ANTHROPIC_API_KEY="+key, "ANTHROPIC_BASE_URL="+front.URL)
-	run := []string{"run", "--agent", "mine", "--model", fixtures.Model, "--max-task-cost", "off", "--source", "dir:data", "--search", "none", "--limit", "2"}
+	run := []string{"run", "--agent", "mine", "--model", fixtures.Model, "--max-task-cost", "off", "--dataset", "dir:data", "--search", "none", "--limit", "2"}
 	if out := p.want(exit.Usage, append(run, "--judge-model", "m")...); !strings.Contains(out, "there is no key for api.openai.com") {
 		t.Errorf("a judge without a key: %s", out)
 	}

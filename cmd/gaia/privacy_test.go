@@ -53,7 +53,7 @@ func TestPackagesArePrivate(t *testing.T) {
 	if host, err := os.Hostname(); err == nil && len(host) >= 6 {
 		secrets["host name"] = host
 	}
-	p.want(exit.OK, "run", "--submit-intent", "--source", "dir:"+dataset, "--base-url", serveModel(t), "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel,
+	p.want(exit.OK, "run", "--submit-intent", "--dataset", "dir:"+dataset, "--base-url", serveModel(t), "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel,
 		"--out", filepath.Join(p.dir, "runs"), "--task", offlineTasks)
 	dir := p.runDir()
 	_, salts, err := grading.ReadPrivate(dir)

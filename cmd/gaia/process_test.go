@@ -282,7 +282,7 @@ func TestInterruptSays(t *testing.T) {
 			if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 				t.Fatal(err)
 			}
-			cmd := p.command("run", "--submit-intent", "--no-preflight", "--concurrency", "2", "--source", "dir:data", "--base-url", front.URL+model.Path,
+			cmd := p.command("run", "--submit-intent", "--no-preflight", "--concurrency", "2", "--dataset", "dir:data", "--base-url", front.URL+model.Path,
 				"--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--max-task-cost", "off", "--task", offlineTasks)
 			pipe, err := cmd.StderrPipe()
 			if err != nil {

@@ -41,7 +41,7 @@ func TestFreeReattempts(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"--source", "dir:data", "--base-url", endpoint.URL + "/v1"}
+	flags := []string{"--dataset", "dir:data", "--base-url", endpoint.URL + "/v1"}
 	args := append([]string{"run", "--model", fixtures.Model, "--limit", "1", "--no-preflight", "--submit-intent"}, flags...)
 	const attempts = 4 // one, and the three that the plan makes again
 	for n := range attempts {

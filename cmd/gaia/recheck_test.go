@@ -39,7 +39,7 @@ func TestRecheck(t *testing.T) {
 			if change && recheck == "--recheck" {
 				want = exit.Evidence
 			}
-			code, stdout, stderr := command(t, "run", recheck, "--source", "dir:"+data, "--base-url", model.URL, "--model", "m", "--max-task-cost", "off", "--out", out,
+			code, stdout, stderr := command(t, "run", recheck, "--dataset", "dir:"+data, "--base-url", model.URL, "--model", "m", "--max-task-cost", "off", "--out", out,
 				"--no-preflight", "--task", "fab1e001-0000-4000-8000-000000000001")
 			if code != want {
 				t.Errorf("changed %v, %s: exit code %d, want %d\n%s%s", change, recheck, code, want, stdout, stderr)

@@ -47,7 +47,7 @@ func TestIrregular(t *testing.T) {
 		{[]string{"audit", run, "--body"}, exit.Failure},
 		{[]string{"doctor", "--settings"}, exit.Usage},
 		{[]string{"policy", "check"}, exit.Usage},
-		{[]string{"run", "--out", dir, "--source", "dir:" + data, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--prices"}, exit.Usage},
+		{[]string{"run", "--out", dir, "--dataset", "dir:" + data, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--prices"}, exit.Usage},
 	} {
 		for _, file := range []string{pipe, dir, os.DevNull} {
 			if file == os.DevNull && slices.Contains(tt.args, "--settings") { // which is to have none

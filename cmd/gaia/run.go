@@ -45,7 +45,7 @@ behind the Gate, grades the committed answers, and seals and signs the run. With
 --agent DIR your own agent solves them, recorded from outside.
 
 With --submit-intent all answers are committed before the first is graded.
-Without a key, base URL, model or source it rehearses with built-in tasks and a
+Without a key, base URL, model or dataset it rehearses with built-in tasks and a
 built-in scripted model, offline.
 
 Flags that are not given are read from the environment, then from gaia.yaml, if it
@@ -58,7 +58,7 @@ continues after both. Everything the agent does is recorded before it has an
 effect. If recording fails, the run is marked as not submittable for good, and
 continues without evidence or stops (--on-unsubmittable).`,
 		Example: `  OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
-  OPENAI_API_KEY=… gaia run --source dir:GAIA --sample 20 --seed 7 --model gpt-4o --dry-run
+  OPENAI_API_KEY=… gaia run --dataset dir:GAIA --sample 20 --seed 7 --model gpt-4o --dry-run
   gaia run --like runs/01J…`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -192,7 +192,7 @@ func (a *app) resumeCommand() *cobra.Command {
 own plan. Committed answers are graded, never replaced; an attempt without one
 counts as an error and a new one begins. On a finished run there is nothing to do.`,
 		Example: `  gaia resume runs/01J…
-  gaia resume --source dir:GAIA --base-url http://localhost:11434/v1 runs/01J…
+  gaia resume --dataset dir:GAIA --base-url http://localhost:11434/v1 runs/01J…
   gaia resume --concurrency 2 --on-unsubmittable stop runs/01J…`,
 		Args: cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -285,7 +285,7 @@ func (a *app) goOn(s *runflags.Settings, m plan.Plan) error {
 	}
 	if m.Rehearsal {
 		if s.Source != "" && s.Source != runflags.SourceFixtures || s.BaseURL != "" || s.SearXNG != "" || s.Prices != "" {
-			return usage("leave out --source, --base-url, --searxng-url and --prices", "a rehearsal continues with the built-in tasks and model alone")
+			return usage("leave out --dataset, --base-url, --searxng-url and --prices", "a rehearsal continues with the built-in tasks and model alone")
 		}
 		s.Source = runflags.SourceFixtures
 	} else {

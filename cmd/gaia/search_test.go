@@ -106,7 +106,7 @@ func TestSearchIsPlanned(t *testing.T) {
 		if i == 1 {
 			args = append(args, p.newest())
 		}
-		out := p.want(exit.OK, append([]string{"run", "--source", "dir:data", "--base-url", model}, args...)...)
+		out := p.want(exit.OK, append([]string{"run", "--dataset", "dir:data", "--base-url", model}, args...)...)
 		if !strings.Contains(out, "\ngaia: tools: calculate, list_files, ") || !strings.Contains(out, ", web_search; not offered: describe_image (--vision-model), ") || !strings.Contains(out, "transcribe_audio (--transcription-model)\n") {
 			t.Errorf("%v: it is not said which tools there are:\n%s", args, out)
 		}

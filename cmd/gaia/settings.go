@@ -57,8 +57,8 @@ func (a *app) settle(cmd *cobra.Command, s *runflags.Settings, file *settings.Fi
 			return err
 		}
 		s.Like = &like
-		if !given["source"] && !s.Like.Rehearsal && s.Like.Dataset.Hub == "" { // the plan does not hold it
-			s.Source = file.Value("source")
+		if !given["dataset"] && !s.Like.Rehearsal && s.Like.Dataset.Hub == "" { // the plan does not hold it
+			s.Source = cmp.Or(file.Value("dataset"), file.Value("source"))
 		}
 		if err := a.repeat(s, flags, *s.Like); err != nil {
 			return err
@@ -102,7 +102,7 @@ func (a *app) complete(s *runflags.Settings) error {
 	p.Rehearsal = a.rehearses(s.Tasks) && (s.Source == runflags.SourceFixtures || p.Model.Name == "" && s.BaseURL == "")
 	if p.Rehearsal {
 		if p.Model.Name != "" || p.Judge != nil || p.Transcription != nil || s.BaseURL != "" || s.Search != "" || s.SearXNG != "" || s.Prices != "" || s.Protocol != "" || s.Vision != "" && s.Vision != runflags.NoVision {
-			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --vision-model, --search, --searxng-url and --prices, or give --source hub or dir:PATH",
+			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --vision-model, --search, --searxng-url and --prices, or give --dataset hub or dir:PATH",
 				"the built-in tasks run only with the built-in model")
 		}
 		s.Source, p.Model.Name, s.Vision = runflags.SourceFixtures, fixtures.Model, cmp.Or(s.Vision, fixtures.VisionModel)
@@ -183,7 +183,7 @@ func (a *app) repeat(s *runflags.Settings, flags *pflag.FlagSet, m plan.Plan) er
 		return err
 	}
 	switch {
-	case given("source"):
+	case given("dataset"):
 		of := runflags.IsHub(s.Source) && m.Dataset.Hub != "" && (s.Source == runflags.SourceRepo+m.Dataset.Name || s.Source == runflags.SourceHub)
 		if of && s.Revision == "" {
 			s.Revision = m.Dataset.Revision

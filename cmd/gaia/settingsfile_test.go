@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/spf13/pflag"
 )
@@ -33,7 +34,7 @@ func TestSettingsOfEveryKind(t *testing.T) {
 	var file strings.Builder
 	want := map[string]string{}
 	runFlags(t).VisitAll(func(f *pflag.Flag) {
-		if slices.Contains(settings.NotFlags(), f.Name) {
+		if slices.Contains(settings.NotFlags(), f.Name) || cli.IsOldName(f) {
 			return
 		}
 		v, known := values[f.Value.Type()]

@@ -24,7 +24,7 @@ func TestHubOffline(t *testing.T) {
 		env := map[string]string{"HF_ENDPOINT": server.URL, "HF_HUB_CACHE": t.TempDir(), "HF_TOKEN": hubToken, name: "1"}
 		var out, errs bytes.Buffer
 		a := &app{stdout: &out, stderr: &errs, getenv: func(name string) string { return env[name] }, began: time.Now()}
-		err := a.execute([]string{"tasks", "list", "--source", "hub"})
+		err := a.execute([]string{"tasks", "list", "--dataset", "hub"})
 		if err == nil || !strings.Contains(err.Error(), "offline, and the cache has no revision main of "+loader.GAIA) || len(server.Requests()) > 0 {
 			t.Errorf("%s: %v, %d requests", name, err, len(server.Requests()))
 		}
@@ -79,7 +79,7 @@ func TestOtherCounts(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	out := p.want(exit.OK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model, "--task", offlineTasks)
+	out := p.want(exit.OK, "run", "--submit-intent", "--dataset", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model, "--task", offlineTasks)
 	if !strings.Contains(out, "gaia: warning: "+counts+"\n") || strings.Count(out, counts) != 2 {
 		t.Errorf("run says:\n%s", out)
 	}

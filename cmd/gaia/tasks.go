@@ -41,8 +41,8 @@ for "gaia run", so that you can check a selection before a run.
 Answers are shown only with --gold.`,
 		Example: `  gaia tasks list --level 1
   gaia tasks show fab1e021
-  gaia tasks stats --source dir:GAIA --split test
-  gaia tasks download --source hub`,
+  gaia tasks stats --dataset dir:GAIA --split test
+  gaia tasks download --dataset hub`,
 	}, a.tasksListCommand(), a.tasksShowCommand(), a.tasksDownloadCommand(), a.tasksStatsCommand())
 }
 
@@ -67,7 +67,7 @@ func (a *app) onTasks(cmd *cobra.Command, q *taskQuery, showsGold bool, do func(
 		}
 		if a.rehearses(q.Tasks) {
 			q.Source = runflags.SourceFixtures
-			fmt.Fprintln(a.stderr, "gaia: built-in tasks; --source hub for GAIA")
+			fmt.Fprintln(a.stderr, "gaia: built-in tasks; --dataset hub for GAIA")
 		}
 		q.Source = cmp.Or(q.Source, runflags.SourceHub) // as run does
 		if q.Notice == nil {
@@ -113,7 +113,7 @@ of its question. --gold prints the answer instead of the question; --json prints
 both, whole.`,
 		Example: `  gaia tasks list
   gaia tasks list --split test --level 2,3
-  gaia tasks list --source hub --json`,
+  gaia tasks list --dataset hub --json`,
 		Args: cli.NoArgs,
 	}, q, true, func(_ context.Context, _ []string, set loader.Set, gold loader.Gold) error {
 		answers := a.answers(q, set, gold)
@@ -132,7 +132,7 @@ the path of the file in a copy of the dataset. ID is a task id or the start of
 one, among the tasks that the flags select.`,
 		Example: `  gaia tasks show fab1e021
   gaia tasks show fab1e021 fab1e009 --json
-  gaia tasks show --source dir:GAIA --gold 3f2a`,
+  gaia tasks show --dataset dir:GAIA --gold 3f2a`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args:              cli.SomeArgs("'gaia tasks list' lists them", "tasks show takes task ids, or the starts of some"),
 	}, q, true, func(ctx context.Context, args []string, set loader.Set, gold loader.Gold) error {
@@ -166,7 +166,7 @@ ending. It lists the other splits of the dataset, and whether the split has as
 many tasks of each level as GAIA declares. The digest is that of the file that
 the tasks were read from.`,
 		Example: `  gaia tasks stats
-  gaia tasks stats --source hub --split test
+  gaia tasks stats --dataset hub --split test
   gaia tasks stats --level 3 --json`,
 		Args: cli.NoArgs,
 	}, q, false, func(_ context.Context, _ []string, set loader.Set, _ loader.Gold) error {
@@ -193,8 +193,8 @@ command does it before, and lists what is missing.
 
 A file that cannot be fetched does not stop the others. Fetched files stay, also
 after Ctrl-C: the same command continues with the rest.`,
-		Example: `  gaia tasks download --source hub
-  gaia tasks download --source hub --split test --level 1 --json`,
+		Example: `  gaia tasks download --dataset hub
+  gaia tasks download --dataset hub --split test --level 1 --json`,
 		Args: cli.NoArgs,
 	}, q, false, func(ctx context.Context, _ []string, set loader.Set, _ loader.Gold) error {
 		return a.download(ctx, q, set, d)
@@ -307,7 +307,7 @@ func (n *news) say(out io.Writer) {
 	n.out = out
 }
 
-// goldFor compares a plan with a dataset, written as --source writes it, at the
+// goldFor compares a plan with a dataset, written as --dataset writes it, at the
 // plan's revision, and returns the gold answers of the plan's tasks; nil for a plan
 // without gold answers. A difference is a *trajectory.Fault that names the dataset's
 // metadata file or the plan. Attachments that cannot be read are an error.
@@ -333,7 +333,7 @@ type loadedSplit struct {
 func (a *app) plannedSplit(ctx context.Context, source string, d plan.Dataset) (loader.Set, loader.Gold, error) {
 	t := runflags.Tasks{Source: source, Split: d.Split}
 	if source == "" {
-		return loader.Set{}, loader.Gold{}, cli.EmptyFlag("gold")
+		return loader.Set{}, loader.Gold{}, cli.EmptyFlag("dataset")
 	}
 	if err := t.CheckSource(); err != nil {
 		return loader.Set{}, loader.Gold{}, err

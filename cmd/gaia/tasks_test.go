@@ -263,7 +263,7 @@ func TestDownloadSignal(t *testing.T) {
 	server.Fail(hub.Match{CDN: true, Path: hanging}, 1, hub.Stall(5000))
 	p := newProgram(t)
 	download := func() *exec.Cmd {
-		cmd := p.command("tasks", "download", "--source", "hub:"+repo)
+		cmd := p.command("tasks", "download", "--dataset", "hub:"+repo)
 		cmd.Env = append(cmd.Env, "HF_ENDPOINT="+server.URL)
 		return cmd
 	}
@@ -303,7 +303,7 @@ func TestDownloadSignal(t *testing.T) {
 func TestTasksSignal(t *testing.T) {
 	server, repo, _ := hubOfTasks(t)
 	server.Fail(hub.Match{}, -1, hub.Hang())
-	cmd := newProgram(t).command("tasks", "list", "--source", "hub:"+repo)
+	cmd := newProgram(t).command("tasks", "list", "--dataset", "hub:"+repo)
 	cmd.Env = append(cmd.Env, "HF_ENDPOINT="+server.URL)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -335,18 +335,18 @@ func TestDownloadFromHub(t *testing.T) {
 		return code, out.String(), errs.String(), attachmentsAsked(server, before)
 	}
 	source := "hub:" + repo
-	code, stdout, stderr, fetched := run("list", "--source", source)
+	code, stdout, stderr, fetched := run("list", "--dataset", source)
 	if code != exit.OK || strings.Count(stdout, "\n fab1e") != 40 || !strings.Contains(stdout, "\ndataset  "+repo+", revision "+commit+"\nhub      "+server.URL+"\n") ||
 		strings.Count(stderr, "gaia: hub: fetched 2023/") != 2 || len(fetched) > 0 {
 		t.Errorf("list: exit %d\n%s%s%q", code, stdout, stderr, fetched)
 	}
-	code, stdout, _, fetched = run("show", "--source", source, "fab1e011")
+	code, stdout, _, fetched = run("show", "--dataset", source, "fab1e011")
 	if code != exit.OK || !strings.Contains(stdout, "attachment: fab1e011-0000-4000-8000-000000000011.pdf\n") || len(fetched) > 0 {
 		t.Errorf("show: exit %d\n%s%q", code, stdout, fetched)
 	}
 	const damaged = "fab1e008-0000-4000-8000-000000000008.xlsx"
 	server.Fail(hub.Match{CDN: true, Path: damaged}, 1, hub.Garble())
-	code, stdout, stderr, fetched = run("download", "--source", source)
+	code, stdout, stderr, fetched = run("download", "--dataset", source)
 	if code != exit.Failure || !strings.HasPrefix(stdout, "22 of 23 attachments are there (") || len(fetched) != 23 {
 		t.Errorf("first: exit %d, %q, %q", code, stdout, fetched)
 	}
@@ -355,11 +355,11 @@ func TestDownloadFromHub(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, stderr)
 		}
 	}
-	code, stdout, _, fetched = run("download", "--source", source)
+	code, stdout, _, fetched = run("download", "--dataset", source)
 	if code != exit.OK || stdout != "23 attachments are there (135.8 KB), in "+env["HF_HUB_CACHE"]+"\n" || !slices.Equal(fetched, []string{damaged}) {
 		t.Errorf("second: exit %d, %q, %q", code, stdout, fetched)
 	}
-	code, stdout, _, fetched = run("download", "--source", source)
+	code, stdout, _, fetched = run("download", "--dataset", source)
 	if code != exit.OK || stdout != "nothing to download: 23 attachments are there (135.8 KB), in "+env["HF_HUB_CACHE"]+"\n" || len(fetched) > 0 {
 		t.Errorf("third: exit %d, %q, %q", code, stdout, fetched)
 	}

@@ -131,7 +131,7 @@ func TestUnfitRun(t *testing.T) {
 	}
 	begin := func(more ...string) (code int, stdout, stderr, out string) {
 		out = t.TempDir()
-		code, stdout, stderr = command(t, append([]string{"run", "--submit-intent", "--source", "dir:" + data, "--base-url", url, "--model", "m", "--max-task-cost", "off",
+		code, stdout, stderr = command(t, append([]string{"run", "--submit-intent", "--dataset", "dir:" + data, "--base-url", url, "--model", "m", "--max-task-cost", "off",
 			"--key", key, "--out", out, "--concurrency", "1", "--task", "fab1e001-0000-4000-8000-000000000001,fab1e002-0000-4000-8000-000000000002"}, more...)...)
 		return code, stdout, stderr, out
 	}
@@ -150,7 +150,7 @@ func TestUnfitRun(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatal(found, err)
 	}
-	resume := []string{"resume", found[0], "--source", "dir:" + data, "--base-url", url, "--key", key, "--concurrency", "1"}
+	resume := []string{"resume", found[0], "--dataset", "dir:" + data, "--base-url", url, "--key", key, "--concurrency", "1"}
 	if code, _, stderr := command(t, append(resume, "--on-unsubmittable", "stop")...); code != exit.Incomplete || !strings.Contains(stderr, "level=WARN msg=\"the run is not submittable any longer: "+why) {
 		t.Errorf("taken up to stop again: exit code %d\n%s", code, stderr)
 	}

@@ -112,11 +112,10 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&v.Bodies, "body", nil, "file with a whole document that the audit used; repeatable")
 	f.StringVar(&v.checkpoint, "checkpoint", "", "file with the published checkpoint, compared byte for byte")
-	f.StringVar(&v.Dataset, "dataset", "", "dataset of the plan, to score and audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures")
+	runflags.AddDataset(cmd, &v.Dataset, "dataset of the plan, to score and audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures", "")
 	f.StringVar(&v.hmacKey, "hmac-key-file", "", "key of a bundle that is signed with HMAC-SHA256")
 	f.StringVar(&v.Packaged, "package", "", "package to compare a bundle with; or the public package to compare a full one with")
 	f.BoolVar(&v.asJSON, "json", false, "print the result as JSON")
-	cli.CompletePrefixes(cmd, "dataset", runflags.SourceHub, runflags.SourceRepo, runflags.SourceDir, runflags.SourceFixtures)
 	return cmd
 }
 

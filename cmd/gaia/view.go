@@ -184,21 +184,21 @@ changes a run.
 
 A run that is being written is followed. A finished one is shown at once, and
 verified and audited in the background; the page says how far that is. Expected
-answers are shown only with --gold. docs/viewing.md describes the pages and
+answers are shown only with --dataset. docs/viewing.md describes the pages and
 plots.
 
 Only this machine can reach the viewer, unless --listen names another address:
 then give a certificate, too, since without TLS others can read what is sent.`,
 		Example: `  gaia view latest
-  gaia view --gold private runs submission-2026-01-02-5XK9QZ7M
+  gaia view --dataset private runs submission-2026-01-02-5XK9QZ7M
   gaia view --listen 192.0.2.7:8443 --tls-cert cert.pem --tls-key key.pem`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "listen", "tls-cert", "tls-key", "gold"); err != nil {
+			if err := cli.NotEmpty(cmd, "listen", "tls-cert", "tls-key", "dataset"); err != nil {
 				return err
 			}
 			if v.gold != "" && v.gold != verify.GoldPrivate {
 				if err := (&runflags.Tasks{Source: v.gold}).CheckSource(); err != nil {
-					return usage("give private, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--gold is %q", v.gold)
+					return usage("give private, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--dataset is %q", v.gold)
 				}
 			}
 			return a.view(cmd.Context(), args, v)
@@ -208,10 +208,9 @@ then give a certificate, too, since without TLS others can read what is sent.`,
 	f.StringVar(&v.Listen, "listen", "", "host:port (default: 127.0.0.1 and a free port)")
 	f.StringVar(&v.Cert, "tls-cert", "", "certificate in PEM, for HTTPS")
 	f.StringVar(&v.Key, "tls-key", "", "key of the certificate in PEM")
-	f.StringVar(&v.gold, "gold", "", "show answers: private, or a dataset as for --source")
+	runflags.AddDataset(cmd, &v.gold, "show answers: private, hub, hub:OWNER/NAME or dir:PATH", "gold", verify.GoldPrivate)
 	f.BoolVar(&v.newToken, "new-token", false, "print new addresses of the viewers that run, and end")
 	cli.Complete(cmd, "listen", "127.0.0.1:")
-	cli.CompletePrefixes(cmd, "gold", verify.GoldPrivate, runflags.SourceHub, runflags.SourceRepo, runflags.SourceDir, runflags.SourceFixtures)
 	return cmd
 }
 

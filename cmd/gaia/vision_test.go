@@ -47,14 +47,14 @@ func TestVisionModel(t *testing.T) {
 	if err := tasks.Write(filepath.Join(p.dir, "data")); err != nil {
 		t.Fatal(err)
 	}
-	with := []string{"--source", "dir:data", "--base-url", server.URL, "--max-task-cost", "off"}
+	with := []string{"--dataset", "dir:data", "--base-url", server.URL, "--max-task-cost", "off"}
 	run := append([]string{"run", "--no-preflight", "--model", endpoint.Model, "--vision-model", "sees-well"}, with...)
 	p.want(exit.OK, run...)
 	dir := p.newest()
 	if m := p.Plan(dir); m.Vision == nil || m.Vision.Model != "sees-well" || m.Vision.Origin != remote.Origin(server.URL) {
 		t.Errorf("the plan has %+v", m.Vision)
 	}
-	p.want(exit.OK, "resume", dir, "--source", "dir:data", "--base-url", server.URL)
+	p.want(exit.OK, "resume", dir, "--dataset", "dir:data", "--base-url", server.URL)
 	like := append([]string{"run", "--like", dir, "--dry-run"}, with...)
 	for _, tt := range []struct {
 		more []string

@@ -38,7 +38,7 @@ NKey of each machine that may work: see 'gaia worker --new-key'.`,
 	}
 	f.StringVar(&s.PlanDir, "plan", "plan", "plan folder that 'gaia plan' wrote; its .private is beside it")
 	f.StringVarP(&s.Runs, "out", "o", "runs", "directory for run directories")
-	f.StringVar(&s.Source, "source", "", "where the tasks are, if not where the plan says")
+	runflags.AddDataset(cmd, &s.Source, "where the tasks are, if not where the plan says", "source")
 	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the judge, if not that of the plan")
 	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
 	o.AddServerFlags(f)
@@ -91,7 +91,7 @@ gone it waits. The first SIGTERM or Ctrl-C finishes the tasks under way and
 leaves, the second stops at once.`,
 		Example: `  gaia worker --join nats://127.0.0.1:4222
   gaia worker --new-key worker.nk
-  OPENAI_API_KEY=… gaia worker --join tls://10.0.0.5:4222 --nkey worker.nk --ca ca.pem --source dir:GAIA`,
+  OPENAI_API_KEY=… gaia worker --join tls://10.0.0.5:4222 --nkey worker.nk --ca ca.pem --dataset dir:GAIA`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if newKey != "" {
@@ -107,7 +107,7 @@ leaves, the second stops at once.`,
 	}
 	f.StringVar(&newKey, "new-key", "", "write a new NKey to this file, print its public half for --worker-key, and end")
 	f.StringVarP(&s.Runs, "out", "o", "", "folder of the worker (default: runs/.worker-KEY, another one each time)")
-	f.StringVar(&s.Source, "source", "", "where the tasks are on this machine, if not where the plan says")
+	runflags.AddDataset(cmd, &s.Source, "where the tasks are on this machine, if not where the plan says", "source")
 	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the model, if not that of the plan")
 	f.StringVar(&s.SearXNG, "searxng-url", "", "SearXNG search endpoint, if not that of the plan")
 	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")

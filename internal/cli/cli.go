@@ -285,6 +285,36 @@ func complete(cmd *cobra.Command, flag string, by cobra.CompletionFunc) {
 	}
 }
 
+// OldName keeps the name that a flag had before as a hidden flag, which works in a settings file, too.
+func OldName(cmd *cobra.Command, old, name string) {
+	f := cmd.Flags()
+	f.String(old, "", "old name of --"+name)
+	flag := f.Lookup(old)
+	flag.Hidden, flag.Annotations = true, map[string][]string{settings.OldName: {name}}
+	if by, ok := cmd.GetFlagCompletionFunc(name); ok {
+		complete(cmd, old, by)
+	}
+}
+
+// IsOldName reports whether a flag is the old name of another.
+func IsOldName(flag *pflag.Flag) bool { return flag.Annotations[settings.OldName] != nil }
+
+// TakeOldNames sets the flags that were given by an old name. It rejects a flag that was given by both names.
+func TakeOldNames(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(old *pflag.Flag) {
+		if !IsOldName(old) || err != nil {
+			return
+		}
+		name := old.Annotations[settings.OldName][0]
+		if flags.Changed(name) {
+			err = exit.Usagef("leave --"+old.Name+" out", "--%s is the old name of --%s, and both are given", old.Name, name)
+			return
+		}
+		err = flags.Set(name, old.Value.String())
+	})
+	return err
+}
+
 // Given returns a function that sets the flags again that are set now, to the values that they have now.
 func Given(flags *pflag.FlagSet) func() error {
 	given := map[*pflag.Flag][]string{}

@@ -50,7 +50,7 @@ func (p Planned) CheckDataset(ctx context.Context, d Dataset) Finding {
 		f.Remedy = "check the network, and HF_ENDPOINT if it is set, or try again later; --wait 2m waits longer"
 		return f
 	case err != nil:
-		return Fails(name, use, err, "name where the tasks are with --source: hub, hub:OWNER/NAME, dir:PATH or fixtures")
+		return Fails(name, use, err, "name where the tasks are with --dataset: hub, hub:OWNER/NAME, dir:PATH or fixtures")
 	case len(notices) > 0: // it was read after retries
 		return lacks(name, use, detail+"; "+strings.Join(notices, "; "), "check the network, and HF_ENDPOINT if it is set")
 	}

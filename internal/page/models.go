@@ -174,7 +174,7 @@ type Task struct {
 	Facts       [][2]string
 	Answer      *string
 	Verdicts    [][2]string // scorer and judge, with their words
-	Gold        *string     // nil without --gold
+	Gold        *string     // nil where none are shown
 	Findings    []Finding
 	Plots       []plot.Plot
 	PlotsPath   string

@@ -182,7 +182,7 @@ func Write(dir string, p Parts) (err error) {
 
 // files returns the files of the folder but the keys; a *plan.SecretError if one would hold a secret.
 func (p Parts) files() (map[string][]byte, error) {
-	for where, text := range map[string]string{"--base-url": p.BaseURL, "--cassette": p.Cassette, "--prices": p.Prices, "--searxng-url": p.SearXNG, "--source": p.Source, "mcp of the settings": string(p.Settings)} {
+	for where, text := range map[string]string{"--base-url": p.BaseURL, "--cassette": p.Cassette, "--prices": p.Prices, "--searxng-url": p.SearXNG, "--dataset": p.Source, "mcp of the settings": string(p.Settings)} {
 		if _, hidden := p.Redact.Redact(text); hidden > 0 {
 			return nil, &plan.SecretError{Where: where}
 		}

@@ -58,7 +58,7 @@ func BenchmarkFirstRequest(b *testing.B) {
 // processor time is also that of the programs that it has waited for.
 func firstRequest(b *testing.B, home, gaia, url string, came <-chan time.Time) (wall, cpu time.Duration) {
 	b.Helper()
-	run := exec.Command(gaia, "run", "--submit-intent", "--source", "dir:data", "--base-url", url+"/v1", "--model", endpoint.Model, "--concurrency", "1")
+	run := exec.Command(gaia, "run", "--submit-intent", "--dataset", "dir:data", "--base-url", url+"/v1", "--model", endpoint.Model, "--concurrency", "1")
 	run.Dir = home
 	run.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"} // a version manager's python3 would take longer than all else
 	began := time.Now()

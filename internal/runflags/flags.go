@@ -107,7 +107,7 @@ func (s *Settings) AddRateFlags(cmd *cobra.Command) {
 // AddResumeFlags adds the flags of resume.
 func (s *Settings) AddResumeFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.Source, "source", "", "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)")
+	AddDataset(cmd, &s.Source, "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)", "source")
 	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
 	f.StringVar(&s.SearXNG, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
 	s.AddRateFlags(cmd)

@@ -50,13 +50,13 @@ func NotPlanned(err error, limit int64) error {
 func (s *Settings) PlannedSource(d plan.Dataset, hub string) error {
 	if d.Hub == "" {
 		if !strings.HasPrefix(s.Source, SourceDir) {
-			return exit.Usagef("give --source dir:PATH, as the run was started with", "the source of the tasks is not recorded in the run")
+			return exit.Usagef("give --dataset dir:PATH, as the run was started with", "the source of the tasks is not recorded in the run")
 		}
 		return nil
 	}
 	planned := SourceRepo + d.Name
 	if s.Source != "" && s.Source != planned && (s.Source != SourceHub || d.Name != loader.GAIA) {
-		return exit.Usagef("leave --source out", "the run is of %s on the hub, not of %s", d.Name, s.Source)
+		return exit.Usagef("leave --dataset out", "the run is of %s on the hub, not of %s", d.Name, s.Source)
 	}
 	// What is no URL, or holds credentials, is refused with the source.
 	if at, err := url.Parse(hub); err == nil && at.User == nil && at.Scheme+"://"+at.Host != d.Hub {
@@ -72,7 +72,7 @@ func Unplanned(m plan.Plan) (flags string) {
 		return ""
 	}
 	if m.Dataset.Hub == "" {
-		flags += " --source dir:PATH"
+		flags += " --dataset dir:PATH"
 	}
 	if !strings.HasPrefix(DefaultBaseURL, m.Model.Origin+"/") {
 		flags += " --base-url URL (at " + view.Line(m.Model.Origin) + ")"

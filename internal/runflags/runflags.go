@@ -224,7 +224,7 @@ func (s *Settings) CommandLine(text string, flags ...[2]string) string {
 		if IsHub(source) {
 			source = "" // the plan names it
 		}
-		flags = append(flags, [][2]string{{"--source", source}, {"--base-url", s.BaseURL}, {"--searxng-url", s.SearXNG}, {"--prices", s.Prices}, {"--key", s.Key}}...)
+		flags = append(flags, [][2]string{{"--dataset", source}, {"--base-url", s.BaseURL}, {"--searxng-url", s.SearXNG}, {"--prices", s.Prices}, {"--key", s.Key}}...)
 	}
 	for _, f := range flags {
 		if f[1] != "" {

@@ -32,18 +32,18 @@ func TestCheckFlags(t *testing.T) {
 		"--api soap":                                    `--api is "soap"`,
 		"--images maybe":                                `--images is "maybe"`,
 		"--voting-attempts 101":                         "--voting-attempts is 101",
-		"--source nowhere":                              `unknown source "nowhere"`,
-		"--source dir:":                                 `unknown source "dir:"`,
+		"--dataset nowhere":                             `unknown dataset "nowhere"`,
+		"--dataset dir:":                                `unknown dataset "dir:"`,
 		"--seed 1":                                      "--seed has no effect without --sample",
 		"--sample 0":                                    "--sample is 0, which leaves no task",
 		"--approve rm":                                  `--approve names "rm", and there is no such tool`,
 		"--on-unsubmittable wait":                       `--on-unsubmittable is "wait"`,
 		"--api responses":                               "",
-		"--source hub --revision abc":                   "",
-		"--source fixtures --limit 2":                   "",
+		"--dataset hub --revision abc":                  "",
+		"--dataset fixtures --limit 2":                  "",
 		"--served-as a,b --max-cost 2":                  "",
 		"--context-window 100 --max-tokens 100":         "--context-window is 100, which leaves no room beside completions of 100 tokens",
-		"--source fixtures --revision abc":              "--revision is of the hub's dataset, not of fixtures",
+		"--dataset fixtures --revision abc":             "--revision is of the hub's dataset, not of fixtures",
 		"--api responses --stop-sequence END":           "--stop-sequence is of the chat interface, and --api is responses",
 		"--submit-intent --unsafe-local-python":         "--unsafe-local-python runs code that nothing confines, so such a run cannot be submitted",
 		"--submit-intent --record-evidence=false":       "a run without evidence cannot be submitted",
@@ -74,11 +74,11 @@ func TestCompletionsAreBounded(t *testing.T) {
 
 // TestResumeLine: the command that resumes a run has what its plan does not hold, quoted for a shell.
 func TestResumeLine(t *testing.T) {
-	s, _ := parse(t, "--source", "dir:my data", "--rpm", "60", "--concurrency", "2", "--key", "k", "--model", "gpt-4o", "--recheck")
-	if got, want := s.ResumeLine("runs/A"), "gaia resume runs/A --recheck --concurrency 2 --rpm 60 --source 'dir:my data' --key k"; got != want {
+	s, _ := parse(t, "--dataset", "dir:my data", "--rpm", "60", "--concurrency", "2", "--key", "k", "--model", "gpt-4o", "--recheck")
+	if got, want := s.ResumeLine("runs/A"), "gaia resume runs/A --recheck --concurrency 2 --rpm 60 --dataset 'dir:my data' --key k"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	s, _ = parse(t, "--source", "hub")
+	s, _ = parse(t, "--dataset", "hub")
 	if got, want := s.ResumeLine("runs/A"), "gaia resume runs/A"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

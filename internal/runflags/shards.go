@@ -22,7 +22,7 @@ import (
 var ofProcess = []string{"concurrency", "on-unsubmittable", "recheck"}
 
 // ofShard are the flags of run that a shard may be run with: all others would change its plan.
-var ofShard = []string{"plan", "shard", "shard-key", "source", "base-url", "searxng-url", "prices", "cassette", "concurrency", "on-unsubmittable", "out", "json"}
+var ofShard = []string{"plan", "shard", "shard-key", "dataset", "base-url", "searxng-url", "prices", "cassette", "concurrency", "on-unsubmittable", "out", "json"}
 
 // AddShardFlags adds the flags of run for a shard.
 func (s *Settings) AddShardFlags(cmd *cobra.Command) {
@@ -120,7 +120,7 @@ func (s *Settings) TakeFolder(f *planfolder.Folder, d plan.Delegation) {
 func (s *Settings) AddMergeFlags(cmd *cobra.Command, lost *[]string) {
 	f := cmd.Flags()
 	s.AddResumeFlags(cmd)
-	for _, name := range []string{"source", "base-url", "searxng-url"} {
+	for _, name := range []string{"dataset", "base-url", "searxng-url"} {
 		usage, _, _ := strings.Cut(f.Lookup(name).Usage, " (default:")
 		f.Lookup(name).Usage = usage + " (default: as the plan folder has it)"
 	}
@@ -146,6 +146,9 @@ func (s *Settings) OpenShard(flags *pflag.FlagSet, getenv func(string) string) (
 	}
 	s.again = "gaia run"
 	flags.Visit(func(flag *pflag.Flag) {
+		if cli.IsOldName(flag) { // whose value --dataset has
+			return
+		}
 		if !slices.Contains(ofShard, flag.Name) && err == nil {
 			err = exit.Usagef("leave it out, or plan again: gaia plan --help", "--%s would change the plan of %q, which is signed", flag.Name, s.PlanDir)
 		}

@@ -29,10 +29,20 @@ const (
 	SourceDir      = "dir:"
 )
 
+// AddDataset adds the flag --dataset, which names the source of tasks and gold answers in every command. old is the name that
+// it had in this command before, or "". more are values that it takes besides the sources.
+func AddDataset(cmd *cobra.Command, value *string, usage, old string, more ...string) {
+	cmd.Flags().StringVar(value, "dataset", "", usage)
+	cli.CompletePrefixes(cmd, "dataset", append(more, SourceHub, SourceRepo, SourceDir, SourceFixtures)...)
+	if old != "" {
+		cli.OldName(cmd, old, "dataset")
+	}
+}
+
 // AddTasks adds the flags of a command that takes tasks.
 func (t *Tasks) AddTasks(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&t.Source, "source", "", "source of the tasks: hub (GAIA), hub:OWNER/NAME, dir:PATH, or fixtures (built in)")
+	AddDataset(cmd, &t.Source, "tasks and answers: hub (GAIA), hub:OWNER/NAME, dir:PATH, or fixtures (built in)", "source")
 	f.StringVar(&t.Revision, "revision", "", "branch, tag or commit of the hub's dataset (default: main)")
 	f.StringVar(&t.Split, "split", string(loader.Validation), "split of the dataset: validation or test")
 	f.IntSliceVar(&t.Filter.Levels, "level", nil, "only these levels, such as 1,2")
@@ -40,7 +50,6 @@ func (t *Tasks) AddTasks(cmd *cobra.Command) {
 	f.IntVar(&t.Filter.Sample, "sample", 0, "only N of the selected tasks, drawn at random")
 	f.Int64Var(&t.Filter.Seed, "seed", 0, "seed of --sample: the same seed draws the same tasks")
 	f.IntVar(&t.Filter.Limit, "limit", 0, "only the first N of the selected tasks")
-	cli.CompletePrefixes(cmd, "source", SourceHub, SourceRepo, SourceDir, SourceFixtures)
 	cli.Complete(cmd, "split", string(loader.Validation), string(loader.Test))
 	cli.Complete(cmd, "level", "1", "2", "3")
 }
@@ -48,7 +57,7 @@ func (t *Tasks) AddTasks(cmd *cobra.Command) {
 // CheckTasks rejects what the flags alone show to be wrong; given reports which were given
 // or are of the settings file.
 func (t *Tasks) CheckTasks(given func(string) bool) error {
-	for _, f := range []struct{ name, value string }{{"source", t.Source}, {"revision", t.Revision}, {"split", t.Split}} {
+	for _, f := range []struct{ name, value string }{{"dataset", t.Source}, {"revision", t.Revision}, {"split", t.Split}} {
 		if given(f.name) && f.value == "" {
 			return cli.EmptyFlag(f.name)
 		}
@@ -57,8 +66,8 @@ func (t *Tasks) CheckTasks(given func(string) bool) error {
 		return err
 	}
 	switch {
-	case given("revision") && given("source") && !IsHub(t.Source):
-		return exit.Usagef("leave it out, or give --source hub", "--revision is of the hub's dataset, not of %s", t.Source)
+	case given("revision") && given("dataset") && !IsHub(t.Source):
+		return exit.Usagef("leave it out, or give --dataset hub", "--revision is of the hub's dataset, not of %s", t.Source)
 	case given("limit") && t.Filter.Limit < 1:
 		return exit.Usagef("leave --limit out to select all tasks", "--limit is %d, which leaves no task", t.Filter.Limit)
 	case given("sample") && t.Filter.Sample < 1:
@@ -74,13 +83,13 @@ func (t *Tasks) CheckTasks(given func(string) bool) error {
 // CheckSource rejects what is no source; "" is one that is still to be settled.
 func (t *Tasks) CheckSource() error {
 	if err := plan.CheckDatasetName(t.Repo()); err != nil {
-		return exit.Usagef("type the name as the hub writes it: --source hub is "+loader.GAIA, "%v", err)
+		return exit.Usagef("type the name as the hub writes it: --dataset hub is "+loader.GAIA, "%v", err)
 	}
 	path, isDir := strings.CutPrefix(t.Source, SourceDir)
 	if t.Source == "" || t.Source == SourceFixtures || IsHub(t.Source) || isDir && path != "" {
 		return nil
 	}
-	return exit.Usagef("a source is hub, hub:OWNER/NAME, dir:PATH or fixtures", "unknown source %q", t.Source)
+	return exit.Usagef("a dataset is hub, hub:OWNER/NAME, dir:PATH or fixtures", "unknown dataset %q", t.Source)
 }
 
 // IsHub reports whether a source is a dataset of the hub.

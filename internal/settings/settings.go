@@ -318,6 +318,9 @@ func NotFlags() []string {
 	return []string{"help", "settings", "like", "dry-run", "unsafe-local-python", "agent", "agent-timeout", "unsafe-local-agent", "plan", "shard", "shard-key", "shards"}
 }
 
+// OldName annotates a flag that is the old name of another, with that one's name.
+const OldName = "gaia_old_name_of"
+
 // Apply sets the flags that the file names, except those for which keep reports that
 // something stronger has decided. A mistake is an error all the same.
 func (f *File) Apply(flags *pflag.FlagSet, keep func(name string) bool) error {
@@ -329,6 +332,12 @@ func (f *File) Apply(flags *pflag.FlagSet, keep func(name string) bool) error {
 		flag := flags.Lookup(key)
 		if flag == nil || slices.Contains(NotFlags(), key) {
 			return f.unknown(v, flags)
+		}
+		if names := flag.Annotations[OldName]; names != nil {
+			if f.has(names[0]) {
+				return f.wrong(v.key.GetToken(), "leave "+key+" out", "%s is the old name of %s, and both are here", key, names[0])
+			}
+			key, flag = names[0], flags.Lookup(names[0])
 		}
 		kept := keep(key)
 		if err := f.checkKinds(v, flag.Value.Type()); err != nil {
@@ -424,6 +433,11 @@ func (f *File) unknown(v value, flags *pflag.FlagSet) error {
 		hint = "did you mean " + near + "?"
 	}
 	return f.wrong(v.key.GetToken(), hint, "there is no setting %q", text.Trim(key, shownWidth))
+}
+
+// has reports whether the file names a flag.
+func (f *File) has(key string) bool {
+	return slices.ContainsFunc(f.values, func(v value) bool { return v.key.Value == key })
 }
 
 // Value returns the value of a flag that takes one text; "" if the file has none.

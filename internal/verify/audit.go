@@ -107,7 +107,7 @@ func (e Env) Audit(r AuditRequest) (a Audited, err error) {
 
 // stored reads a report that was printed or packaged before.
 func (r AuditRequest) stored() (audit.Report, error) {
-	for _, flag := range [][2]string{{"gold", r.Gold}, {"only", strings.Join(r.Only, ",")}, {"body", strings.Join(r.Bodies, ",")},
+	for _, flag := range [][2]string{{"dataset", r.Gold}, {"only", strings.Join(r.Only, ",")}, {"body", strings.Join(r.Bodies, ",")},
 		{"usage-export", r.Usage}, {"audited-at", r.AuditedAt}} {
 		if flag[1] != "" {
 			return audit.Report{}, exit.Usagef("give the run directory or package", "%q is a report from an earlier audit, to which --%s does not apply", r.Place, flag[0])
@@ -219,9 +219,9 @@ func (a Audited) Err(r AuditRequest) error {
 		case first == "": // only some checks ran
 			hint = "leave --only out: some of the checks are no audit"
 		case (r.Gold == "" || r.Gold == GoldNone) && IsPackage(r.Place):
-			hint = "a package holds no gold answers, which some checks need: --gold reads them from the dataset; its own " + audit.ReportFile + " was made with them"
+			hint = "a package holds no gold answers, which some checks need: --dataset hub or dir:PATH reads them; its own " + audit.ReportFile + " was made with them"
 		case r.Gold == GoldNone && len(report.Attestation.CriticalFailures)+len(report.Attestation.WarnFailures) == 0:
-			hint = "leave --gold none out: some checks need the gold answers, of the run's private file or by --gold of the plan's dataset"
+			hint = "leave --dataset none out: some checks need the gold answers, of the run's private file or of the plan's dataset"
 		}
 		return exit.New(exit.Findings, errors.New("the audit is not clean: "+why), hint)
 	}

@@ -30,7 +30,7 @@ type Request struct {
 	Checkpoint     []byte                       // that was published; nil: none is given
 	HMAC           func() (sign.HMACKey, error) // reads the key that a bundle is signed with; nil: none is given
 	Packaged       string                       // a package, to compare a bundle or a full package with
-	Dataset        string                       // a source of tasks, as --source is written
+	Dataset        string                       // a source of tasks, as --dataset is written
 	Bodies         []string                     // files with whole documents, which are read once they are known to apply
 }
 

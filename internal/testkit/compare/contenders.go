@@ -61,7 +61,7 @@ func (o options) contenders() (there []contender, skipped []string, err error) {
 const metadata = "../data/2023/validation/metadata.jsonl"
 
 func (o options) gaiaArgs(verb, url string) []string {
-	return []string{o.gaia, verb, "--source", "dir:../data", "--base-url", url, "--prices", "../prices.json", "--concurrency", strconv.Itoa(o.concurrency)}
+	return []string{o.gaia, verb, "--dataset", "dir:../data", "--base-url", url, "--prices", "../prices.json", "--concurrency", strconv.Itoa(o.concurrency)}
 }
 
 func (o options) beginGaia(dir, url string) program {
