@@ -75,7 +75,7 @@ func (e *evidence) end(seq int64) int64 {
 // another kind, and who merges need not be the one who planned: of them only the executable may differ.
 func (e *evidence) otherBuild(seq int64, h trajectory.Harness) bool {
 	if e.Shards != nil {
-		h.ExecutableSHA256 = e.Manifest.Harness.ExecutableSHA256
+		return !h.SameSource(e.Manifest.Harness)
 	}
 	return h != e.Manifest.Harness
 }

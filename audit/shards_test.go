@@ -13,6 +13,9 @@ func TestCheckShards(t *testing.T) {
 	own := trajectory.Harness{Commit: "0a1b", ExecutableSHA256: "sha256:aa", Version: "v1.0.0"}
 	arm, newer := own, own
 	arm.ExecutableSHA256, newer.Version = "sha256:bb", "v1.1.0"
+	unknown := trajectory.Harness{ExecutableSHA256: "sha256:aa", Version: trajectory.Devel}
+	another := unknown
+	another.ExecutableSHA256 = "sha256:bb"
 	worker := trajectory.Shard{Index: 2, Key: "k"}
 	tests := []struct {
 		name    string
@@ -21,16 +24,19 @@ func TestCheckShards(t *testing.T) {
 		merger  trajectory.Harness
 		planned int
 		want    []string
+		plan    trajectory.Harness
 	}{
-		{"as planned", trajectory.ShardMerged{Shard: worker}, own, own, 20, nil},
-		{"machines of another kind", trajectory.ShardMerged{Shard: worker}, arm, arm, 20, nil},
-		{"another version merged", trajectory.ShardMerged{Shard: worker}, own, newer, 20, []string{"merged-by-another-version"}},
-		{"tasks of a worker were made again", trajectory.ShardMerged{Shard: worker, Lost: 9}, own, own, 20, []string{"tasks-made-again"}},
-		{"a shard of 1 in 20 is gone", trajectory.ShardMerged{Shard: trajectory.Shard{Index: 1, Of: 2}, Lost: 1}, own, own, 20, []string{"shard-lost"}},
-		{"a shard of more is gone", trajectory.ShardMerged{Shard: trajectory.Shard{Index: 1, Of: 2}, Lost: 1}, own, own, 19, []string{"shard-lost", "shards-lost"}},
+		{"as planned", trajectory.ShardMerged{Shard: worker}, own, own, 20, nil, own},
+		{"machines of another kind", trajectory.ShardMerged{Shard: worker}, arm, arm, 20, nil, own},
+		{"another version merged", trajectory.ShardMerged{Shard: worker}, own, newer, 20, []string{"merged-by-another-version"}, own},
+		{"one program of no version", trajectory.ShardMerged{Shard: worker}, unknown, unknown, 20, nil, unknown},
+		{"another program of no version merged", trajectory.ShardMerged{Shard: worker}, unknown, another, 20, []string{"merged-by-another-version"}, unknown},
+		{"tasks of a worker were made again", trajectory.ShardMerged{Shard: worker, Lost: 9}, own, own, 20, []string{"tasks-made-again"}, own},
+		{"a shard of 1 in 20 is gone", trajectory.ShardMerged{Shard: trajectory.Shard{Index: 1, Of: 2}, Lost: 1}, own, own, 20, []string{"shard-lost"}, own},
+		{"a shard of more is gone", trajectory.ShardMerged{Shard: trajectory.Shard{Index: 1, Of: 2}, Lost: 1}, own, own, 19, []string{"shard-lost", "shards-lost"}, own},
 	}
 	for _, tt := range tests {
-		e := &evidence{Manifest: plan.Plan{Harness: own, Tasks: make([]plan.PlannedTask, tt.planned)}, Shards: &rundir.Shards{Shards: []rundir.ShardFile{{ShardMerged: tt.merged}}},
+		e := &evidence{Manifest: plan.Plan{Harness: tt.plan, Tasks: make([]plan.PlannedTask, tt.planned)}, Shards: &rundir.Shards{Shards: []rundir.ShardFile{{ShardMerged: tt.merged}}},
 			Journals: []*journalFact{{Started: trajectory.RunStarted{Harness: tt.shard, Shard: worker}}, {Began: 9, Started: trajectory.RunStarted{Harness: tt.merger}}}}
 		n := newNotes(votingDisclosure)
 		checkShards(e, n)

@@ -109,7 +109,7 @@ func (s Submitter) Check() error {
 // The forms of what a program calls itself, in which no text has room.
 const (
 	aCommit  = `^([0-9a-f]{1,64})?$`
-	aVersion = `^v?[0-9]{1,4}(\.[0-9]{1,4}){2}([-+][0-9A-Za-z.+-]{1,64})?$`
+	aVersion = `^(devel|v?[0-9]{1,4}(\.[0-9]{1,4}){2}([-+][0-9A-Za-z.+-]{1,64})?)$`
 )
 
 // checkHarness refuses a program that calls itself as none does.

@@ -300,6 +300,7 @@ func TestDishonestSigner(t *testing.T) {
 		{"no date", files, says(func(p *Predicate) { p.Date = "soon" }), AttestationFile, "is not a date"},
 		{"a version of words", files, says(func(p *Predicate) { p.Harness.Version = "task 2: Tolmey" }), AttestationFile, "its harness"},
 		{"no version", files, says(func(p *Predicate) { p.Harness.Version = "" }), AttestationFile, "its harness"},
+		{"a version of no number and a word", files, says(func(p *Predicate) { p.Harness.Version = "devel Tolmey" }), AttestationFile, "its harness"},
 		{"a commit of words", files, says(func(p *Predicate) { p.Harness.Commit = "Tolmey" }), AttestationFile, "its harness"},
 		{"an executable of words", files, says(func(p *Predicate) { p.Harness.ExecutableSHA256 = "Tolmey" }), AttestationFile, "its harness"},
 		{"another schema", files, says(func(p *Predicate) { p.Schema = "gaia.submission/2" }), AttestationFile, "not of this version"},

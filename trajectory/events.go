@@ -66,6 +66,18 @@ type Harness struct {
 	Version          string `json:"version"`
 }
 
+// Devel is the version of a program that does not know its own, such as one that 'go run' built.
+const Devel = "devel"
+
+// SameSource reports whether two programs were built from the same source, perhaps for machines of another kind. Of a
+// program that knows neither its version nor its commit, only the executable says what it was built from.
+func (h Harness) SameSource(other Harness) bool {
+	if h.Version != Devel || h.Commit != "" {
+		other.ExecutableSHA256 = h.ExecutableSHA256
+	}
+	return h == other
+}
+
 // RunStarted is the first line of every journal.
 type RunStarted struct {
 	GuidanceHash   string  `json:"guidance_hash"`

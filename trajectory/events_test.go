@@ -388,3 +388,25 @@ func TestTokensAdd(t *testing.T) {
 		t.Errorf("Add = %+v, want %+v", got, want)
 	}
 }
+
+// TestSameSource: programs for other machines are the same if a version or a commit says so.
+func TestSameSource(t *testing.T) {
+	released, pinned, unknown := Harness{Version: "v0.9.9"}, Harness{Version: Devel, Commit: "0a1b"}, Harness{Version: Devel}
+	for _, h := range []Harness{released, pinned, unknown} {
+		h.ExecutableSHA256 = "sha256:aa"
+		other := h
+		if !h.SameSource(other) {
+			t.Errorf("%+v is not its own source", h)
+		}
+		other.ExecutableSHA256 = "sha256:bb"
+		if got, want := h.SameSource(other), h.Version != Devel || h.Commit != ""; got != want {
+			t.Errorf("another executable of %+v: the same source is %v, want %v", h, got, want)
+		}
+		for _, change := range []func(){func() { other.Version = "v0.9.8" }, func() { other.Commit = "0a1c" }, func() { other.Dirty = true }} {
+			other = h
+			if change(); h.SameSource(other) || other.SameSource(h) {
+				t.Errorf("%+v is the source of %+v", h, other)
+			}
+		}
+	}
+}

@@ -11,14 +11,13 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/mod/module"
 )
-
-// version is the program's own; the build adds the commit.
-const version = "0.2.0"
 
 // Harness describes this program: its version, its commit and the digest of its
 // executable, which is read once.
@@ -38,16 +37,31 @@ var Harness = sync.OnceValues(func() (trajectory.Harness, error) {
 
 // Describe says which program this is by what was built into it, without the digest.
 func Describe() trajectory.Harness {
-	h := trajectory.Harness{Version: version}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				h.Commit = s.Value
-			case "vcs.modified":
-				h.Dirty = s.Value == "true"
-			}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return describe(info)
+}
+
+// describe reads what the go command builds in. The version is that of the module that 'go install MODULE@VERSION'
+// downloaded, or the tag or pseudo-version of the checkout that was built, or [trajectory.Devel]. The commit is that of
+// the checkout, or the one that a pseudo-version names, which is shortened.
+func describe(info *debug.BuildInfo) trajectory.Harness {
+	h := trajectory.Harness{Version: info.Main.Version}
+	if !strings.HasPrefix(h.Version, "v") { // "(devel)", or "" in a test
+		h.Version = trajectory.Devel
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			h.Commit = s.Value
+		case "vcs.modified":
+			h.Dirty = s.Value == "true"
 		}
+	}
+	if h.Commit == "" && module.IsPseudoVersion(h.Version) {
+		h.Commit, _ = module.PseudoVersionRev(h.Version)
 	}
 	return h
 }

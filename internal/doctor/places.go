@@ -177,8 +177,10 @@ func Build(h trajectory.Harness, err error) Finding {
 		return Fails(name, use, err, remedy)
 	}
 	switch {
-	case h.Commit == "":
+	case h.Commit == "" && h.Version == trajectory.Devel:
 		return lacks(name, use, "gaia "+h.Version+" of an unknown commit", remedy)
+	case h.Commit == "":
+		return good(name, use, "gaia "+h.Version)
 	case h.Dirty:
 		return lacks(name, use, "gaia "+h.Version+" of commit "+h.Commit+" with changes that are not in it", remedy)
 	}

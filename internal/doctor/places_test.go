@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // TestRoom: too little room is reported before a run fills it.
@@ -42,6 +44,23 @@ func TestRoom(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(home); err != nil || len(entries) != 1 {
 		t.Errorf("a check created something: %v, %v", entries, err)
+	}
+}
+
+// TestBuild: a build of a released version or of a clean commit is good.
+func TestBuild(t *testing.T) {
+	for _, c := range []struct {
+		h             trajectory.Harness
+		state, detail string
+	}{
+		{trajectory.Harness{Version: "v0.9.9"}, OK, "gaia v0.9.9"},
+		{trajectory.Harness{Version: "v0.9.9", Commit: "0a1b"}, OK, "gaia v0.9.9 of commit 0a1b"},
+		{trajectory.Harness{Version: "v0.9.9+dirty", Commit: "0a1b", Dirty: true}, Missing, "gaia v0.9.9+dirty of commit 0a1b with changes that are not in it"},
+		{trajectory.Harness{Version: trajectory.Devel}, Missing, "gaia devel of an unknown commit"},
+	} {
+		if f := Build(c.h, nil); f.State != c.state || f.Detail != c.detail {
+			t.Errorf("%+v of %+v, want %s, %q", f, c.h, c.state, c.detail)
+		}
 	}
 }
 

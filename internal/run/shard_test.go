@@ -363,8 +363,9 @@ func TestShardRefused(t *testing.T) {
 		change func(s *Signed, p *Part, e *Env)
 		want   string
 	}{
-		"another version":    {func(_ *Signed, _ *Part, e *Env) { e.Harness.Version = "older" }, `it was made by gaia test of commit "0123456789012345678901234567890123456789", and this is gaia older of commit`},
-		"another commit":     {func(_ *Signed, _ *Part, e *Env) { e.Harness.Commit = "f00" }, `and this is gaia test of commit "f00"`},
+		"another version":    {func(_ *Signed, _ *Part, e *Env) { e.Harness.Version = "older" }, "it was made by gaia test of commit 0123456789012345678901234567890123456789, and this is gaia older of commit"},
+		"another commit":     {func(_ *Signed, _ *Part, e *Env) { e.Harness.Commit = "f00" }, "and this is gaia test of commit f00"},
+		"no known version":   {func(_ *Signed, _ *Part, e *Env) { e.Harness.Version, e.Harness.Commit = trajectory.Devel, "" }, "and this is gaia devel, executable sha256:"},
 		"another model":      {func(s *Signed, _ *Part, _ *Env) { s.Plan.Model.Name = "another" }, `model was`},
 		"other tasks":        {func(_ *Signed, _ *Part, e *Env) { e.Set.Tasks = e.Set.Tasks[1:] }, "tasks"},
 		"without gold":       {func(_ *Signed, _ *Part, e *Env) { e.Gold = loader.Gold{} }, "gold_commitment differs"},

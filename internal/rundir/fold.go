@@ -227,7 +227,9 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 			PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}
 		if s := f.part.shard; s != nil {
 			want.Shard = s.Shard
-			want.Harness.ExecutableSHA256 = p.Harness.ExecutableSHA256 // of another kind of machine
+			if p.Harness.SameSource(m.Harness) {
+				want.Harness = p.Harness
+			}
 		} else if f.Shards != nil { // who merges needs no more than to read the shards
 			want.Harness = p.Harness
 		}

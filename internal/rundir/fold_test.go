@@ -270,6 +270,31 @@ func TestFoldRefusesAnotherPlan(t *testing.T) {
 	}
 }
 
+// TestFoldTakesShardsOfOneSource: a shard may be run by a program for another kind of machine, if something but the
+// executable says that it was built from the same source.
+func TestFoldTakesShardsOfOneSource(t *testing.T) {
+	for version, want := range map[string]bool{"v0.9.9": true, trajectory.Devel: false} {
+		m := planOf(t, "a")
+		m.Shards, m.Harness.Version = 1, version
+		digest := canonical.Digest(encodePlan(t, m))
+		started, err := parse(m, digest, "run started")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, executable := range []string{m.Harness.ExecutableSHA256, canonical.Digest([]byte("for another machine"))} {
+			d := m.NewDelegation(digest, trajectory.Shard{Index: 1, Key: "k", Of: 1})
+			p := started.Payload.(trajectory.RunStarted)
+			p.Harness.ExecutableSHA256, p.Shard = executable, d.Shard
+			f := NewFold(m, digest, nil)
+			f.OfShard(d)
+			err := f.Add(trajectory.Event{Payload: p}, nil)
+			if same := executable == m.Harness.ExecutableSHA256; (err == nil) != (same || want) {
+				t.Errorf("version %s, the same executable %v: %v", version, same, err)
+			}
+		}
+	}
+}
+
 // TestFoldRefusesGradesWithoutGold: nothing can be graded where there is no
 // gold to grade by.
 func TestFoldRefusesGradesWithoutGold(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
 )
@@ -75,9 +76,8 @@ func (e Env) SamePlan(dir string, given, old plan.Plan, salts grading.Salts) (ap
 // its own key, and no judge.
 func (e Env) SamePlanOfShard(dir string, given, old plan.Plan) (approved []string, err error) {
 	return e.samePlan(dir, given, old, func(now *plan.Plan) error {
-		planned, here := old.Harness, e.Harness
-		if here.ExecutableSHA256 = planned.ExecutableSHA256; here != planned {
-			return &PlanError{[]string{fmt.Sprintf("it was made by gaia %s, and this is gaia %s", version(planned), version(here))}}
+		if !e.Harness.SameSource(old.Harness) {
+			return &PlanError{[]string{fmt.Sprintf("it was made by gaia %s, and this is gaia %s", Version(old.Harness), Version(e.Harness))}}
 		}
 		now.SigningKey, now.Judge, now.GoldCommitment = old.SigningKey, old.Judge, ""
 		if e.Gold.Len() > 0 {
@@ -113,10 +113,18 @@ func (e Env) samePlan(dir string, given, old plan.Plan, complete func(*plan.Plan
 	return approved, err
 }
 
-func version(h trajectory.Harness) string {
-	text := fmt.Sprintf("%s of commit %q", h.Version, h.Commit)
+// Version names the source that a program was built from. Two programs have the same name if [trajectory.Harness.SameSource]
+// holds of them.
+func Version(h trajectory.Harness) string {
+	text := view.Line(h.Version)
+	if h.Commit != "" {
+		text += " of commit " + view.Line(h.Commit)
+	}
 	if h.Dirty {
 		text += " with changes"
+	}
+	if h.Version == trajectory.Devel && h.Commit == "" {
+		text += ", executable " + view.Line(h.ExecutableSHA256)
 	}
 	return text
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/queue"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runenv"
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -211,7 +212,7 @@ func (s *Server) Join(_ context.Context, j queue.Join) (queue.Joined, error) {
 	if err != nil || key.Line() != j.Key {
 		return queue.Joined{}, refuse("the key of the worker is not one ssh-ed25519 key")
 	}
-	if want := Version(s.signed.Plan.Harness); j.Version != want {
+	if want := runenv.Version(s.signed.Plan.Harness); j.Version != want {
 		return queue.Joined{}, refuse("the plan is of gaia %s, and the worker is gaia %s", want, view.Line(j.Version))
 	}
 	s.mu.Lock()
@@ -244,18 +245,6 @@ func (s *Server) Join(_ context.Context, j queue.Join) (queue.Joined, error) {
 	delete(s.left, index)
 	envelope, err := os.ReadFile(filepath.Join(s.dir, strconv.Itoa(index), plan.DelegationFile))
 	return queue.Joined{Delegation: envelope, Index: index}, err
-}
-
-// Version names a build of gaia as a worker says it when it joins.
-func Version(h trajectory.Harness) string {
-	text := view.Line(h.Version)
-	if h.Commit != "" {
-		text += " of commit " + view.Line(h.Commit)
-	}
-	if h.Dirty {
-		text += " (modified)"
-	}
-	return text
 }
 
 // Append implements queue.Handler.

@@ -22,6 +22,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/queue"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runenv"
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -102,7 +103,7 @@ func (x told) key(index int) string { return runs.ShardKey(index).Public().Line(
 func (x told) join(t testing.TB, s *Server, index int) {
 	t.Helper()
 	for range 2 { // asking twice is asking once
-		j, err := s.Join(background, queue.Join{Key: x.key(index), Version: Version(x.folder.Plan.Harness)})
+		j, err := s.Join(background, queue.Join{Key: x.key(index), Version: runenv.Version(x.folder.Plan.Harness)})
 		if err != nil || j.Index != index || !bytes.Equal(j.Delegation, x.merged.Shards[index-1][plan.DelegationFile]) {
 			t.Fatalf("joined as %d, %v", j.Index, err)
 		}
@@ -327,14 +328,14 @@ func TestHostile(t *testing.T) {
 		"another version": func() error {
 			h := x.folder.Plan.Harness
 			h.Version = "0.0.1"
-			_, err := s.Join(background, queue.Join{Key: x.key(3), Version: Version(h)})
+			_, err := s.Join(background, queue.Join{Key: x.key(3), Version: runenv.Version(h)})
 			if err == nil || !strings.Contains(err.Error(), "0.0.1") {
 				t.Errorf("another version: %v", err)
 			}
 			return err
 		},
 		"no key": func() error {
-			_, err := s.Join(background, queue.Join{Key: "harbour", Version: Version(x.folder.Plan.Harness)})
+			_, err := s.Join(background, queue.Join{Key: "harbour", Version: runenv.Version(x.folder.Plan.Harness)})
 			return err
 		},
 	} {

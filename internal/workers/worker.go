@@ -17,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/queue"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/runenv"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -79,7 +80,7 @@ func Join(ctx context.Context, j Joining) (report Report, err error) {
 		id := strings.TrimPrefix(w.key.Public().ID(), "SHA256:")
 		j.Out = filepath.Join(j.Runs, ".worker-"+strings.NewReplacer("/", "_", "+", "-").Replace(id))
 	}
-	joined, handed, err := j.Client.Join(ctx, queue.Join{Key: w.key.Public().Line(), Name: j.Name, Version: Version(j.Harness)})
+	joined, handed, err := j.Client.Join(ctx, queue.Join{Key: w.key.Public().Line(), Name: j.Name, Version: runenv.Version(j.Harness)})
 	if err != nil {
 		return report, err
 	}
