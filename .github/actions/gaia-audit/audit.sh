@@ -69,7 +69,7 @@ if [ -n "$DATASET" ] && [ "$packaged" = true ]; then # scores and audit again
 	ask "$reports/verify.json" "3 6" verify --json "--dataset=$DATASET"
 	verified=$code
 fi
-audit() { ask "$1" "3 6" audit ${strict:+"$strict"} ${DATASET:+"--gold=$DATASET"} "${@:2}"; }
+audit() { ask "$1" "3 6" audit ${strict:+"$strict"} ${DATASET:+"--dataset=$DATASET"} "${@:2}"; }
 audit "$reports/report.json" --format=json
 audited=$code
 audit "$reports/report.sarif" --format=sarif
