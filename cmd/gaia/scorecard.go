@@ -9,6 +9,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -102,7 +103,7 @@ func (a *app) scorecard(paths []string, s scoring) error {
 	card := &ledger.Card{}
 	if bundles {
 		if s.hmacKey != "" {
-			key, err := sharedKey(s.hmacKey)
+			key, err := keyring.Shared(s.hmacKey)
 			if err != nil {
 				return err
 			}

@@ -189,7 +189,7 @@ func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 		return err
 	}
 	untrusted := a.checkSigner(found)
-	task, err := oneTask(found.Fold, prefix)
+	task, err := tasklist.InRun(found.Fold, prefix)
 	if err != nil {
 		return err
 	}
@@ -203,18 +203,6 @@ func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 		err = incomplete(dir, found)
 	}
 	return exit.First(untrusted, err)
-}
-
-// oneTask finds the task whose id starts with prefix.
-func oneTask(f *rundir.Fold, prefix string) (*rundir.Task, error) {
-	at, err := tasklist.Find(prefix, len(f.Tasks), func(i int) string { return f.Tasks[i].Plan.TaskID })
-	if err != nil {
-		return nil, err
-	}
-	if at < 0 {
-		return nil, usage("'gaia show DIR' lists the tasks", "the run has no task %q", prefix)
-	}
-	return f.Tasks[at], nil
 }
 
 // followRun prints the steps of a run, or of the task whose id starts with prefix, as the journal gets them.
@@ -232,7 +220,7 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 		if prefix == "" {
 			return "", nil
 		}
-		t, err := oneTask(run.Fold, prefix)
+		t, err := tasklist.InRun(run.Fold, prefix)
 		if err != nil {
 			return "", err
 		}

@@ -385,3 +385,15 @@ func (r Ring) Show(file string) (Shown, error) {
 	word, _ := t.Of(key)
 	return Shown{KeyID: key.ID(), Path: found.Path, PublicKey: key.Line(), Reason: t.Outdated(key), Source: found.Source, Trust: word}, nil
 }
+
+// Shared loads an HMAC key that the user asked for by name.
+func Shared(path string) (sign.HMACKey, error) {
+	key, err := sign.LoadHMACKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return sign.HMACKey{}, exit.Usagef("give the file of the key that signer and reader share", "there is no HMAC key at %q", path)
+	}
+	if errors.Is(err, sign.ErrHMACKeySize) {
+		return sign.HMACKey{}, exit.New(exit.Failure, err, "make a key of random bytes: (umask 077; head -c 32 /dev/urandom > shared.key)")
+	}
+	return key, err
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/progress"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/vbauerster/mpb/v8"
@@ -230,6 +231,24 @@ func Find(start string, n int, id func(int) string) (int, error) {
 		e.Reasons = append(found[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
 	}
 	return 0, e
+}
+
+// OfRun is Find among the tasks of a run, which must have one.
+func OfRun(start string, n int, id func(int) string) (int, error) {
+	at, err := Find(start, n, id)
+	if err == nil && at < 0 {
+		err = exit.Usagef("'gaia show DIR' lists the tasks", "the run has no task %q", start)
+	}
+	return at, err
+}
+
+// InRun returns the task of a run whose id is start or begins with it.
+func InRun(f *rundir.Fold, start string) (*rundir.Task, error) {
+	at, err := OfRun(start, len(f.Tasks), func(i int) string { return f.Tasks[i].Plan.TaskID })
+	if err != nil {
+		return nil, err
+	}
+	return f.Tasks[at], nil
 }
 
 // Named returns the tasks of a set whose ids are names, or start with them.

@@ -1,6 +1,7 @@
 package witnessfile
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -12,33 +13,39 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stop"
+	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory/witness"
 )
 
 // Export writes the bundles of a run: of all tasks to a new folder, or of one task to a file.
 type Export struct {
-	Path           string        // of the folder or the file, which must not exist
-	Task           string        // "": all
-	Key            *sign.HMACKey // nil: bundles are not signed
+	Path           string // of the folder or the file, which must not exist; "": named after the run or the task
+	Task           string // id, or the start of one; "": all
+	KeyFile        string // with the key that signs them; "": bundles are not signed
 	UnpricedAsZero bool
 
 	Bundles, Complete, Bytes int    // that were made, those with complete evidence, and the bytes of all
 	Outcomes                 [4]int // bundles by their outcome
 	Unpriced                 int    // bundles in which calls without a known price count as free
 
+	key   *sign.HMACKey
 	stage string       // folder in which the bundles are until then
 	file  outfile.File // the single one
 	err   error        // of writing
 }
 
-// DefaultPath returns where the bundles of a run are written if no place is named; task is "" for all.
-func DefaultPath(m plan.Plan, task string) string {
+// defaultPath returns where the bundles of a run are written if no place is named; task is "" for all.
+func defaultPath(m plan.Plan, task string) string {
 	rehearsal := ""
 	if m.Rehearsal {
 		rehearsal = "rehearsal-"
@@ -58,15 +65,39 @@ func fileName(task string) string {
 	return task + suffix
 }
 
-// Write verifies a run and writes its bundles, all of them or none. Of a run that is not complete it writes none and
-// returns the run. That a run does not verify precedes every error of writing.
-func (x *Export) Write(ctx context.Context, p *verify.Evidence) (*rundir.Run, error) {
+// Write verifies the run in dir, which p has opened, and writes its bundles, all of them or none. Of a run that is not
+// complete it writes none and returns the run. That a run does not verify precedes every error of writing.
+func (x *Export) Write(ctx context.Context, dir string, p *verify.Evidence) (*rundir.Run, error) {
+	if x.KeyFile != "" {
+		key, err := keyring.Shared(x.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		x.key = &key
+	}
+	m, _, _, err := rundir.ReadPlan(p.Files)
+	if err != nil {
+		return nil, err
+	}
+	if x.Task != "" {
+		at, err := tasklist.OfRun(x.Task, len(m.Tasks), func(i int) string { return m.Tasks[i].TaskID })
+		if err != nil {
+			return nil, err
+		}
+		x.Task = m.Tasks[at].TaskID
+	}
+	x.Path = filepath.Clean(cmp.Or(x.Path, defaultPath(m, x.Task)))
+	if err := verify.NotWithin("the witness bundles", dir, filepath.Dir(x.Path)); err != nil {
+		return nil, err
+	}
+	ctx, release := stop.Context(ctx)
+	defer release()
 	defer func() { x.discard() }()
 	read := func(unrecorded bool) (rundir.WitnessReader, *rundir.Run, error) {
 		reader := rundir.WitnessReader{Task: x.Task, UnpricedAsZero: x.UnpricedAsZero, Unrecorded: unrecorded,
 			Each: func(task string, w witness.Bundle, data []byte) error { return x.add(ctx, task, w, data) }}
-		if x.Key != nil {
-			reader.Key = *x.Key
+		if x.key != nil {
+			reader.Key = *x.key
 		}
 		found, err := p.Shown(func(summary string) (*rundir.Run, error) { return rundir.Verify(p.Files, reader.Options(summary)) })
 		return reader, found, err
@@ -74,7 +105,7 @@ func (x *Export) Write(ctx context.Context, p *verify.Evidence) (*rundir.Run, er
 	reader, found, err := read(false)
 	if err == nil && found.Marked != "" { // known only now, and each bundle has it
 		x.discard()
-		*x = Export{Path: x.Path, Task: x.Task, Key: x.Key, UnpricedAsZero: x.UnpricedAsZero}
+		*x = Export{Path: x.Path, Task: x.Task, KeyFile: x.KeyFile, UnpricedAsZero: x.UnpricedAsZero, key: x.key}
 		reader, found, err = read(true)
 	}
 	if err != nil || !found.Complete {
@@ -150,4 +181,64 @@ func (x *Export) discard() {
 	if x.stage != "" {
 		os.RemoveAll(x.stage)
 	}
+}
+
+// Written is what an export wrote; its members are what witness export prints with --json.
+type Written struct {
+	Bundles          int    `json:"bundles"`
+	Bytes            int    `json:"bytes"` // of all
+	Error            int    `json:"error"`
+	EvidenceComplete int    `json:"evidence_complete"` // bundles
+	Failed           int    `json:"failed"`
+	KeyID            string `json:"key_id,omitzero"` // left out: not signed
+	Path             string `json:"path"`            // of the folder, or of the file
+	Rehearsal        bool   `json:"rehearsal,omitzero"`
+	RunID            string `json:"run_id"`
+	Signed           bool   `json:"signed"`
+	Skipped          int    `json:"skipped"` // never begun, or unscored
+	Solved           int    `json:"solved"`
+	TaskID           string `json:"task_id,omitzero"`
+	Unpriced         int    `json:"unpriced,omitzero"` // bundles in which calls without a known price count as free
+	Unsubmittable    string `json:"unsubmittable,omitzero"`
+
+	keyFile string
+}
+
+// Written describes what was written of a run.
+func (x *Export) Written(found *rundir.Run) Written {
+	out := Written{Bundles: x.Bundles, Bytes: x.Bytes, Error: x.Outcomes[witness.Error], EvidenceComplete: x.Complete,
+		Failed: x.Outcomes[witness.Failed], Path: x.Path, Rehearsal: found.Manifest.Rehearsal, RunID: found.Manifest.RunID, Signed: x.key != nil,
+		Skipped: x.Outcomes[witness.Skipped], Solved: x.Outcomes[witness.Solved], TaskID: x.Task, Unpriced: x.Unpriced,
+		Unsubmittable: verify.Unsubmittable(found), keyFile: x.KeyFile}
+	if x.key != nil {
+		out.KeyID = x.key.KeyID()
+	}
+	return out
+}
+
+// Rows describe it for a person.
+func (w Written) Rows() [][2]string {
+	rows := view.List{{"run", w.RunID}}
+	if w.Rehearsal {
+		rows.Add("rehearsal", runview.RehearsalNote)
+	}
+	rows.AddNonEmpty("task", w.TaskID)
+	rows.Addf("bundles", "%d: %d solved, %d failed, %d error, %d skipped or unscored", w.Bundles, w.Solved, w.Failed, w.Error, w.Skipped)
+	rows.Addf("evidence", "complete in %d of them", w.EvidenceComplete)
+	signed, next := "no", "gaia scorecard "+view.Quote(w.Path)
+	if w.Signed {
+		signed = "with the key " + w.KeyID
+	}
+	if w.TaskID != "" {
+		next = "gaia witness replay " + view.Quote(w.Path)
+		if w.Signed {
+			next += " --hmac-key-file " + view.Quote(w.keyFile)
+		}
+	}
+	rows.Add("signed", signed)
+	rows.Addf("bytes", "%d", w.Bytes)
+	rows.Add("written to", w.Path)
+	rows.AddNonEmpty("unsubmittable", w.Unsubmittable)
+	rows.Add("next", next)
+	return rows
 }

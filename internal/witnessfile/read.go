@@ -12,10 +12,12 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gaia-harness/gaia/trajectory/witness"
 	"golang.org/x/sys/unix"
@@ -58,6 +60,42 @@ func CheckSigned(path string, w witness.Bundle, key sign.HMACKey) error {
 // WantScored is the hint for paths that no scorecard can be made of.
 const WantScored = "give run directories, full packages, their archives or folders that hold some, " +
 	"or else witness bundles (" + suffix + ") and folders of them"
+
+// VerifyAll checks that each file is a bundle signed with the key in keyFile, and writes a line for each. The error has the exit
+// code with precedence.
+func VerifyAll(out io.Writer, paths []string, keyFile string) error {
+	if keyFile == "" {
+		return exit.Usagef("give the key that signer and reader share by --hmac-key-file", "without a key there is no signature to check")
+	}
+	key, err := keyring.Shared(keyFile)
+	if err != nil {
+		return err
+	}
+	var bad []*exit.Error
+	for _, path := range paths {
+		w, err := Read(path)
+		if err == nil {
+			err = CheckSigned(path, w, key)
+		}
+		line := path + ": ok"
+		if w.Rehearsal() {
+			line += ", of a rehearsal"
+		}
+		if err != nil {
+			line = err.Error()
+			bad = append(bad, exit.Of(err))
+		}
+		if _, err := fmt.Fprintln(out, view.Line(line)); err != nil {
+			return err
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	f := *slices.MinFunc(bad, func(a, b *exit.Error) int { return exit.Compare(a.Code, b.Code) })
+	f.Err = fmt.Errorf("%d of %s not verified", len(bad), view.Count(len(paths), "witness bundle"))
+	return &f
+}
 
 // AllBundles reports whether paths are witness bundles or folders of them, and not runs, packages or archives. Both
 // together, and anything else, are an error of usage.

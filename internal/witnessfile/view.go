@@ -9,6 +9,7 @@ package witnessfile
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -16,7 +17,9 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -129,9 +132,45 @@ func Sections(w witness.Bundle) string {
 	return visible.Text(out.String())
 }
 
-// Replay returns a bundle step by step; signature is what is known of its signature. The error says that the outcome
+// Replay writes the bundle in a file step by step, if it is signed with the key in keyFile. Without a key it writes one that is
+// not checked, too, and returns a finding.
+func Replay(out io.Writer, path, keyFile string) error {
+	var key sign.HMACKey
+	var err error
+	if keyFile != "" {
+		if key, err = keyring.Shared(keyFile); err != nil {
+			return err
+		}
+	}
+	w, err := Read(path)
+	if err != nil {
+		return err
+	}
+	signature := "not signed: anyone can have made or changed it"
+	hint := "ask for one that is signed: gaia witness export DIR --hmac-key-file FILE"
+	switch {
+	case keyFile != "":
+		if err := CheckSigned(path, w, key); err != nil {
+			return err
+		}
+		signature = "signed with the key " + key.KeyID()
+	case w.Signed():
+		signature = "signed, and the signature is not checked"
+		hint = "gaia witness replay " + view.Quote(path) + " --hmac-key-file FILE"
+	}
+	text, err := replay(path, w, signature)
+	if _, err := io.WriteString(out, text); err != nil {
+		return err
+	}
+	if keyFile == "" && err == nil {
+		return exit.New(exit.Findings, errors.New("the bundle is "+signature), hint)
+	}
+	return err
+}
+
+// replay returns a bundle step by step; signature is what is known of its signature. The error says that the outcome
 // is not the one that the test log gives, or that the log does not show it.
-func Replay(path string, w witness.Bundle, signature string) (text string, err error) {
+func replay(path string, w witness.Bundle, signature string) (text string, err error) {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "1. verify: the bundle of %s is whole; %s\n", view.Count(w.Size, "byte"), signature)
 	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", witness.UUID(w.TaskID), w.PolicyHash, modeName(w.Mode))
