@@ -35,15 +35,7 @@ func (a *app) applySettings(s *runflags.Settings, file *settings.File, flags *pf
 
 // decides reports whether the environment has the value of a flag.
 func (a *app) decides(flag string) bool {
-	switch flag {
-	case "base-url":
-		return a.getenv("OPENAI_BASE_URL") != ""
-	case "searxng-url":
-		return a.getenv("SEARXNG_URL") != ""
-	case "key":
-		return a.getenv("GAIA_SIGNING_KEY") != "" || a.getenv("GAIA_SIGNING_KEY_FILE") != ""
-	}
-	return false
+	return slices.ContainsFunc(settings.Environment(flag), func(name string) bool { return a.getenv(name) != "" })
 }
 
 // settle settles the run, from the flags, the environment, the plan to repeat, the settings file and the defaults, in this order.

@@ -30,6 +30,7 @@ const (
 
 // addPlanFlags adds the flags for members of the plan, which --like repeats.
 func (s *Settings) addPlanFlags(cmd *cobra.Command) {
+	s.Images = ImagesAuto
 	s.AddTasks(cmd)
 	s.addAgentFlags(cmd)
 	f, p := cmd.Flags(), &s.Plan
@@ -60,7 +61,6 @@ func (s *Settings) addPlanFlags(cmd *cobra.Command) {
 	f.BoolVar(&s.record, "record-evidence", true, "record arguments, and excerpts of prompts, replies and results; false records only digests, for local runs")
 	f.BoolVar(&s.bodies, "evidence-full-bodies", false, "also store whole prompts, replies, arguments and results beside the journal")
 	f.VisitAll(func(flag *pflag.Flag) { s.Planned = append(s.Planned, flag.Name) })
-	s.Images = ImagesAuto
 	for flag, values := range map[string][]string{"search": engines, "api": {llm.APIChat, llm.APIResponses}, "images": {ImagesAuto, ImagesOn, ImagesOff}, "max-task-cost": {"off"},
 		"model": llm.BuiltinPrices().Models(), "judge-model": llm.BuiltinPrices().Models()} {
 		cli.Complete(cmd, flag, values...)

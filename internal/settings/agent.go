@@ -21,21 +21,22 @@ import (
 // agentKey is the mapping of an own agent.
 const agentKey = "agent"
 
-// Agent is what the settings say of an own agent. What is left out is as the plan has it.
+// Agent is what the settings say of an own agent. What is left out is as the plan has it. The doc tags are rows of
+// docs/reference-settings.md, with the default before the semicolon.
 type Agent struct {
-	Folder    string            `yaml:"folder"` // or the name of a recipe
-	Command   []string          `yaml:"command"`
-	Folders   []string          `yaml:"folders"` // that it can read besides
-	Network   string            `yaml:"network"`
-	Tools     string            `yaml:"tools"`
-	Models    map[string]string `yaml:"models"`
-	Env       []string          `yaml:"env"`
-	Timeout   string            `yaml:"timeout"`
-	Memory    string            `yaml:"memory"`
-	Processes int               `yaml:"processes"`
-	Disk      string            `yaml:"disk"`
-	Calls     int               `yaml:"calls"`
-	Strip     *bool             `yaml:"strip"`
+	Folder    string            `yaml:"folder" doc:"--agent; folder of the agent"` // or the name of a recipe
+	Command   []string          `yaml:"command" doc:"agent; program, in the folder or by an absolute path, and its arguments"`
+	Folders   []string          `yaml:"folders" doc:"none; other folders that the agent can read"`
+	Network   string            `yaml:"network" doc:"none; none, record, or host: no run with host can be submitted"`
+	Tools     string            `yaml:"tools" doc:"gate; gate offers the tools of gaia, none offers no tool"`
+	Models    map[string]string `yaml:"models" doc:"none; for each model that the agent may also ask, its name in replies"`
+	Env       []string          `yaml:"env" doc:"none; names of variables of the environment that the agent receives"`
+	Timeout   string            `yaml:"timeout" doc:"max-task-time, else 30m; maximum time of an attempt"`
+	Memory    string            `yaml:"memory" doc:"4 GiB; memory of all its processes"`
+	Processes int               `yaml:"processes" doc:"256; processes at once"`
+	Disk      string            `yaml:"disk" doc:"1 GiB; size of the working folder"`
+	Calls     int               `yaml:"calls" doc:"2000; model calls of an attempt"`
+	Strip     *bool             `yaml:"strip" doc:"false; true removes tools that the provider runs from requests"`
 
 	timeout      time.Duration
 	memory, disk int64

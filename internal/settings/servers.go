@@ -27,19 +27,20 @@ const (
 // maxEntries bounds the MCP servers of a run, and the evaluators.
 const maxEntries = 16
 
-// Server is an MCP server: a command or a URL.
+// Server is an MCP server: a command or a URL. The doc tags are rows of docs/reference-settings.md, with the default
+// before the semicolon.
 type Server struct {
-	Name         string            `yaml:"name"`
-	Command      []string          `yaml:"command"`
-	Folders      []string          `yaml:"folders"`       // that the command may read
-	Tools        []string          `yaml:"tools"`         // of the server's, those that are offered; empty: all
-	Env          []string          `yaml:"env"`           // names of variables of the environment; sorted
-	Sandbox      *bool             `yaml:"sandbox"`       // nil: true
-	Network      string            `yaml:"network"`       // mcp.NetworkNone, mcp.NetworkHost, or "" for the former
-	Start        string            `yaml:"start_timeout"` // as written
-	StartTimeout time.Duration     `yaml:"-"`             // 0: the usual one
-	URL          string            `yaml:"url"`
-	Headers      map[string]string `yaml:"headers"` // to the variable of the environment that has the value
+	Name         string            `yaml:"name" doc:"required; name of the server: small letters, digits and dashes"`
+	Command      []string          `yaml:"command" doc:"this or url; program and its arguments"`
+	Folders      []string          `yaml:"folders" doc:"none; folders that the command may read"`
+	Tools        []string          `yaml:"tools" doc:"all; tools of the server that the agent is offered"`
+	Env          []string          `yaml:"env" doc:"none; names of variables of the environment that the command receives"` // sorted
+	Sandbox      *bool             `yaml:"sandbox" doc:"true; false runs the command outside of the sandbox: no run with it can be submitted"`
+	Network      string            `yaml:"network" doc:"none; none, or host: no run with it can be submitted"`       // mcp.NetworkNone, mcp.NetworkHost, or ""
+	Start        string            `yaml:"start_timeout" doc:"30s; time in which the server starts, from 1s to 10m"` // as written
+	StartTimeout time.Duration     `yaml:"-"`                                                                        // 0: the usual one
+	URL          string            `yaml:"url" doc:"this or command; address of a server over HTTP"`
+	Headers      map[string]string `yaml:"headers" doc:"none; for each header of requests, the name of the variable of the environment that has its value"`
 }
 
 // Unconfined reports whether the server is to run outside of the sandbox.
@@ -188,8 +189,8 @@ func (s *Server) checkHeaders() (reason, hint string) {
 // Evaluator is a command that evaluates run events.
 type Evaluator struct {
 	Name    string        `yaml:"-"`
-	Command []string      `yaml:"command"`
-	Limit   string        `yaml:"timeout"` // as written
+	Command []string      `yaml:"command" doc:"required; program and its arguments"`
+	Limit   string        `yaml:"timeout" doc:"10s; time for one event, at most 10m"` // as written
 	Timeout time.Duration `yaml:"-"`
 }
 

@@ -27,6 +27,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/goccy/go-yaml"
@@ -310,6 +311,21 @@ func (f *File) wrong(t *token.Token, hint, format string, args ...any) *Error {
 		e.Line, e.Column = t.Position.Line, t.Position.Column
 	}
 	return e
+}
+
+// Environment returns the variables of the environment that have the value of a flag which is not given.
+func Environment(flag string) []string {
+	switch flag {
+	case "base-url":
+		return []string{"OPENAI_BASE_URL"}
+	case "searxng-url":
+		return []string{"SEARXNG_URL"}
+	case "key":
+		return []string{keyring.FromContent, keyring.FromFile}
+	case "shard":
+		return []string{"SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"}
+	}
+	return nil
 }
 
 // NotFlags are the flags of run that are for the command line alone: they say where
