@@ -106,6 +106,7 @@ func contents(t testing.TB, data []byte) trajectory.Contents {
 // TestDiscloseTask: the lines of a task and nothing of the others, whatever
 // their number.
 func TestDiscloseTask(t *testing.T) {
+	long.NotRaced(t)
 	for _, n := range []int{1, 2, 3, 5, 26} {
 		m, script := manyTasks(t, n)
 		all := files(t, m, interleaved(script))

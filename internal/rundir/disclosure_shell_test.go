@@ -109,6 +109,7 @@ func TestDisclosureShell(t *testing.T) {
 // TestDisclosureShellRefuses changes a byte, or a little more, of everything that the lines look at; outside of the
 // thorough run of a quarter of it, since each change starts the shell, jq and openssl.
 func TestDisclosureShellRefuses(t *testing.T) {
+	long.NotRaced(t)
 	script := disclosureShell(t)
 	m, story := manyTasks(t, 5)
 	good := disclosed(t, m, interleaved(story), "t1")

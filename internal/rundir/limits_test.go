@@ -11,12 +11,14 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // TestLimitsOfPlans: the holder of the key signs plans that would cost their verifier
 // too much. Each is refused before the journal is read.
 func TestLimitsOfPlans(t *testing.T) {
+	long.NotRaced(t)
 	ids := func(n int) (ids []string) {
 		for i := range n {
 			ids = append(ids, fmt.Sprintf("t%d", i))

@@ -42,6 +42,7 @@ func contentsOf(t *testing.T, data []byte) trajectory.Contents {
 
 // TestDiscloseMerged: each task of a merged run is disclosed with the lines that count, and its bundle verifies.
 func TestDiscloseMerged(t *testing.T) {
+	long.NotRaced(t)
 	c := fourTasks(t)
 	for name, files := range map[string]map[string][]byte{
 		"shards":       merged(t, c, 2, twice()...).Files,
@@ -104,6 +105,7 @@ func TestDiscloseMergedRefuses(t *testing.T) {
 
 // TestForgedMergedBundle: who holds the key of the run can sign a bundle of other lines, but not one that verifies.
 func TestForgedMergedBundle(t *testing.T) {
+	long.NotRaced(t)
 	c := fourTasks(t)
 	files := merged(t, c, 2, twice()...).Files
 	run := verifies(t, files)
@@ -185,6 +187,7 @@ func TestCommittedOutsideOfShards(t *testing.T) {
 
 // TestShardEquivocation: a key of a shard signed two histories where a merged run does not list one of them.
 func TestShardEquivocation(t *testing.T) {
+	long.NotRaced(t)
 	c := fourTasks(t)
 	again, err := runs.Parse("Told again.\n\n" + c.Text)
 	if err != nil {

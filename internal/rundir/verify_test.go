@@ -141,6 +141,7 @@ func TestVerify(t *testing.T) {
 }
 
 func TestVerifyRefuses(t *testing.T) {
+	long.NotRaced(t)
 	m := mixedPlan(t)
 	all := files(t, m, mixed)
 	replaced := func(name string, change func([]byte) []byte) fs.FS {
@@ -270,6 +271,7 @@ func TestVerifyRefusesForeignParts(t *testing.T) {
 
 // TestVerifyUnfinished cuts a run after each of its events.
 func TestVerifyUnfinished(t *testing.T) {
+	long.NotRaced(t)
 	m := mixedPlan(t)
 	lines := strings.SplitAfter(mixed, "\n")
 	for n := 1; n < 55; n++ {
