@@ -2,6 +2,7 @@ package submit
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -130,9 +131,9 @@ func writeLarge(t testing.TB, dir string, m planpkg.Plan, question string, tell 
 	}
 	l.add("", 0, 0, done)
 	l.flush()
-	results, err := l.fold.Results()
-	l.check(err)
-	l.put(rundir.ResultsFile, results)
+	var results bytes.Buffer
+	l.check(l.fold.WriteResults(&results))
+	l.put(rundir.ResultsFile, results.Bytes())
 	summary, err := l.fold.Summary().Encode()
 	l.check(err)
 	l.put(rundir.SummaryFile, summary)

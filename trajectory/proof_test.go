@@ -50,7 +50,7 @@ func TestProve(t *testing.T) {
 	key := signingKey(t, 1)
 	for size := range int64(28) {
 		leaves := someLeaves(int(size))
-		root, err := Root(leaves)
+		root, err := rootOf(leaves)
 		if err != nil {
 			t.Fatal(err)
 		}

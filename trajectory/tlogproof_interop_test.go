@@ -96,7 +96,7 @@ func provenTree(t *testing.T, key sign.Key, size int, rehearsal bool) []proofCas
 		}
 		encoded[n], stored = b, append(stored, hashes...)
 	}
-	root, err := Root(leaves)
+	root, err := rootOf(leaves)
 	if err != nil {
 		t.Fatal(err)
 	}

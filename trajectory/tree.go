@@ -29,16 +29,7 @@ func (l Leaf) Hash() (tlog.Hash, error) {
 	return tlog.RecordHash(b), nil
 }
 
-// Root returns the RFC 6962 root over leaves in plan order.
-func Root(leaves []Leaf) (tlog.Hash, error) {
-	hashes, err := hashesOf(leaves)
-	if err != nil {
-		return tlog.Hash{}, err
-	}
-	return RootOf(hashes)
-}
-
-// RootOf is Root for leaves of which only the hashes are known.
+// RootOf returns the RFC 6962 root over leaves in plan order, of which only the hashes are known.
 func RootOf(leaves []tlog.Hash) (tlog.Hash, error) {
 	read, err := tree(leaves)
 	if err != nil {

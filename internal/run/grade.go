@@ -115,17 +115,15 @@ func (r *Run) seal() error {
 	if r.part != nil {
 		return r.sealShard()
 	}
-	results, err := r.fold.Results()
-	if err != nil {
-		return err
-	}
+	results := runfiles.File{Name: rundir.ResultsFile, Write: r.fold.WriteResults}
 	summary, err := r.fold.Summary().Encode()
 	if err != nil {
 		return err
 	}
 	if r.lost != nil {
-		for name, data := range map[string][]byte{runfiles.UnrecordedResults: results, runfiles.UnrecordedSummary: summary} {
-			if err := r.files.Write(name, data); err != nil { // the disk may be the reason; the results are still printed
+		results.Name = runfiles.UnrecordedResults
+		for _, f := range []runfiles.File{results, {Name: runfiles.UnrecordedSummary, Data: summary}} {
+			if err := r.files.Write(f); err != nil { // the disk may be the reason; the results are still printed
 				r.warn(err)
 			}
 		}
@@ -142,8 +140,7 @@ func (r *Run) seal() error {
 	if err != nil {
 		return fmt.Errorf("signing the checkpoint: %w", err)
 	}
-	return r.files.Seal(runfiles.File{Name: rundir.ResultsFile, Data: results},
-		runfiles.File{Name: rundir.SummaryFile, Data: summary}, runfiles.File{Name: trajectory.CheckpointFile, Data: note})
+	return r.files.Seal(results, runfiles.File{Name: rundir.SummaryFile, Data: summary}, runfiles.File{Name: trajectory.CheckpointFile, Data: note})
 }
 
 // checkEnds checks that the files that grew are whole and end as they were written.

@@ -74,7 +74,7 @@ func TestOverlappingTurns(t *testing.T) {
 	if a.Turns != 2 || a.ToolCalls != 1 || a.Refused != 1 || a.Tokens != (trajectory.Tokens{In: 30, Out: 7}) || *a.CostMicroUSD != 7 || !a.Answer.InReply {
 		t.Errorf("attempt %+v", a)
 	}
-	if len(a.turns) > 0 || a.steps != nil || a.fresh != nil || f.open != 0 {
+	if a.underWay != nil || f.open != 0 {
 		t.Error("what was open is held after the attempt")
 	}
 	var got []string
@@ -102,7 +102,7 @@ func TestOpenExchanges(t *testing.T) {
 	const cut = "run started\na.1 begin\na.1.1 turn\na.1.1 asks\na.1.1 sends\na.1.2 turn\na.1.2 propose calculate\n"
 	for _, end := range []string{"a.1 error\na.1 ended error", "a.1 ended error interrupted", "a.1 exited error as=deadline"} {
 		f, records := mustFollow(t, ownPlan(t, "a"), cut+end)
-		if a := f.Task("a").Attempts[0]; a.Turns != 1 || len(records) != 1 || len(a.turns) > 0 || f.open != 0 {
+		if a := f.Task("a").Attempts[0]; a.Turns != 1 || len(records) != 1 || a.underWay != nil || f.open != 0 {
 			t.Errorf("%s: attempt %+v, %d records", end, a, len(records))
 		}
 	}

@@ -29,27 +29,33 @@ type Attempt struct {
 	Conduct       trajectory.Conduct
 	Refused       int // requests of an own agent that were not passed on
 
-	own             bool            // of an own agent
-	agent           *plan.AgentPlan // of the plan; nil: the built-in agent
-	network         network
-	inputs          [2]*Inputs // of the run and of the task
-	tasks           int        // that are planned
-	requests        trajectory.Requests
-	kept            int                  // by the last request of what the one before it lists
-	fresh           []trajectory.Message // that the last request lists besides
-	server          serverCounts
-	steps           []any
-	light           bool              // steps are not kept
-	bytes           int64             // of its lines
-	lastCall        string            // event id of the last model call
-	begun           int               // turns
-	turns           map[int]*openTurn // that are open
-	sent            map[string]bool   // digests of the requests of an own agent
-	firstUs, lastUs int64
-	process         int  // which process wrote its events
+	own             bool // of an own agent
 	written         bool // a call that may change the workspace was let through
-	replied         bool // the model's last reply has been followed by no call
-	silent          int  // replies that no call followed
+	server          serverCounts
+	firstUs, lastUs int64
+	silent          int   // replies that no call followed
+	bytes           int64 // of its lines, while they are counted as open
+
+	*underWay // nil: it has ended
+}
+
+// underWay is what is known of an attempt until it ends.
+type underWay struct {
+	agent    *plan.AgentPlan // of the plan; nil: the built-in agent
+	network  network
+	inputs   [2]*Inputs // of the run and of the task
+	tasks    int        // that are planned
+	requests trajectory.Requests
+	kept     int                  // by the last request of what the one before it lists
+	fresh    []trajectory.Message // that the last request lists besides
+	steps    []any
+	light    bool              // steps are not kept
+	lastCall string            // event id of the last model call
+	begun    int               // turns
+	turns    map[int]*openTurn // that are open
+	sent     map[string]bool   // digests of the requests of an own agent
+	process  int               // which process wrote its events
+	replied  bool              // the model's last reply has been followed by no call
 }
 
 // Lost reports whether an interruption or a stop of the run ended an attempt after a reply that called no tool: an
@@ -275,10 +281,10 @@ func (a *Attempt) StepOf(e trajectory.Event) any {
 
 // nameOf returns the tool of a call in an open turn.
 func (a *Attempt) nameOf(turn int, callID string) string {
-	if t := a.turns[turn]; t != nil {
-		return t.names[callID]
+	if a.underWay == nil || a.turns[turn] == nil {
+		return ""
 	}
-	return ""
+	return a.turns[turn].names[callID]
 }
 
 // list makes an absent list an empty one: the derived files have no nulls for "none".

@@ -3,6 +3,7 @@ package rundir
 import (
 	"encoding/hex"
 	"errors"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -85,16 +86,18 @@ func (f *Fold) Rows() iter.Seq[Result] {
 	}
 }
 
-// Results returns results.jsonl; every task must be sealed.
-func (f *Fold) Results() ([]byte, error) {
-	var all []byte
+// WriteResults writes results.jsonl, row by row; every task must be sealed.
+func (f *Fold) WriteResults(w io.Writer) (err error) {
+	var line []byte
 	for row := range f.Rows() {
-		var err error
-		if all, err = appendLine(all, row); err != nil {
-			return nil, err
+		if line, err = appendLine(line[:0], row); err != nil {
+			return err
+		}
+		if _, err := w.Write(line); err != nil {
+			return err
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // CompletedAt returns when the run was completed, by its journal; "" if it is not.
@@ -139,9 +142,14 @@ func (f *Fold) leaf(t *Task) trajectory.Leaf {
 
 // Checkpoint returns the tree head of a completed run whose journal ends at end.
 func (f *Fold) Checkpoint(end trajectory.End) (trajectory.Checkpoint, error) {
-	leaves := f.Leaves()
-	root, err := trajectory.Root(leaves)
-	return trajectory.Checkpoint{RunID: f.Manifest.RunID, Size: int64(len(leaves)), Root: root,
+	var tree trajectory.Tree
+	for _, t := range f.Tasks {
+		if err := tree.Add(f.leaf(t)); err != nil {
+			return trajectory.Checkpoint{}, err
+		}
+	}
+	root, err := tree.Root()
+	return trajectory.Checkpoint{RunID: f.Manifest.RunID, Size: tree.Size(), Root: root,
 		ManifestSHA256: f.ManifestSHA256, Journal: end, Rehearsal: f.Manifest.Rehearsal}, err
 }
 

@@ -355,8 +355,9 @@ func TestGoldenRun(t *testing.T) {
 		}
 		got.Write(line)
 	}
-	results, err := f.Results()
-	section(ResultsFile, results, err)
+	var results bytes.Buffer
+	failed := f.WriteResults(&results)
+	section(ResultsFile, results.Bytes(), failed)
 	summary, err := f.Summary().Encode()
 	section(SummaryFile, summary, err)
 	head, err := f.Checkpoint(end)

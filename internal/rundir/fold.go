@@ -346,8 +346,9 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 		if t.superseded {
 			inputs = &f.part.superseded
 		}
-		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil, agent: f.Manifest.Agent, inputs: [2]*Inputs{inputs, &t.Inputs}, tasks: len(f.Tasks),
-			firstUs: e.MonoUs, lastUs: e.MonoUs, process: f.process, light: f.light, requests: trajectory.Requests{Known: f.Known}})
+		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil, firstUs: e.MonoUs, lastUs: e.MonoUs,
+			underWay: &underWay{steps: []any{}, agent: f.Manifest.Agent, inputs: [2]*Inputs{inputs, &t.Inputs}, tasks: len(f.Tasks),
+				process: f.process, light: f.light, requests: trajectory.Requests{Known: f.Known}}})
 		t.Open().requests.Add(p)
 		return "", nil
 	}
@@ -382,8 +383,8 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 	if a.Answer != nil {
 		record.FinalAnswer = &a.Answer.Answer
 	}
-	a.steps, a.turns, a.fresh, a.sent, a.requests, a.network = nil, nil, nil, nil, trajectory.Requests{}, network{}
 	f.open -= a.bytes
+	a.underWay = nil
 	if f.ended == nil || t.superseded {
 		return "", nil
 	}

@@ -151,7 +151,7 @@ func TestLimitsOfLists(t *testing.T) {
 	if want := fmt.Sprintf("more than %d programs resumed the run", maxHarnesses); f.exceeds(Options{}) != want {
 		t.Errorf("%q", f.exceeds(Options{}))
 	}
-	a := &Attempt{CostMicroUSD: new(int64)}
+	a := &Attempt{CostMicroUSD: new(int64), underWay: new(underWay)}
 	used := func(i int) string {
 		return a.add(&trajectory.Event{Payload: trajectory.ToolExecuted{Name: fmt.Sprint("tool ", i)}})
 	}

@@ -62,7 +62,7 @@ func TestExchanges(t *testing.T) {
 	if reason := badOrigins(&trajectory.Origins{Reply: 9, Probes: &trajectory.Probes{}}, 2); reason != "" { // of the order of what was sent before
 		t.Error(reason)
 	}
-	if a := f.Task("a").Attempts[0]; a.Refused != 1 || a.network.open != nil || f.open != 0 {
+	if a := f.Task("a").Attempts[0]; a.Refused != 1 || a.underWay != nil || f.open != 0 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -103,7 +103,7 @@ func TestShare(t *testing.T) {
 func TestOpenNetwork(t *testing.T) {
 	for _, end := range []string{"a.1 error\na.1 ended error", "a.1 ended error interrupted", "a.1 exited error as=deadline"} {
 		f, records := mustFollow(t, recordedPlan(t, "a"), "run started\na.1 begin\na.1 fetches n=1\n"+end)
-		if a := f.Task("a").Attempts[0]; len(records) != 1 || a.network.open != nil {
+		if a := f.Task("a").Attempts[0]; len(records) != 1 || a.underWay != nil {
 			t.Errorf("%s: %+v", end, a)
 		}
 	}

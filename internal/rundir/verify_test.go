@@ -53,9 +53,11 @@ func files(t testing.TB, m plan.Plan, script string) map[string][]byte {
 		out[MarkerFile] = []byte(MarkerOpen + strings.Repeat("\n", 100))
 		return out
 	}
-	if out[ResultsFile], err = f.Results(); err != nil {
+	var results bytes.Buffer
+	if err := f.WriteResults(&results); err != nil {
 		t.Fatal(err)
 	}
+	out[ResultsFile] = results.Bytes()
 	if out[SummaryFile], err = f.Summary().Encode(); err != nil {
 		t.Fatal(err)
 	}

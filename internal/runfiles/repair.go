@@ -56,7 +56,7 @@ func (d *Dir) Repair() error {
 	}
 	marker := filepath.Join(d.Path, rundir.MarkerFile)
 	if _, err := os.Stat(marker); errors.Is(err, fs.ErrNotExist) {
-		return writeNew(marker, markerText("the marker was missing when the run was resumed"))
+		return File{Name: rundir.MarkerFile, Data: markerText("the marker was missing when the run was resumed")}.writeNew(d.Path)
 	}
 	if marked, err := rundir.ReadMarker(os.DirFS(d.Path)); err != nil || marked != "" {
 		return err
@@ -110,7 +110,7 @@ func (d *Dir) CutTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 		kept = append(kept, tail.Bytes...)
 	}
 	torn := newTorn(tail.Offset, kept)
-	if err := d.Write(torn.File, kept); err != nil {
+	if err := d.Write(File{Name: torn.File, Data: kept}); err != nil {
 		return nil, fmt.Errorf("keeping the torn line aside: %w", err)
 	}
 	if err := durable.SyncDir(d.Path); err != nil {

@@ -10,6 +10,7 @@
 package runfiles
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -62,8 +63,21 @@ type Dir struct {
 
 // A File is one file of a new run directory.
 type File struct {
-	Name string
-	Data []byte
+	Name  string
+	Data  []byte
+	Write func(io.Writer) error // if not nil, writes the content in place of Data
+}
+
+func (f File) writeTo(w io.Writer) error {
+	if f.Write == nil {
+		_, err := w.Write(f.Data)
+		return err
+	}
+	b := bufio.NewWriterSize(w, 1<<16)
+	if err := f.Write(b); err != nil {
+		return err
+	}
+	return b.Flush()
 }
 
 // Create makes the directory at path with these files, each synced, an open marker, the private file, the empty files
@@ -78,12 +92,12 @@ func Create(path string, private []byte, files ...File) (_ *Dir, err error) {
 			os.RemoveAll(path)
 		}
 	}()
-	files = append(files, File{rundir.MarkerFile, markerText(rundir.MarkerOpen)}, File{trajectory.JournalFile, nil}, File{rundir.TrajectoriesFile, nil})
+	files = append(files, File{Name: rundir.MarkerFile, Data: markerText(rundir.MarkerOpen)}, File{Name: trajectory.JournalFile}, File{Name: rundir.TrajectoriesFile})
 	if private != nil {
-		files = append(files, File{rundir.PrivateFile, private})
+		files = append(files, File{Name: rundir.PrivateFile, Data: private})
 	}
 	for _, f := range files {
-		if err := writeNew(filepath.Join(path, f.Name), f.Data); err != nil {
+		if err := f.writeNew(path); err != nil {
 			return nil, fmt.Errorf("writing %s: %w", f.Name, err)
 		}
 	}
@@ -93,24 +107,24 @@ func Create(path string, private []byte, files ...File) (_ *Dir, err error) {
 	return &Dir{Path: path}, nil
 }
 
-// writeNew writes a file that must not exist and syncs it. Only its owner can read the private file.
-func writeNew(path string, data []byte) error {
+// writeNew writes a file, which must not exist, in a directory and syncs it. Only its owner can read the private file.
+func (f File) writeNew(dir string) error {
 	mode := fs.FileMode(0o644)
-	if filepath.Base(path) == rundir.PrivateFile {
+	if f.Name == rundir.PrivateFile {
 		mode = 0o600
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	out, err := os.OpenFile(filepath.Join(dir, f.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if _, err := f.Write(data); err != nil {
+	defer out.Close()
+	if err := f.writeTo(out); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
+	if err := out.Sync(); err != nil {
 		return err
 	}
-	return f.Close()
+	return out.Close()
 }
 
 // RemoveUnfinished removes what a killed process left of a directory that it was about to make. It returns ErrBusy where
@@ -291,17 +305,28 @@ func markerText(reason string) []byte {
 
 // Write writes a file of the run directory, whole and durable or not at all. Its temporary file is in the directory
 // too.
-func (d *Dir) Write(name string, data []byte) error {
-	if err := renameio.WriteFile(filepath.Join(d.Path, name), data, 0o644, renameio.WithTempDir(d.Path)); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
+func (d *Dir) Write(f File) error {
+	out, err := d.pending(f.Name)
+	if err == nil {
+		defer out.Cleanup()
+		err = f.writeTo(out)
+	}
+	if err == nil {
+		err = out.CloseAtomicallyReplace()
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", f.Name, err)
 	}
 	return nil
 }
 
-// Rewrite returns a pending file that replaces the trajectories when it is committed.
-func (d *Dir) Rewrite() (*renameio.PendingFile, error) {
-	return renameio.NewPendingFile(filepath.Join(d.Path, rundir.TrajectoriesFile), renameio.WithPermissions(0o644), renameio.WithTempDir(d.Path))
+// pending returns a file that replaces the one of its name when it is committed.
+func (d *Dir) pending(name string) (*renameio.PendingFile, error) {
+	return renameio.NewPendingFile(filepath.Join(d.Path, name), renameio.WithPermissions(0o644), renameio.WithTempDir(d.Path))
 }
+
+// Rewrite returns a pending file that replaces the trajectories when it is committed.
+func (d *Dir) Rewrite() (*renameio.PendingFile, error) { return d.pending(rundir.TrajectoriesFile) }
 
 // Written is what a process knows of a file that it has written line by line.
 type Written struct {
@@ -348,7 +373,7 @@ func (d *Dir) Seal(files ...File) error {
 		}
 	}
 	for _, f := range files {
-		if err := d.Write(f.Name, f.Data); err != nil {
+		if err := d.Write(f); err != nil {
 			return err
 		}
 	}

@@ -157,6 +157,7 @@ func (s *Settings) TakeServers(file *settings.File) {
 func (s *Settings) Take(m plan.Plan) {
 	s.Plan = m
 	s.Plan.Approved, s.Plan.Unconfined = nil, nil
+	s.Plan.Tasks, s.Plan.SplitIDs = nil, nil // they are those of the dataset again, or the plan is refused
 	s.Split, s.Protocol, s.Images = m.Dataset.Split, cmp.Or(m.Model.API, llm.APIChat), ImagesOff
 	if m.Model.Images {
 		s.Images = ImagesOn
