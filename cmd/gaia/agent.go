@@ -6,24 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/gaia-harness/gaia/agent/external"
 	"github.com/gaia-harness/gaia/examples/agents"
-	"github.com/gaia-harness/gaia/internal/agentdir"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/proxy"
-	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/runflags"
-	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/tasklist"
@@ -32,105 +24,7 @@ import (
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/semaphore"
 )
-
-// defaultMessagesURL is where models are that speak the messages dialect.
-const defaultMessagesURL = "https://api.anthropic.com"
-
-// settleAgent sets the own agent of the plan, if there is one. changed reports which flags were given or are of the file.
-func (a *app) settleAgent(s *runflags.Settings, file *settings.File, changed func(string) bool) error {
-	p := &s.Plan
-	own, err := file.OwnAgent(s.Own.AgentFlags, *p, s.Like != nil)
-	if p.Agent = own; own == nil || err != nil {
-		return err
-	}
-	if err := settings.CheckAgent(*p, len(s.Servers), changed); err != nil {
-		return err
-	}
-	p.Budgets.Turns, p.Model.ContextWindow, p.Model.Stop, s.Images = 0, 0, nil, runflags.ImagesOff
-	if !s.HasTools() {
-		s.Vision, s.Python, p.Transcription = runflags.NoVision, runflags.PythonNo, nil
-	}
-	return nil
-}
-
-// settleMessages settles where an own agent's requests in the messages dialect go.
-func (a *app) settleMessages(s *runflags.Settings) error {
-	if s.Plan.Agent == nil {
-		return nil
-	}
-	s.Own.Messages, s.Own.MessagesKey = cmp.Or(a.getenv("ANTHROPIC_BASE_URL"), defaultMessagesURL), a.getenv("ANTHROPIC_API_KEY")
-	_, err := remote.ParseURLOf("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", s.Own.Messages)
-	return err
-}
-
-// addAgent completes the plan of an own agent with its folders, which are read now, and with where models are, and adds what all
-// its attempts share. It warns of an agent that is not confined.
-func (a *app) addAgent(ctx context.Context, w *world, s *runflags.Settings) error {
-	own, noSandbox := s.Plan.Agent, w.noSandbox
-	if own == nil {
-		return nil
-	}
-	switch {
-	case own.Unconfined:
-		a.warn("the agent runs without a sandbox, as you, with your files and network; the run will not be submittable")
-		s.Plan.Unconfined = append(s.Plan.Unconfined, plan.UnconfinedAgent)
-	case noSandbox != nil:
-		return fail(exit.Failure, fmt.Errorf("an agent of your own runs in a sandbox, and there is none: %w", noSandbox), unusableHint(noSandbox),
-			"--unsafe-local-agent runs it without one, as you, with your files and network; such a run cannot be submitted")
-	case own.Network == plan.NetworkHost:
-		a.warn("the agent has the network: nothing records what it reaches, and the run will not be submittable")
-	}
-	hidden, err := a.hidden(s)
-	if err != nil {
-		return err
-	}
-	if s.Resumed { // a run may have been moved beside its agent
-		hidden = slices.DeleteFunc(hidden, func(path string) bool { return path == s.Runs })
-	}
-	read, files, err := agentdir.Complete(ctx, *own, hidden)
-	if wrong := (*agentdir.Error)(nil); errors.As(err, &wrong) {
-		return usage(wrong.Hint, "%s", wrong)
-	}
-	if err != nil {
-		return err
-	}
-	read.MessagesOrigin = ""
-	if !s.Plan.Rehearsal && remote.Origin(s.Own.Messages) != remote.Origin(s.BaseURL) {
-		read.MessagesOrigin = remote.Origin(s.Own.Messages)
-	}
-	s.Plan.Agent, w.AgentFiles = &read, files
-	w.Look = func(tasks []agentdir.Target) (*plan.AgentPlan, error) {
-		looked, err := agentdir.Probe(ctx, read, files, tasks, a.stderr)
-		if err == nil {
-			if found, warning := runview.Found(looked.Probed); warning != "" {
-				a.warn(warning + ": " + found)
-			}
-		}
-		return looked, err
-	}
-	w.Own = &external.Agent{Network: w.network, Proxy: proxy.Config{Upstreams: w.upstreams, Models: append([]string{s.Plan.Model.Name}, slices.Sorted(maps.Keys(read.Models))...),
-		MaxTokens: int64(s.Plan.Model.MaxTokens), Strip: read.Strip, Calls: read.Calls, Prices: w.Prices, Now: time.Now, Bodies: semaphore.NewWeighted(agentBodies)}}
-	if !read.Unconfined {
-		w.Own.Sandbox = w.sandbox
-	}
-	token, _, err := a.hubEnv().Token()
-	if err != nil {
-		return err
-	}
-	if w.Own.Env, err = settings.AgentEnv(read.Env, a.getenv, a.getenv("OPENAI_API_KEY"), a.getenv("ANTHROPIC_API_KEY"), token); err != nil || s.Dry {
-		return err
-	}
-	if w.Own.Shim, err = os.Executable(); err != nil {
-		return err
-	}
-	w.Own.SocketDir, err = os.MkdirTemp("", "gaia-") // a path of a socket is short
-	return err
-}
-
-// agentBodies bounds the bytes of requests of own agents that wait to be sent, of all attempts.
-const agentBodies = 256 << 20
 
 func (a *app) agentCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
@@ -321,7 +215,7 @@ func (x *rehearsal) rehearse(ctx context.Context, folder string, file *settings.
 	s, cmd := &runflags.Settings{}, &cobra.Command{}
 	cmd.SetContext(ctx)
 	s.AddRunFlags(cmd)
-	set, _, err := quiet.loadTasks(ctx, runflags.Tasks{Source: runflags.SourceFixtures, Split: string(loader.Validation)})
+	set, _, err := quiet.user().LoadTasks(ctx, runflags.Tasks{Source: runflags.SourceFixtures, Split: string(loader.Validation)})
 	if err != nil {
 		return r, err
 	}

@@ -252,7 +252,7 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 	if err != nil {
 		return err
 	}
-	redact := trajectory.NewRedactor(a.secrets(), a.getenv("OPENAI_API_KEY")).Redact
+	redact := trajectory.NewRedactor(a.user().Secrets(), a.getenv("OPENAI_API_KEY")).Redact
 	out, err := d.Decide(dir, audited, redact, func() (sign.Key, error) { return a.decisionKey(d, audited.Run) },
 		func() (string, error) { return decidedAt(audited.Run) })
 	if err != nil {
@@ -269,7 +269,7 @@ func (a *app) decisionKey(d adjudication, found *rundir.Run) (sign.Key, error) {
 	if d.Countersign == "" {
 		return a.planKey(d.key, found)
 	}
-	key, err := a.existingKey(d.key)
+	key, err := a.user().ExistingKey(d.key)
 	if errors.Is(err, keyring.ErrNoKey) {
 		return key, fail(exit.Failure, err, "make one with 'gaia key init --key FILE', and give it by --key FILE")
 	}
@@ -304,7 +304,7 @@ func lockRun(dir, instead string) (release func(), err error) {
 // planKey returns the key that the run was planned with.
 func (a *app) planKey(flag string, found *rundir.Run) (sign.Key, error) {
 	hint := "give the key that the run was planned with by --key: " + found.Key.ID()
-	key, err := a.existingKey(flag)
+	key, err := a.user().ExistingKey(flag)
 	if errors.Is(err, keyring.ErrNoKey) {
 		return sign.Key{}, fail(exit.Failure, err, hint)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -40,7 +41,7 @@ type exam struct {
 	ofRun   *cobra.Command // has run's flags
 	noCall  bool
 	wait    time.Duration  // for whatever answers over a network
-	w       world          // what a run would ask, as far as it is known
+	w       equip.World    // what a run would ask, as far as it is known
 	planned doctor.Planned // the reasons why parts of it cannot be used
 }
 
@@ -121,7 +122,7 @@ func (x *exam) run(cmd *cobra.Command, file *settings.File) error {
 // redactor knows the secrets of the user's that a run would know, and those that were found.
 func (x *exam) redactor(found []string) trajectory.Redactor {
 	secrets := []string{x.getenv("OPENAI_API_KEY"), x.getenv("GAIA_SIGNING_KEY"), x.getenv("HF_TOKEN"), x.getenv("HUGGING_FACE_HUB_TOKEN")}
-	if token, _, err := x.hubEnv().Token(); err == nil {
+	if token, _, err := x.user().Hub().Token(); err == nil {
 		secrets = append(secrets, token)
 	}
 	return trajectory.NewRedactor(found, append(secrets, remote.SearchKeys(x.getenv)...)...)
@@ -140,7 +141,7 @@ func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 	}
 	x.Tries = 1
 	p := &x.planned
-	if p.Invalid = x.settleAgent(&x.Settings, file, x.ofRun.Flags().Changed); p.Invalid == nil {
+	if p.Invalid = x.user().SettleAgent(&x.Settings, file, x.ofRun.Flags().Changed); p.Invalid == nil {
 		p.Invalid = x.complete(&x.Settings)
 	}
 	// The policy is settled last before the search engine.
@@ -155,7 +156,7 @@ func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 	}
 	if p.Invalid == nil {
 		m := plan.Plan{Policy: x.Plan.Policy.Canonical(), Model: plan.ModelPlan{Name: x.Plan.Model.Name, ServedAs: x.Plan.Model.ServedAs}}
-		err := plan.NoSecret(m, x.redactor(x.secrets())) // as far as the settings show it
+		err := plan.NoSecret(m, x.redactor(x.user().Secrets())) // as far as the settings show it
 		p.Invalid = cmp.Or(runflags.NotPlanned(err, 0), err)
 	}
 	if p.Invalid == nil {
@@ -187,7 +188,7 @@ func (x *exam) reach() (err error) {
 	if c, _ := s.Tape(); c.Mode == plan.CassetteRecord {
 		s.Cassette = "" // nothing is recorded here
 	}
-	return x.w.ask(&s, s.BaseURL, apiKey)
+	return x.w.Ask(&s, s.BaseURL, apiKey)
 }
 
 // checkCassette returns why a run could not record its answers, or replay them. It creates no directory.
@@ -238,34 +239,34 @@ func (x *exam) dataset() doctor.Dataset {
 		tasks.Notice = notice
 		return tasks
 	}
-	return doctor.Dataset{Source: x.Source, Split: x.Split, Endpoint: x.hubEnv().Endpoint(), OnHub: runflags.IsHub(x.Source), Token: x.hubEnv().Token, Wait: x.wait,
-		Open: func(notice func(string)) (loader.Source, error) { return x.openSource(with(notice)) },
+	return doctor.Dataset{Source: x.Source, Split: x.Split, Endpoint: x.user().Hub().Endpoint(), OnHub: runflags.IsHub(x.Source), Token: x.user().Hub().Token, Wait: x.wait,
+		Open: func(notice func(string)) (loader.Source, error) { return x.user().OpenSource(with(notice)) },
 		Load: func(ctx context.Context, notice func(string)) (loader.Set, error) {
-			set, _, err := x.loadTasks(ctx, with(notice))
+			set, _, err := x.user().LoadTasks(ctx, with(notice))
 			return set, err
 		}}
 }
 
 // programs tries the programs that gaia can do without, as a run would.
 func (x *exam) programs(ctx context.Context) []doctor.Finding {
-	var f found
-	find, err := x.findPrograms(ctx, &x.Settings, runflags.PythonNo)
+	var f equip.Programs
+	find, err := x.user().FindPrograms(ctx, &x.Settings, runflags.PythonNo)
 	if err == nil {
 		f, err = find(), ctx.Err()
 	}
 	if err != nil {
 		return []doctor.Finding{doctor.Fails("sandbox", "code, servers, poppler in it", err, "start gaia by its whole path")}
 	}
-	w := world{sandbox: f.sandbox, noSandbox: f.noSandbox}
-	programs := doctor.Programs{Sandbox: f.sandbox, NoSandbox: f.noSandbox, Python: onPath("python3"), Text: onPath("pdftotext"),
-		Pages: onPath("pdftoppm"), Environ: x.forShims(), Unconfined: x.Python == runflags.PythonUnconfined}
+	w := equip.World{Sandbox: f.Sandbox, NoSandbox: f.NoSandbox}
+	programs := doctor.Programs{Sandbox: f.Sandbox, NoSandbox: f.NoSandbox, Python: equip.OnPath("python3"), Text: equip.OnPath("pdftotext"),
+		Pages: equip.OnPath("pdftoppm"), Environ: x.user().ForShims(), Unconfined: x.Python == runflags.PythonUnconfined}
 	all := append(programs.Check(ctx), doctor.CheckServers(ctx, x.mcpServers(&w), x.ServersFrom))
 	if x.Plan.Agent != nil && x.planned.Invalid == nil {
 		const name, use = "agent", "solves the tasks"
 		s := x.Settings
 		s.Dry = true
 		finding := doctor.Finding{Name: name, Use: use, State: doctor.OK}
-		if err := x.addAgent(ctx, &w, &s); err != nil {
+		if err := x.user().AddAgent(ctx, &w, &s); err != nil {
 			finding = doctor.Fails(name, use, err, "")
 		} else {
 			finding.Detail = runview.Agent(s.Plan.Agent)
@@ -276,26 +277,26 @@ func (x *exam) programs(ctx context.Context) []doctor.Finding {
 }
 
 // mcpServers returns the MCP servers of the settings. In a rehearsal none is asked over a network.
-func (x *exam) mcpServers(w *world) (all []doctor.Server) {
+func (x *exam) mcpServers(w *equip.World) (all []doctor.Server) {
 	for _, e := range x.Servers {
 		server, _, err := servers.Env{Getenv: x.getenv, Runs: x.Runs}.Settle(e)
 		program := e.URL == ""
-		s := doctor.Server{Name: e.Name, Skip: x.Plan.Rehearsal && !program, Outside: program && (e.Unconfined() || w.noSandbox != nil)}
+		s := doctor.Server{Name: e.Name, Skip: x.Plan.Rehearsal && !program, Outside: program && (e.Unconfined() || w.NoSandbox != nil)}
 		if program && !s.Outside {
-			server.Sandbox = w.sandbox
+			server.Sandbox = w.Sandbox
 			s.Network = e.Network == mcp.NetworkHost
 		}
 		if err == nil && x.Plan.SubmitIntent && s.Outside {
-			err = x.unconfined(&x.Settings, e)
+			err = x.user().Unconfined(&x.Settings, e)
 		}
 		if err == nil && x.Plan.SubmitIntent && s.Network {
-			err = x.networked(&x.Settings, e)
+			err = x.user().Networked(&x.Settings, e)
 		}
 		s.Refused = err
 		s.Tools = func(ctx context.Context) (int, error) {
 			offered, err := server.Tools(ctx)
 			if err != nil {
-				err = cannotUse(server, view.Quote(x.ServersFrom), err)
+				err = equip.CannotUse(server, view.Quote(x.ServersFrom), err)
 			}
 			return len(offered), err
 		}
@@ -311,7 +312,7 @@ func (x *exam) places(p doctor.Planned) []doctor.Finding {
 	if err == nil {
 		_ = f.Close() // its digest is only for the plan, and takes time
 	}
-	dir, noDir := x.judgeCacheDir("set one of them, or give --no-judge-cache")
+	dir, noDir := x.user().JudgeCacheDir("set one of them, or give --no-judge-cache")
 	cache := doctor.Cache{Off: x.NoJudgeCache, Dir: dir, NoDir: noDir, Bad: func(r *judgecache.Reader, good int, bad []judgecache.Bad) error {
 		found := grading.CacheError{Dir: dir, Sweep: judgecache.Sweep{Bad: bad}}
 		err := fmt.Errorf("%d of %s do not verify: %s", len(bad), view.Count(good+len(bad), "entry"), strings.Join(found.Reasons(), "; "))
@@ -323,6 +324,6 @@ func (x *exam) places(p doctor.Planned) []doctor.Finding {
 	return []doctor.Finding{
 		doctor.Room("room for runs", "run directories", x.Runs, "choose another place with --out", doctor.FreeBytes),
 		doctor.Temp(os.TempDir(), doctor.FreeBytes),
-		doctor.Signing(x.keyring(), x.Key), doctor.Trusted(x.keyring(), x.Key), p.CheckCache(cache, x.keyring(), x.Key), doctor.Build(h, err),
+		doctor.Signing(x.user().Keyring(), x.Key), doctor.Trusted(x.user().Keyring(), x.Key), p.CheckCache(cache, x.user().Keyring(), x.Key), doctor.Build(h, err),
 	}
 }

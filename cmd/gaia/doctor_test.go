@@ -18,6 +18,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/tools/sandbox"
@@ -171,7 +172,7 @@ func TestDoctorRehearsal(t *testing.T) {
 // TestDoctorMissing: what is not there is optional, also where something else goes
 // without it.
 func TestDoctorMissing(t *testing.T) {
-	programs := doctor.Programs{NoSandbox: &sandbox.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}, Python: onPath("python3")}
+	programs := doctor.Programs{NoSandbox: &sandbox.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}, Python: equip.OnPath("python3")}
 	if f := programs.CheckPython(t.Context()); f.State != doctor.Missing {
 		t.Errorf("python without a sandbox: %+v", f)
 	}

@@ -40,7 +40,7 @@ var floors = map[string]int{
 	"internal/planfolder": 8, "internal/remote": 8, "internal/run": 9, "internal/runenv": 8, "internal/verify": 8, "tools/mcp": 8, "internal/hubenv": 8, "internal/build": 3,
 	"internal/merge": 9, "internal/workers": 10, "internal/settings": 9, "internal/witnessfile": 9, "internal/page": 7,
 	"internal/cli": 10, "internal/ledger": 10, "internal/policyfile": 10, "internal/servers": 10,
-	"internal/overview": 11, "internal/runflags": 11, "internal/board": 11, "internal/runlist": 11, "internal/viewer": 12,
+	"internal/overview": 11, "internal/runflags": 11, "internal/board": 11, "internal/runlist": 11, "internal/equip": 12, "internal/viewer": 12,
 	"cmd/gaia": 13,
 }
 

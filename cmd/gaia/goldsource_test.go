@@ -24,7 +24,7 @@ import (
 func TestGoldFor(t *testing.T) {
 	var errs bytes.Buffer
 	a := &app{stderr: &errs, getenv: func(string) string { return "" }}
-	set, _, err := a.loadTasks(t.Context(), runflags.Tasks{Source: runflags.SourceFixtures, Split: "validation"})
+	set, _, err := a.user().LoadTasks(t.Context(), runflags.Tasks{Source: runflags.SourceFixtures, Split: "validation"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestGoldFor(t *testing.T) {
 		m := plan
 		m.Tasks, m.Splits, m.SplitIDs = slices.Clone(plan.Tasks), slices.Clone(plan.Splits), slices.Clone(plan.SplitIDs)
 		tt.change(&m)
-		gold, err := a.goldFor(t.Context(), runflags.SourceFixtures, m)
+		gold, err := a.user().GoldFor(t.Context(), runflags.SourceFixtures, m)
 		if tt.why == "" {
 			if err != nil || len(gold.Answers) != len(m.Tasks) {
 				t.Errorf("%s: %v", tt.name, err)
@@ -105,7 +105,7 @@ func TestGoldFor(t *testing.T) {
 func TestCompareQuestions(t *testing.T) {
 	var errs bytes.Buffer
 	a := &app{stderr: &errs, getenv: func(string) string { return "" }}
-	set, _, err := a.loadTasks(t.Context(), runflags.Tasks{Source: runflags.SourceFixtures, Split: "validation"})
+	set, _, err := a.user().LoadTasks(t.Context(), runflags.Tasks{Source: runflags.SourceFixtures, Split: "validation"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,13 +127,13 @@ func TestCompareQuestions(t *testing.T) {
 		}
 		task.Sealed = &trajectory.TaskSealed{Salt: salt}
 	}
-	if err := a.compareQuestions(t.Context(), runflags.SourceFixtures, &rundir.Run{Fold: f}); err != nil {
+	if err := a.user().CompareQuestions(t.Context(), runflags.SourceFixtures, &rundir.Run{Fold: f}); err != nil {
 		t.Error(err)
 	}
 	if err := f.Tasks[1].Plan.SaltQuestion(secret, "How much is one and one?"); err != nil {
 		t.Fatal(err)
 	}
-	err = a.compareQuestions(t.Context(), runflags.SourceFixtures, &rundir.Run{Fold: f})
+	err = a.user().CompareQuestions(t.Context(), runflags.SourceFixtures, &rundir.Run{Fold: f})
 	if a.exit(err) != exit.Evidence || !strings.Contains(errs.String(), `has another question of task "`+f.Tasks[1].Plan.TaskID+`" than `) || !strings.Contains(errs.String(), "ask the signer") {
 		t.Errorf("%v\n%s", err, errs.String())
 	}
@@ -158,20 +158,20 @@ func TestGoldForAttachments(t *testing.T) {
 	if err := os.CopyFS(dir, fixtures.Dataset()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.goldFor(t.Context(), runflags.SourceDir+dir, m); err != nil {
+	if _, err := a.user().GoldFor(t.Context(), runflags.SourceDir+dir, m); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "2023", "validation", m.Tasks[at].FileName)
 	if err := os.WriteFile(file, []byte("another"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.goldFor(t.Context(), runflags.SourceDir+dir, m); a.exit(err) != exit.Evidence || !strings.Contains(errs.String(), "manifest.json: has another attachment of task ") {
+	if _, err := a.user().GoldFor(t.Context(), runflags.SourceDir+dir, m); a.exit(err) != exit.Evidence || !strings.Contains(errs.String(), "manifest.json: has another attachment of task ") {
 		t.Errorf("%v\n%s", err, errs.String())
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.goldFor(t.Context(), runflags.SourceDir+dir, m); a.exit(err) != exit.Failure || !strings.Contains(errs.String(), "comparing attachments with the plan: the attachment of task ") {
+	if _, err := a.user().GoldFor(t.Context(), runflags.SourceDir+dir, m); a.exit(err) != exit.Failure || !strings.Contains(errs.String(), "comparing attachments with the plan: the attachment of task ") {
 		t.Errorf("%v\n%s", err, errs.String())
 	}
 }

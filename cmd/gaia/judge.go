@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +21,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/remote"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/runview"
@@ -128,7 +126,7 @@ func (a *app) verifyCache(q *cacheQuery) error {
 	if !a.decides("key") { // the environment does not name the signing key
 		flags.own = file.Value("key")
 	}
-	dir, err := a.judgeCacheDir("set one of them")
+	dir, err := a.user().JudgeCacheDir("set one of them")
 	if err != nil {
 		return err
 	}
@@ -175,35 +173,6 @@ func (a *app) verifyCache(q *cacheQuery) error {
 		f.Err, f.Reasons = fmt.Errorf("the judge cache %q is %s", dir, cache.Shut()), nil
 	}
 	return f
-}
-
-// judgeCache opens the signed cache of the judge's verdicts. Those by the user's
-// own key and by the keys in the key directory count. A run that goes on cannot
-// do without the cache of its plan.
-func (a *app) judgeCache(key sign.Key, resumed bool) (*judgecache.Cache, error) {
-	instead := "fix that, or give --no-judge-cache"
-	if resumed {
-		instead = "fix that: the run was planned with a judge cache"
-	}
-	dir, err := a.judgeCacheDir(instead)
-	if err != nil {
-		return nil, err
-	}
-	trusted, err := a.ownTrust()
-	if err != nil {
-		return nil, err
-	}
-	return judgecache.Open(dir, key, trusted.Valid(), time.Now)
-}
-
-// judgeCacheDir is where the judge's verdicts are kept; hint says what to do
-// where there is no such place.
-func (a *app) judgeCacheDir(hint string) (string, error) {
-	base := a.xdg("XDG_CACHE_HOME", ".cache")
-	if base == "" {
-		return "", fail(exit.Failure, errors.New("no place for the judge cache: neither XDG_CACHE_HOME nor HOME is set"), hint)
-	}
-	return filepath.Join(base, "gaia", "judgments"), nil
 }
 
 // badCache is the failure of a run that a judge cache keeps from beginning or
@@ -269,7 +238,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	if err := a.settleJudge(cmd, c, file); err != nil {
 		return err
 	}
-	e, _, end, err := a.judgeToCheck(&c.Settings, 1)
+	e, _, end, err := a.user().JudgeToCheck(&c.Settings, 1)
 	if err != nil {
 		return err
 	}
@@ -277,10 +246,10 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 	a.announceSettings(file, &c.Settings)
 	var known grading.Remembered
 	if !c.NoJudgeCache {
-		key, err := a.keyring().Signing(c.Key)
+		key, err := a.user().Keyring().Signing(c.Key)
 		var cache *judgecache.Cache
 		if err == nil {
-			cache, err = a.judgeCache(key, false)
+			cache, err = a.user().JudgeCache(key, false)
 		}
 		if err == nil {
 			known, err = grading.Recall(cache, *e)
@@ -322,7 +291,7 @@ func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File
 	if err := c.CheckFlags(c.ofRun.Flags().Changed); err != nil {
 		return err
 	}
-	if c.Plan.Rehearsal = c.JudgeModel() == "" && c.Plan.Model.Name == "" && c.BaseURL == "" && a.rehearses(c.Tasks); c.Plan.Rehearsal {
+	if c.Plan.Rehearsal = c.JudgeModel() == "" && c.Plan.Model.Name == "" && c.BaseURL == "" && a.user().Rehearses(c.Tasks); c.Plan.Rehearsal {
 		return nil
 	}
 	if c.JudgeModel() == "" {
@@ -330,46 +299,6 @@ func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File
 	}
 	c.BaseURL = cmp.Or(c.BaseURL, a.getenv("OPENAI_BASE_URL"), runflags.DefaultBaseURL)
 	return nil
-}
-
-// judgeToCheck is the judge that the settings name, or the built-in one, which is
-// there until end is called; atOnce bounds the requests that are under way.
-func (a *app) judgeToCheck(s *runflags.Settings, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
-	if s.Plan.Rehearsal {
-		fmt.Fprintln(a.stderr, "gaia: rehearsal: a scripted judge; this says nothing of a real one")
-		return a.scriptedJudge(cmp.Or(s.JudgeModel(), fixtures.JudgeModel), atOnce)
-	}
-	base, err := remote.ParseURL(s.BaseURL)
-	if err != nil {
-		return nil, prices, nil, err
-	}
-	apiKey := a.getenv("OPENAI_API_KEY")
-	if apiKey == "" && !remote.IsLocal(base) {
-		return nil, prices, nil, remote.NoKey(base)
-	}
-	if prices, err = remote.Prices(s.Prices); err != nil {
-		return nil, prices, nil, err
-	}
-	return remote.Judge(a.judgeConfig(s.BaseURL, apiKey, prices, atOnce), s.JudgeModel(), s.BaseURL), prices, func() {}, nil
-}
-
-func (a *app) scriptedJudge(model string, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
-	if prices, err = llm.ParsePrices(fixtures.Prices()); err != nil {
-		return nil, prices, nil, fmt.Errorf("reading the built-in prices: %w", err)
-	}
-	server, err := fixtures.Serve()
-	if err != nil {
-		return nil, prices, nil, fmt.Errorf("serving the built-in judge: %w", err)
-	}
-	e = remote.Judge(a.judgeConfig(server.ModelURL, "", prices, atOnce), model, server.ModelURL)
-	e.Origin, e.URL = runflags.RehearsalHost+model, ""
-	return e, prices, func() { _ = server.Close() }, nil
-}
-
-func (a *app) judgeConfig(baseURL, apiKey string, prices llm.Prices, atOnce int) llm.Config {
-	limiter := llm.NewLimiter(llm.LimiterConfig{Fixed: atOnce, Now: time.Now})
-	limiter.OnUnreachable(func(err error) { a.warn(err.Error()) })
-	return llm.Config{BaseURL: baseURL, APIKey: apiKey, Prices: prices, MaxTries: remote.CallTries, Now: time.Now, Jitter: mathrand.Float64, Limiter: limiter}
 }
 
 // withoutCache adds the way around to an error that is of the judge cache, or of
@@ -441,7 +370,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	if j.Cache, err = a.laterVerdicts(c, key); err != nil {
 		return err
 	}
-	j.Redact, j.Now = trajectory.NewRedactor(a.secrets(), a.getenv("OPENAI_API_KEY")), time.Now
+	j.Redact, j.Now = trajectory.NewRedactor(a.user().Secrets(), a.getenv("OPENAI_API_KEY")), time.Now
 	j.Warn = func(err error) { a.warn(err.Error()) }
 	j.Judged = func(done, of int) {
 		if done == of || done%20 == 0 {
@@ -503,7 +432,7 @@ func (a *app) laterJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File,
 		}
 		a.announceSettings(file, &c.Settings)
 	}
-	e, prices, end, err := a.judgeToCheck(&c.Settings, grading.RejudgedAtOnce)
+	e, prices, end, err := a.user().JudgeToCheck(&c.Settings, grading.RejudgedAtOnce)
 	if err != nil {
 		return nil, err
 	}
@@ -524,7 +453,7 @@ func (a *app) laterVerdicts(c *judgeCheck, key sign.Key) (*judgecache.Cache, err
 	if c.NoJudgeCache {
 		return nil, nil
 	}
-	cache, err := a.judgeCache(key, false)
+	cache, err := a.user().JudgeCache(key, false)
 	if err != nil {
 		return nil, withoutCache(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/cli"
@@ -56,7 +55,7 @@ and package a run that the old key planned with --key and that file.`,
 			if path != "" && cmd.Flags().Changed("name") {
 				return usage("--name is for the key directory, --key for any place", "--name and --key both give a place")
 			}
-			ring := a.keyring()
+			ring := a.user().Keyring()
 			if path == "" {
 				var err error
 				if path, err = ring.Path(name); err != nil {
@@ -112,7 +111,7 @@ GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It creates no key.`,
 			if err := cli.NotEmpty(cmd, "key"); err != nil {
 				return err
 			}
-			k, err := a.keyring().Show(flag)
+			k, err := a.user().Keyring().Show(flag)
 			if err != nil {
 				return err
 			}
@@ -135,7 +134,7 @@ and the lines of allowed_signers with their limits.`,
   gaia key list --json`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			ring := a.keyring()
+			ring := a.user().Keyring()
 			dir, err := ring.Directory()
 			if err != nil {
 				return err
@@ -173,7 +172,7 @@ private half never leaves its file.`,
 			if err := cli.NotEmpty(cmd, "key", "out"); err != nil {
 				return err
 			}
-			found, err := a.keyring().Find(flag)
+			found, err := a.user().Keyring().Find(flag)
 			if err != nil {
 				return err
 			}
@@ -226,7 +225,7 @@ without a time the day's first second.`,
 			if !s.ValidBefore.IsZero() && !s.ValidAfter.Before(s.ValidBefore) {
 				return usage("", "--valid-before is not later than --valid-after")
 			}
-			added, err := a.keyring().Add(args[0], cmd.InOrStdin(), s)
+			added, err := a.user().Keyring().Add(args[0], cmd.InOrStdin(), s)
 			if err != nil {
 				return err
 			}
@@ -239,22 +238,6 @@ without a time the day's first second.`,
 	f.StringVar(&before, "valid-before", "", "trust it until this date, the first second of that day")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
-}
-
-// keyring returns the keys that the environment names.
-func (a *app) keyring() keyring.Ring {
-	r := keyring.Ring{Content: a.getenv(keyring.FromContent), File: a.getenv(keyring.FromFile),
-		Notice: func(text string) { fmt.Fprintf(a.stderr, "gaia: %s\n", text) }}
-	if base := a.xdg("XDG_CONFIG_HOME", ".config"); base != "" {
-		r.Dir = filepath.Join(base, "gaia", "keys")
-	}
-	return r
-}
-
-// existingKey returns the key to sign with, or keyring.ErrNoKey.
-func (a *app) existingKey(flag string) (sign.Key, error) {
-	found, err := a.keyring().Find(flag)
-	return found.Key, err
 }
 
 // trustFlags are the flags of commands that check signers.
@@ -277,36 +260,21 @@ func (a *app) trustedKeys(f trustFlags) (keyring.Trust, error) {
 	if slices.Contains(f.allowed, "") {
 		return keyring.Trust{}, cli.EmptyFlag("allowed-signers")
 	}
-	t, err := a.keyring().Own(f.own)
+	t, err := a.user().Keyring().Own(f.own)
 	if err != nil {
 		return keyring.Trust{}, err
 	}
 	return t.With(f.keys, f.allowed)
 }
 
-// ownTrust returns whom the user trusts without flags.
-func (a *app) ownTrust() (keyring.Trust, error) { return a.keyring().Own("") }
-
 // checkSigner returns an error with exit code Untrusted if the user does not trust the
 // signer of a verified run. Commands call it after they have printed their result.
 func (a *app) checkSigner(found *rundir.Run) error {
-	trusted, err := a.ownTrust()
+	trusted, err := a.user().OwnTrust()
 	if err == nil {
 		_, err = trusted.Of(found.Key)
 	}
 	return err
-}
-
-// xdg returns a base directory of the XDG specification, which ignores relative ones;
-// "" if there is no home either.
-func (a *app) xdg(name, below string) string {
-	if base := a.getenv(name); filepath.IsAbs(base) {
-		return base
-	}
-	if home := a.getenv("HOME"); home != "" {
-		return filepath.Join(home, below)
-	}
-	return ""
 }
 
 // maxHinted bounds the items that an error lists.

@@ -425,7 +425,7 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 	if err != nil {
 		return err
 	}
-	by, err := ledger.WriteExport(ctx, events, out, a.stdout, func() (sign.Key, error) { return a.keyring().Signing("") })
+	by, err := ledger.WriteExport(ctx, events, out, a.stdout, func() (sign.Key, error) { return a.user().Keyring().Signing("") })
 	if err != nil {
 		return err
 	}
@@ -490,7 +490,7 @@ func (a *app) importEvents(ctx context.Context, files []string, m importing) err
 	if err != nil {
 		return err
 	}
-	done, err := r.Import(ctx, files, trusted, m.maxEvents, func() (sign.Key, error) { return a.keyring().Signing("") })
+	done, err := r.Import(ctx, files, trusted, m.maxEvents, func() (sign.Key, error) { return a.user().Keyring().Signing("") })
 	if err != nil {
 		return err
 	}
@@ -568,7 +568,7 @@ func (a *app) sure(do string, yes bool) (bool, error) {
 
 // historyDir is the folder of records of runs and of imported events; "" if there is none.
 func (a *app) historyDir() string {
-	if base := a.xdg("XDG_DATA_HOME", ".local/share"); base != "" {
+	if base := a.user().XDG("XDG_DATA_HOME", ".local/share"); base != "" {
 		return filepath.Join(base, "gaia", "history")
 	}
 	return ""
@@ -576,12 +576,12 @@ func (a *app) historyDir() string {
 
 // runReader returns a reader of the runs that a user names. Without a signing key nothing is kept of runs.
 func (a *app) runReader() (*ledger.Reader, error) {
-	trusted, err := a.ownTrust()
+	trusted, err := a.user().OwnTrust()
 	if err != nil {
 		return nil, err
 	}
 	store := &history.Store{Dir: a.historyDir(), Trusted: trusted.Valid()}
-	if key, err := a.existingKey(""); err == nil {
+	if key, err := a.user().ExistingKey(""); err == nil {
 		store.Key = &key
 	}
 	r := &ledger.Reader{Store: store, Trust: trusted, Now: time.Now, AtOnce: runtime.GOMAXPROCS(0), Log: a.stderr, Verify: ledger.Stats, Incomplete: incomplete}

@@ -67,7 +67,7 @@ func keepBench(b *testing.B) (a *app, folder string) {
 	b.Helper()
 	home := b.TempDir()
 	a = &app{began: time.Now(), stderr: io.Discard, stdout: io.Discard, getenv: func(name string) string { return map[string]string{"HOME": home}[name] }}
-	_, err := a.keyring().Signing("")
+	_, err := a.user().Keyring().Signing("")
 	must(b, err)
 	r, err := a.runReader()
 	must(b, err)
@@ -157,7 +157,7 @@ func BenchmarkLedger(b *testing.B) {
 // BenchmarkImported counts the metrics of as many events that were imported.
 func BenchmarkImported(b *testing.B) {
 	a, _ := keepBench(b)
-	key, err := a.keyring().Signing("")
+	key, err := a.user().Keyring().Signing("")
 	must(b, err)
 	var events []rundir.RunEvent
 	for i := range benchRuns {

@@ -14,11 +14,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/build"
 	"github.com/gaia-harness/gaia/internal/cli"
+	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/shim"
+	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -58,7 +61,7 @@ type app struct {
 	tty     bool // standard error is a terminal
 	asks    bool // and so is standard input: there is a person to ask
 	began   time.Time
-	splits  map[[3]string]loadedSplit // that were loaded, by source, split and revision
+	splits  equip.Splits
 }
 
 func newApp() *app {
@@ -66,6 +69,25 @@ func newApp() *app {
 	return &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, environ: os.Environ(),
 		tty: tty, asks: tty && term.IsTerminal(int(os.Stdin.Fd())), began: time.Now()}
 }
+
+// exceptions are what the guard against private addresses lets through. Only tests have any.
+var exceptions map[string]string
+
+// user is the environment for what runs need.
+func (a *app) user() *equip.User {
+	return &equip.User{Getenv: a.getenv, Environ: a.environ, Stderr: a.stderr, Began: a.began, Splits: &a.splits, Exceptions: exceptions,
+		Builtin: equip.Builtin{Dataset: fixtures.Dataset, Prices: fixtures.Prices, Name: fixtures.Name, Revision: fixtures.Revision,
+			Model: fixtures.Model, JudgeModel: fixtures.JudgeModel, TranscriptionModel: fixtures.TranscriptionModel,
+			SearchURL: fixtures.SearchURL, ArchiveURL: fixtures.ArchiveURL, Serve: func() (equip.Served, error) {
+				s, err := fixtures.Serve()
+				if err != nil {
+					return equip.Served{}, err
+				}
+				return equip.Served{ModelURL: s.ModelURL, Hosts: s.Hosts, Roots: s.Roots, Close: s.Close}, nil
+			}}}
+}
+
+func (a *app) warn(message string) { a.user().Warn(message) }
 
 // execute runs the command that args name. An error before the command begins is one of usage.
 func (a *app) execute(args []string) error {
@@ -182,4 +204,18 @@ func (a *app) exit(err error) int {
 		err = classify(err)
 	}
 	return exit.Print(a.stderr, err)
+}
+
+// convertCommand is what a run starts to read one document in a separate
+// process. It takes no arguments and is for no one else.
+func convertCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    equip.ConvertCommand,
+		Short:  "Read a document for a run (internal)",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return errors.Join(document.Convert(os.Stdin, os.Stdout), os.Stdout.Close())
+		},
+	}
 }

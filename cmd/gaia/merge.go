@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/cli"
+	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/merge"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/runflags"
@@ -68,7 +69,7 @@ func (a *app) merge(cmd *cobra.Command, folders, lost []string, s *runflags.Sett
 		return err
 	}
 	var made *run.Run
-	err = a.begin(cmd.Context(), s, func(w world) (_ *run.Run, err error) {
+	err = a.begin(cmd.Context(), s, func(w equip.World) (_ *run.Run, err error) {
 		given := m
 		m = merge.Merge{} // the run reads its own copy of the plan, which is large
 		made, err = run.CreateMerged(s.Runs, run.Signed{Plan: s.Plan, Manifest: given.Plan.Manifest, Envelope: given.Plan.Envelope}, given.Salts, given.Shards, given.Folders, w.Env)

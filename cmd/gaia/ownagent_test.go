@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 )
@@ -21,7 +22,7 @@ import (
 // TestMessagesAlone: an own agent that speaks the messages dialect needs no other key. Its key is added outside of the sandbox,
 // and is in no file of the run.
 func TestMessagesAlone(t *testing.T) {
-	if _, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: onPath("bwrap")}); err != nil || onPath("python3") == "" {
+	if _, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: equip.OnPath("bwrap")}); err != nil || equip.OnPath("python3") == "" {
 		t.Skip("there is no sandbox or no python here:", err)
 	}
 	t.Parallel()
@@ -98,7 +99,7 @@ with urllib.request.urlopen(urllib.request.Request(os.environ["ANTHROPIC_BASE_UR
 
 // TestAgentWorkers: workers run an own agent as one process runs it, each from another folder.
 func TestAgentWorkers(t *testing.T) {
-	if _, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: onPath("bwrap")}); err != nil || onPath("python3") == "" {
+	if _, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: equip.OnPath("bwrap")}); err != nil || equip.OnPath("python3") == "" {
 		t.Skip("there is no sandbox or no python here:", err)
 	}
 	t.Parallel()

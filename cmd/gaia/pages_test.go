@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/pages"
 	"github.com/gaia-harness/gaia/tools/sandbox"
@@ -326,7 +327,7 @@ func TestShellCommands(t *testing.T) {
 func TestPagesRun(t *testing.T) {
 	long.OnlyThorough(t)
 	long.NotRaced(t)
-	_, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: onPath("bwrap")})
+	_, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: equip.OnPath("bwrap")})
 	confined := err == nil
 	for _, p := range pages.All(t, root(t)) {
 		script, outputs := blocksToRun(p, confined)

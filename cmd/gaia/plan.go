@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/gaia-harness/gaia/internal/cli"
+	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -59,8 +60,8 @@ func (a *app) plan(cmd *cobra.Command, s *runflags.Settings, file *settings.File
 	}
 	ctx, release := stop.Context(cmd.Context())
 	defer release()
-	a.tellNews(&s.Tasks)
-	w, err := a.configure(ctx, s)
+	a.user().TellNews(&s.Tasks)
+	w, err := a.user().Configure(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func (a *app) runShard(cmd *cobra.Command, s *runflags.Settings) error {
 			return a.nothingToDo(dir, s)
 		}
 	}
-	return a.begin(cmd.Context(), s, func(w world) (*run.Run, error) {
+	return a.begin(cmd.Context(), s, func(w equip.World) (*run.Run, error) {
 		r, err := begin(dir, run.Signed{Plan: s.Plan, Manifest: f.Manifest, Envelope: f.Envelope}, run.Part{Delegation: d, Envelope: envelope, Key: key}, w.Env)
 		return r, a.notResumed(err, s.ResumeLine(dir))
 	})

@@ -171,7 +171,7 @@ func (p *pruner) prune(k pruneKind, paths []string) error {
 			if store = records.Store; store.Dir == "" {
 				return noHistory()
 			}
-			key, err := p.keyring().Signing("") // which is made if there is none
+			key, err := p.user().Keyring().Signing("") // which is made if there is none
 			if err != nil {
 				return err
 			}

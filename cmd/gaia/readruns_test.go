@@ -272,7 +272,7 @@ func TestImportRefuses(t *testing.T) {
 	long.NotRaced(t)
 	dir := t.TempDir()
 	a := &app{began: time.Now(), stdout: io.Discard, stderr: io.Discard, getenv: func(name string) string { return map[string]string{"HOME": dir}[name] }}
-	key, err := a.keyring().Signing("")
+	key, err := a.user().Keyring().Signing("")
 	must(t, err)
 	r := newReading(t, 1)
 	runs, failed := r.all(ledger.Query{}, "runs")

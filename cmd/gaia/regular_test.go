@@ -74,7 +74,7 @@ func TestIrregular(t *testing.T) {
 	}
 	for _, file := range []string{pipe, dir, os.DevNull} { // of which the environment names the file
 		a := &app{getenv: func(name string) string { return map[string]string{"HF_TOKEN_PATH": file}[name] }}
-		if _, _, err := a.hubEnv().Token(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		if _, _, err := a.user().Hub().Token(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("the hub's token in %s: %v", file, err)
 		}
 	}

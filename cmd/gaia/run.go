@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/cli"
+	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -85,8 +86,6 @@ func unemptied() []string {
 	return []string{"agent", "key", "settings", "like", "cassette", "policy", "approve", "vision-model", "served-as", "plan", "shard", "shard-key"}
 }
 
-func (a *app) warn(message string) { fmt.Fprintf(a.stderr, "gaia: warning: %s\n", view.Line(message)) }
-
 func (a *app) run(cmd *cobra.Command, s *runflags.Settings, file *settings.File) error {
 	if err := a.settle(cmd, s, file); err != nil {
 		return err
@@ -94,7 +93,7 @@ func (a *app) run(cmd *cobra.Command, s *runflags.Settings, file *settings.File)
 	if s.Dry {
 		return a.dryRun(cmd.Context(), s)
 	}
-	return a.begin(cmd.Context(), s, func(w world) (*run.Run, error) {
+	return a.begin(cmd.Context(), s, func(w equip.World) (*run.Run, error) {
 		r, err := run.Create(s.Runs, s.Plan, w.Env)
 		if cache := (*grading.CacheError)(nil); errors.As(err, &cache) {
 			return nil, a.badCache(cache, exit.Findings, "no model was asked; fix that and start again")
@@ -110,11 +109,11 @@ func (a *app) run(cmd *cobra.Command, s *runflags.Settings, file *settings.File)
 }
 
 // begin configures a run, creates or resumes it, and executes it.
-func (a *app) begin(ctx context.Context, s *runflags.Settings, begin func(world) (*run.Run, error)) error {
+func (a *app) begin(ctx context.Context, s *runflags.Settings, begin func(equip.World) (*run.Run, error)) error {
 	stopper := stop.Catch(ctx, a.stderr)
 	defer stopper.Release()
-	news := a.tellNews(&s.Tasks)
-	w, err := a.configure(stopper.Context, s)
+	news := a.user().TellNews(&s.Tasks)
+	w, err := a.user().Configure(stopper.Context, s)
 	if err != nil {
 		return err
 	}
@@ -125,7 +124,7 @@ func (a *app) begin(ctx context.Context, s *runflags.Settings, begin func(world)
 	}
 	progress := progress.New(a.stderr, a.tty, tasks, s.Plan.Voting.Attempts, s.Plan.Rehearsal)
 	stopper.Begin(progress, progress.UnderWay)
-	news.say(progress)
+	news.Say(progress)
 	w.Watch, w.Warn, w.Resumed = progress.Watch, progress.Trouble, progress.CatchUp
 	w.Approver = approve.New(s.Approve, a.stdin, progress)
 	if !a.asks { // there is no person
@@ -221,7 +220,7 @@ func (a *app) resume(ctx context.Context, dir string, s *runflags.Settings) erro
 		return err
 	}
 	s.Runs = filepath.Dir(filepath.Clean(dir))
-	err = a.begin(ctx, s, func(w world) (*run.Run, error) {
+	err = a.begin(ctx, s, func(w equip.World) (*run.Run, error) {
 		r, err := run.Resume(dir, s.Plan, w.Env)
 		return r, a.notResumed(err, s.ResumeLine(dir))
 	})
@@ -289,15 +288,15 @@ func (a *app) goOn(s *runflags.Settings, m plan.Plan) error {
 		}
 		s.Source = runflags.SourceFixtures
 	} else {
-		if err := s.PlannedSource(m.Dataset, a.hubEnv().Endpoint()); err != nil {
+		if err := s.PlannedSource(m.Dataset, a.user().Hub().Endpoint()); err != nil {
 			return err
 		}
 		s.BaseURL = cmp.Or(s.BaseURL, a.getenv("OPENAI_BASE_URL"), runflags.DefaultBaseURL)
-		if err := a.settleMessages(s); err != nil {
+		if err := a.user().SettleMessages(s); err != nil {
 			return err
 		}
 		if s.HasTools() {
-			if err := a.settleSearch(s); err != nil {
+			if err := a.user().SettleSearch(s); err != nil {
 				return err
 			}
 		}
@@ -478,8 +477,8 @@ type runResult struct {
 
 // dryRun plans a run as it would be planned, and prints that with an estimate.
 func (a *app) dryRun(ctx context.Context, s *runflags.Settings) error {
-	a.tellNews(&s.Tasks)
-	w, err := a.configure(ctx, s)
+	a.user().TellNews(&s.Tasks)
+	w, err := a.user().Configure(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/tools/sandbox"
@@ -18,7 +19,7 @@ import (
 // TestMain also is the reader of documents and of exports that commands start which run in this
 // process: started with its name, it must not be the tests once more.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && (os.Args[1] == convertName || os.Args[1] == ledger.ConvertCommand) {
+	if len(os.Args) == 2 && (os.Args[1] == equip.ConvertCommand || os.Args[1] == ledger.ConvertCommand) {
 		main()
 		return
 	}
@@ -76,7 +77,7 @@ func TestScript(t *testing.T) {
 			case "thorough":
 				return long.Thorough(), nil
 			case "sandbox":
-				_, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: onPath("bwrap")})
+				_, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: equip.OnPath("bwrap")})
 				return err == nil, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)

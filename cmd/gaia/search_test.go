@@ -18,49 +18,6 @@ import (
 	"github.com/gaia-harness/gaia/tools/web"
 )
 
-func TestSettleSearch(t *testing.T) {
-	const here, there = "http://search.example/here", "http://search.example/there"
-	all := map[string]string{"TAVILY_API_KEY": "t", "BRAVE_API_KEY": "b", "BRAVE_SEARCH_API_KEY": "b2", "SERPER_API_KEY": "s", "SEARXNG_URL": there}
-	without := func(names ...string) map[string]string {
-		env := map[string]string{}
-		for name, value := range all {
-			if !strings.Contains(strings.Join(names, " "), name) {
-				env[name] = value
-			}
-		}
-		return env
-	}
-	tests := []struct {
-		name, search, searxng string
-		env                   map[string]string
-		want                  web.Engine
-		says                  string
-	}{
-		{"nothing", "", "", nil, web.Engine{}, ""},
-		{"all keys", "", "", all, web.Engine{Name: "tavily", Key: "t"}, "gaia: web_search asks tavily, though brave and serper and searxng could be asked, too; --search chooses\n"},
-		{"three keys", "", "", without("TAVILY_API_KEY"), web.Engine{Name: "brave", Key: "b"}, "though serper and searxng"},
-		{"the other name", "", "", map[string]string{"BRAVE_SEARCH_API_KEY": " b2\n"}, web.Engine{Name: "brave", Key: "b2"}, ""},
-		{"an empty key", "", "", map[string]string{"TAVILY_API_KEY": " ", "SERPER_API_KEY": "s"}, web.Engine{Name: "serper", Key: "s"}, ""},
-		{"an instance", "", "", map[string]string{"SEARXNG_URL": there}, web.Engine{Name: "searxng", URL: there}, ""},
-		{"a flag before keys", "", here, all, web.Engine{Name: "searxng", URL: here}, "asks searxng, though tavily and brave and serper could be"},
-		{"named", "serper", "", all, web.Engine{Name: "serper", Key: "s"}, ""},
-		{"named with an instance given", "brave", here, all, web.Engine{Name: "brave", Key: "b"}, ""},
-		{"named instance", "searxng", "", all, web.Engine{Name: "searxng", URL: there}, ""},
-		{"none", "none", here, all, web.Engine{}, ""},
-	}
-	for _, test := range tests {
-		var said bytes.Buffer
-		a := &app{stderr: &said, getenv: func(name string) string { return test.env[name] }}
-		s := runflags.Settings{Search: test.search, SearXNG: test.searxng}
-		if err := a.settleSearch(&s); err != nil || s.Engine != test.want || !strings.Contains(said.String(), test.says) || (said.Len() > 0) != (test.says != "") {
-			t.Errorf("%s: %+v, %v, says %q", test.name, s.Engine, err, said.String())
-		}
-		if (s.SearXNG != "") != (s.Engine.Name == web.SearXNG) {
-			t.Errorf("%s: the address left is %q", test.name, s.SearXNG)
-		}
-	}
-}
-
 // A run that goes on asks the engine of its plan, whatever other keys there are.
 func TestPlannedSearch(t *testing.T) {
 	env := map[string]string{"TAVILY_API_KEY": "t", "SERPER_API_KEY": "s"}

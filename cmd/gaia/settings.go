@@ -62,7 +62,7 @@ func (a *app) settle(cmd *cobra.Command, s *runflags.Settings, file *settings.Fi
 	if err := s.CheckFlags(flags.Changed); err != nil {
 		return err
 	}
-	if err := a.settleAgent(s, file, flags.Changed); err != nil {
+	if err := a.user().SettleAgent(s, file, flags.Changed); err != nil {
 		return err
 	}
 	if err := a.complete(s); err != nil {
@@ -91,7 +91,7 @@ func (a *app) announceSettings(file *settings.File, s *runflags.Settings) {
 // settings that exclude each other.
 func (a *app) complete(s *runflags.Settings) error {
 	p := &s.Plan
-	p.Rehearsal = a.rehearses(s.Tasks) && (s.Source == runflags.SourceFixtures || p.Model.Name == "" && s.BaseURL == "")
+	p.Rehearsal = a.user().Rehearses(s.Tasks) && (s.Source == runflags.SourceFixtures || p.Model.Name == "" && s.BaseURL == "")
 	if p.Rehearsal {
 		if p.Model.Name != "" || p.Judge != nil || p.Transcription != nil || s.BaseURL != "" || s.Search != "" || s.SearXNG != "" || s.Prices != "" || s.Protocol != "" || s.Vision != "" && s.Vision != runflags.NoVision {
 			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --vision-model, --search, --searxng-url and --prices, or give --dataset hub or dir:PATH",
@@ -109,7 +109,7 @@ func (a *app) complete(s *runflags.Settings) error {
 	}
 	p.Model.NoTemperature = !llm.TakesTemperature(p.Model.Name)
 	s.BaseURL = cmp.Or(s.BaseURL, a.getenv("OPENAI_BASE_URL"), runflags.DefaultBaseURL)
-	if err := a.settleMessages(s); err != nil {
+	if err := a.user().SettleMessages(s); err != nil {
 		return err
 	}
 	if err := settlePolicy(s); err != nil {
@@ -118,7 +118,7 @@ func (a *app) complete(s *runflags.Settings) error {
 	if !s.HasTools() {
 		return nil
 	}
-	return a.settleSearch(s)
+	return a.user().SettleSearch(s)
 }
 
 // settlePolicy sets the policy of the plan: that of a plan which is repeated or resumed, or the named one with the budgets of
@@ -184,7 +184,7 @@ func (a *app) repeat(s *runflags.Settings, flags *pflag.FlagSet, m plan.Plan) er
 		s.Source = runflags.SourceFixtures
 	default:
 		revision := s.Revision
-		if err := s.PlannedSource(m.Dataset, a.hubEnv().Endpoint()); err != nil {
+		if err := s.PlannedSource(m.Dataset, a.user().Hub().Endpoint()); err != nil {
 			return err
 		}
 		s.Revision = cmp.Or(revision, s.Revision)

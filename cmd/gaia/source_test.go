@@ -60,7 +60,7 @@ func TestPlannedSource(t *testing.T) {
 	for _, c := range cases {
 		a := &app{getenv: func(name string) string { return map[string]string{"HF_ENDPOINT": c.endpoint}[name] }}
 		s := runflags.Settings{Tasks: runflags.Tasks{Source: c.source}}
-		err := s.PlannedSource(c.dataset, a.hubEnv().Endpoint())
+		err := s.PlannedSource(c.dataset, a.user().Hub().Endpoint())
 		var wrong *failure
 		switch {
 		case err == nil && (s.Source != c.want || c.dataset.Hub != "" && s.Revision != hubCommit):

@@ -6,26 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"strings"
-	"sync"
 
-	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/grading"
-	"github.com/gaia-harness/gaia/internal/hubenv"
-	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/regular"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
-	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -65,18 +54,18 @@ func (a *app) onTasks(cmd *cobra.Command, q *taskQuery, showsGold bool, do func(
 		if err := q.CheckTasks(cmd.Flags().Changed); err != nil {
 			return err
 		}
-		if a.rehearses(q.Tasks) {
+		if a.user().Rehearses(q.Tasks) {
 			q.Source = runflags.SourceFixtures
 			fmt.Fprintln(a.stderr, "gaia: built-in tasks; --dataset hub for GAIA")
 		}
 		q.Source = cmp.Or(q.Source, runflags.SourceHub) // as run does
 		if q.Notice == nil {
-			a.tellNews(&q.Tasks)
+			a.user().TellNews(&q.Tasks)
 		}
 		ctx, release := stop.Context(cmd.Context())
 		defer release()
 		context.AfterFunc(ctx, release)
-		set, gold, err := a.loadTasks(ctx, q.Tasks)
+		set, gold, err := a.user().LoadTasks(ctx, q.Tasks)
 		if err != nil {
 			return err
 		}
@@ -182,7 +171,7 @@ the tasks were read from.`,
 func (a *app) tasksDownloadCommand() *cobra.Command {
 	q := &taskQuery{}
 	d := &tasklist.Download{Out: a.stderr, Terminal: a.tty}
-	d.Above = a.tellNews(&q.Tasks).say
+	d.Above = a.user().TellNews(&q.Tasks).Say
 	q.Progress = d.Fetched
 	return a.onTasks(&cobra.Command{
 		Use:   "download",
@@ -207,167 +196,8 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, d *tas
 		return fail(exit.Interrupted, errors.New("interrupted; "+summary), "the same command continues with the rest")
 	}
 	if runflags.IsHub(q.Source) {
-		result.Cache = a.hubEnv().Cache()
+		result.Cache = a.user().Hub().Cache()
 		summary += ", in " + view.Quote(result.Cache)
 	}
 	return cmp.Or(view.Result(a.stdout, q.asJSON, result, view.Line(summary)+"\n"), failed)
-}
-
-// rehearses reports whether the built-in tasks are meant: they are named, or
-// nothing here and in the environment speaks for others.
-func (a *app) rehearses(t runflags.Tasks) bool {
-	return t.Source == runflags.SourceFixtures ||
-		t.Source == "" && t.Revision == "" && a.getenv("OPENAI_API_KEY") == "" && a.getenv("OPENAI_BASE_URL") == ""
-}
-
-// loadTasks reads the tasks that the flags name, and their answers.
-func (a *app) loadTasks(ctx context.Context, t runflags.Tasks) (loader.Set, loader.Gold, error) {
-	split, err := loader.ParseSplit(t.Split)
-	if err != nil {
-		return loader.Set{}, loader.Gold{}, usage("give --split validation or --split test", "%s", err)
-	}
-	source, err := a.openSource(t)
-	if err != nil {
-		return loader.Set{}, loader.Gold{}, err
-	}
-	set, gold, err := loader.Load(ctx, source, split, t.Filter)
-	if filter := (*loader.FilterError)(nil); errors.As(err, &filter) {
-		err = usage("see --split, --level, --task, --sample and --limit in the help; 'gaia tasks list' shows what there is", "%s", filter)
-	} else if err != nil && strings.HasPrefix(t.Source, runflags.SourceDir) {
-		err = fmt.Errorf("%s: %w", t.Source, err)
-	}
-	return set, gold, err
-}
-
-// openSource returns the source that the flags name.
-func (a *app) openSource(t runflags.Tasks) (loader.Source, error) {
-	env := a.hubEnv()
-	if runflags.IsHub(t.Source) {
-		token, from, err := env.Token()
-		if err != nil {
-			return nil, err
-		}
-		source, err := loader.Hub(loader.HubConfig{Endpoint: env.Endpoint(), Repo: t.Repo(), Revision: cmp.Or(t.Revision, loader.MainBranch), Token: token, TokenFrom: from,
-			Cache: env.Cache(), Offline: env.IsSet("HF_HUB_OFFLINE") || env.IsSet("TRANSFORMERS_OFFLINE"),
-			Transport: http.DefaultTransport, Notice: t.Notice, Progress: t.Progress})
-		if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
-			err = &failure{Code: exit.Usage, Err: err, Hints: wrong.Remedies}
-		}
-		return source, err
-	}
-	path, ok := strings.CutPrefix(t.Source, runflags.SourceDir)
-	if path = env.InHome(path); !ok {
-		return loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), nil
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, usage("give the directory that holds 2023/", "reading the dataset %q: %v", path, regular.Cause(err))
-	}
-	if !info.IsDir() {
-		return nil, usage("give the directory that holds 2023/", "the dataset %q is not a directory", path)
-	}
-	// What the directory holds is for its digests to say, not for its name.
-	return loader.Dir(os.DirFS(path), "directory", loader.Unpinned), nil
-}
-
-// hubEnv is the environment as the hub's own tools read it.
-func (a *app) hubEnv() hubenv.Environment {
-	return hubenv.Environment{Getenv: a.getenv, Caches: a.xdg("XDG_CACHE_HOME", ".cache")}
-}
-
-// news prints what the hub is about, a line each.
-type news struct {
-	mu  sync.Mutex
-	out io.Writer
-}
-
-// tellNews prints what the hub is about to standard error, until it is told to
-// say it elsewhere.
-func (a *app) tellNews(t *runflags.Tasks) *news {
-	n := &news{out: a.stderr}
-	t.Notice = func(s string) { n.print(s) }
-	t.Progress = func(p loader.Progress) {
-		if p.Kept {
-			n.print(fmt.Sprintf("fetched %s, %d bytes", p.Path, p.Size))
-		}
-	}
-	return n
-}
-
-func (n *news) print(s string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	fmt.Fprintf(n.out, "gaia: hub: %s\n", view.Line(s))
-}
-
-// say prints elsewhere from now on: above a progress bar.
-func (n *news) say(out io.Writer) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.out = out
-}
-
-// goldFor compares a plan with a dataset, written as --dataset writes it, at the
-// plan's revision, and returns the gold answers of the plan's tasks; nil for a plan
-// without gold answers. A difference is a *trajectory.Fault that names the dataset's
-// metadata file or the plan. Attachments that cannot be read are an error.
-func (a *app) goldFor(ctx context.Context, source string, m plan.Plan) (*audit.Gold, error) {
-	set, gold, err := a.plannedSplit(ctx, source, m.Dataset)
-	if err != nil {
-		return nil, err
-	}
-	if err := grading.ComparePlan(ctx, source, m, set, false, a.warn); err != nil {
-		return nil, err
-	}
-	return grading.GoldOf(source, m, set, gold)
-}
-
-// loadedSplit is a split of a dataset with its answers.
-type loadedSplit struct {
-	set  loader.Set
-	gold loader.Gold
-}
-
-// plannedSplit loads the whole split that a plan names, once for several plans. Its
-// metadata file must have the plan's digest.
-func (a *app) plannedSplit(ctx context.Context, source string, d plan.Dataset) (loader.Set, loader.Gold, error) {
-	t := runflags.Tasks{Source: source, Split: d.Split}
-	if source == "" {
-		return loader.Set{}, loader.Gold{}, cli.EmptyFlag("dataset")
-	}
-	if err := t.CheckSource(); err != nil {
-		return loader.Set{}, loader.Gold{}, err
-	}
-	if d.Hub != "" && t.Repo() == d.Name {
-		t.Revision = d.Revision
-	}
-	key := [3]string{t.Source, t.Split, t.Revision}
-	loaded, there := a.splits[key]
-	if !there {
-		a.tellNews(&t)
-		set, gold, err := a.loadTasks(ctx, t)
-		if err != nil {
-			return set, gold, err
-		}
-		loaded = loadedSplit{set, gold}
-		if a.splits == nil {
-			a.splits = map[[3]string]loadedSplit{}
-		}
-		a.splits[key] = loaded
-	}
-	set, gold, err := loaded.set, loaded.gold, error(nil)
-	if set.Digest != d.MetadataSHA256 {
-		err = fail(exit.Evidence, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, d.MetadataSHA256),
-			fmt.Sprintf("give the dataset that the run was planned from: %q at revision %q", d.Name, d.Revision))
-	}
-	return set, gold, err
-}
-
-// compareQuestions compares what a run asked with the dataset that goldFor has read.
-func (a *app) compareQuestions(ctx context.Context, source string, of *rundir.Run) error {
-	set, _, err := a.plannedSplit(ctx, source, of.Manifest.Dataset)
-	if err != nil {
-		return err
-	}
-	return grading.CompareQuestions(source, set, of)
 }

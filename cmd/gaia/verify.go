@@ -128,17 +128,17 @@ func (a *app) verifyEnv(ctx context.Context) verify.Env {
 		Gold: func(source string, m plan.Plan) (*audit.Gold, error) {
 			ctx, release := stop.Context(ctx)
 			defer release()
-			return a.goldFor(ctx, source, m)
+			return a.user().GoldFor(ctx, source, m)
 		},
 		Questions: func(source string, run *rundir.Run) error {
 			ctx, release := stop.Context(ctx)
 			defer release()
-			return a.compareQuestions(ctx, source, run)
+			return a.user().CompareQuestions(ctx, source, run)
 		},
 		Levels: func(source string, m plan.Plan) error {
 			ctx, release := stop.Context(ctx)
 			defer release()
-			set, _, err := a.plannedSplit(ctx, source, m.Dataset)
+			set, _, err := a.user().PlannedSplit(ctx, source, m.Dataset)
 			if err != nil {
 				return err
 			}
@@ -234,7 +234,7 @@ func (a *app) bundleSigner(d disclosure) (sign.Signer, sign.Verifier, error) {
 		key, err := keyring.Shared(d.HMACKey)
 		return key, key, err
 	}
-	key, err := a.existingKey(d.Key)
+	key, err := a.user().ExistingKey(d.Key)
 	if errors.Is(err, keyring.ErrNoKey) {
 		return nil, nil, usage("give one by --key, or one you share with the reader by --hmac-key-file", "%v", err)
 	}
@@ -302,7 +302,7 @@ you disclose tasks with 'gaia disclose'.`,
 }
 
 func (a *app) submit(ctx context.Context, s verify.Submission, key string, asJSON bool) error {
-	p, err := a.verifyEnv(ctx).Submit(ctx, s, func() (sign.Key, error) { return a.existingKey(key) })
+	p, err := a.verifyEnv(ctx).Submit(ctx, s, func() (sign.Key, error) { return a.user().ExistingKey(key) })
 	if err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func (a *app) submit(ctx context.Context, s verify.Submission, key string, asJSO
 func (a *app) printPackage(p submit.Package, asJSON bool) (err error) {
 	var trusted keyring.Trust
 	if p.Statement.Predicate.Dismissed > 0 {
-		if trusted, err = a.ownTrust(); err != nil {
+		if trusted, err = a.user().OwnTrust(); err != nil {
 			trusted = keyring.Trust{} // the package is written already: verifiers have keys of their own
 		}
 	}

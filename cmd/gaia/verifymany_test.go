@@ -249,7 +249,7 @@ func TestDatasetLoadedOnce(t *testing.T) {
 	m, _, _, err := rundir.ReadPlan(os.DirFS(packages[0]))
 	must(t, err)
 	for range 2 {
-		set, _, err := a.plannedSplit(t.Context(), "dir:"+data, m.Dataset)
+		set, _, err := a.user().PlannedSplit(t.Context(), "dir:"+data, m.Dataset)
 		if err != nil || len(set.IDs) == 0 {
 			t.Fatal(err)
 		}

@@ -215,7 +215,7 @@ then give a certificate, too, since without TLS others can read what is sent.`,
 }
 
 func (a *app) view(ctx context.Context, places []string, v viewing) error {
-	if v.Control = a.xdg("XDG_RUNTIME_DIR", ".cache"); v.Control != "" {
+	if v.Control = a.user().XDG("XDG_RUNTIME_DIR", ".cache"); v.Control != "" {
 		v.Control = filepath.Join(v.Control, "gaia", "view")
 	}
 	if v.newToken {
@@ -254,7 +254,7 @@ func (a *app) view(ctx context.Context, places []string, v viewing) error {
 			return a.goldAt(ctx, v.gold, place)
 		}
 	}
-	v.Verify, v.Trust, v.Program = a.verifyEnv(ctx), a.ownTrust, "gaia "+build.Describe().Version
+	v.Verify, v.Trust, v.Program = a.verifyEnv(ctx), a.user().OwnTrust, "gaia "+build.Describe().Version
 	v.Log = func(line string) { fmt.Fprintf(a.stderr, "gaia: %s\n", view.Line(line)) }
 	s, err := viewer.New(v.Config)
 	if err != nil {
@@ -291,7 +291,7 @@ func (a *app) goldAt(ctx context.Context, source, place string) (map[string]stri
 		if read != nil {
 			return nil, read
 		}
-		gold, err = a.goldFor(ctx, source, m)
+		gold, err = a.user().GoldFor(ctx, source, m)
 	}
 	if err != nil || gold == nil {
 		return nil, err
@@ -332,7 +332,7 @@ written, too, and says so first: exit code 4. 5: the run is not complete.`,
 func (a *app) report(ctx context.Context, place, out string, texts bool) error {
 	ctx, release := stop.Context(ctx)
 	defer release()
-	s, done, err := overview.Read(place, a.verifyEnv(ctx), a.ownTrust)
+	s, done, err := overview.Read(place, a.verifyEnv(ctx), a.user().OwnTrust)
 	if err != nil {
 		return err
 	}
@@ -386,7 +386,7 @@ does not leave it out. docs/viewing.md has an example.`,
 			if c.Check && cmd.Flags().Changed("out") {
 				return usage("leave one of them out", "--check writes no site, and --out names one")
 			}
-			if c.Own, err = a.ownTrust(); err != nil {
+			if c.Own, err = a.user().OwnTrust(); err != nil {
 				return err
 			}
 			c.Packages, c.Progress = args[0], a.stderr

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/gaia-harness/gaia/internal/cli"
+	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -52,7 +53,7 @@ func (a *app) serve(ctx context.Context, s *runflags.Settings, o workers.Network
 	if err != nil {
 		return err
 	}
-	key, err := a.existingKey(s.Key)
+	key, err := a.user().ExistingKey(s.Key)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (a *app) serve(ctx context.Context, s *runflags.Settings, o workers.Network
 	if err != nil {
 		return err
 	}
-	if err := a.begin(ctx, s, func(w world) (*run.Run, error) {
+	if err := a.begin(ctx, s, func(w equip.World) (*run.Run, error) {
 		return run.CreateMerged(s.Runs, run.Signed{Plan: s.Plan, Manifest: f.Manifest, Envelope: f.Envelope}, salts, list, folders, w.Env)
 	}); err != nil {
 		return err
@@ -128,7 +129,7 @@ func (a *app) worker(ctx context.Context, s *runflags.Settings, o workers.Networ
 		if err := a.takeFolder(s, f, plan.Delegation{}); err != nil {
 			return plan.Plan{}, run.Env{}, nil, err
 		}
-		w, err := a.configure(ctx, s)
+		w, err := a.user().Configure(ctx, s)
 		return s.Plan, w.Env, w.Close, err
 	})
 	if err != nil {
