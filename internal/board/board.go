@@ -41,13 +41,9 @@ type Line struct {
 	Reasons           []string `json:"reasons,omitempty"`           // why it does not count
 }
 
-// Text returns the line for a person.
+// Text returns the line of a package that does not count, for a person.
 func (l Line) Text() string {
-	text := view.Quote(l.File) + ": "
-	if l.Counts {
-		return view.Line(text + "counts")
-	}
-	return view.Line(text + "does not count: " + strings.Join(l.Reasons, "; "))
+	return view.Line(view.Quote(l.File) + ": does not count: " + strings.Join(l.Reasons, "; "))
 }
 
 // Result is what Run did.
@@ -118,21 +114,35 @@ func (r Result) checked() error {
 	return nil
 }
 
-// Print writes what became of the packages: a line each, and where the site is.
+// Print writes what became of the packages: a table of those that count, a line for each of the others, and where the
+// site is; or a line of JSON for each.
 func (r Result) Print(w io.Writer, asJSON bool) error {
+	var text strings.Builder
+	if n := len(r.Data.Packages); n > 0 {
+		table := view.NewTable("rank", "official", "95 % interval", "cost", "package")
+		for _, p := range r.Data.Packages {
+			table.Row(p.Rank.Text(), fmt.Sprintf("%d of %d", p.Score.Correct, p.Score.Planned),
+				view.Percent(p.Score.WilsonLowPPM)+" – "+view.Percent(p.Score.WilsonHighPPM), view.Dollars(p.CostMicroUSD), p.File)
+		}
+		fmt.Fprintf(&text, "%s\n\n", table)
+	}
 	for _, l := range r.Lines {
 		if asJSON {
 			if err := view.JSON(w, l); err != nil {
 				return err
 			}
-		} else if _, err := fmt.Fprintln(w, l.Text()); err != nil {
-			return err
+		} else if !l.Counts {
+			fmt.Fprintln(&text, l.Text())
 		}
 	}
-	if asJSON || r.Out == "" {
+	if asJSON {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "written to %s: %s, %d ranked\n", view.Line(r.Out), view.Count(len(r.Lines), "package"), len(r.Data.Packages))
+	if r.Out != "" {
+		fmt.Fprintf(&text, "written to %s: ", view.Line(r.Out))
+	}
+	fmt.Fprintf(&text, "%s, %d ranked\n", view.Count(len(r.Lines), "package"), len(r.Data.Packages))
+	_, err := io.WriteString(w, text.String())
 	return err
 }
 

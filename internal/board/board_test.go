@@ -287,6 +287,11 @@ func TestBoard(t *testing.T) {
 	if exit.Of(err).Code != exit.Evidence || !strings.Contains(err.Error(), "not counted: 7 of 15 packages") {
 		t.Errorf("the check ends with %v", err)
 	}
+	var printed strings.Builder
+	if err := r.Print(&printed, false); err != nil || !regexp.MustCompile(`(?m)^ 1–4 +12 of 12 +[0-9.]+ % – 100.0 % .* `+regexp.QuoteMeta(name(again))+` *$`).MatchString(printed.String()) ||
+		strings.Count(printed.String(), "\n "+"1–4 ") != 4 || strings.Count(printed.String(), ": does not count: ") != 10 || !strings.HasSuffix(printed.String(), "\n15 packages, 5 ranked\n") {
+		t.Errorf("%v, printed:\n%s", err, printed.String())
+	}
 	codes := map[string]int{name(again): 0, "left-out.tar.gz": 0, name(untrusted): exit.Untrusted, name(tampered): exit.Evidence, name(elsewhere): exit.Findings, name(best): 0, "zz-copy.tar.gz": 0}
 	for _, l := range r.Lines {
 		if want, there := codes[l.File]; there && l.ExitCode != want {
