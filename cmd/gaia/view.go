@@ -374,7 +374,7 @@ are said to tie.
 board.yaml in the folder says which checks are required, which keys are trusted,
 and which packages are left out, with a reason; the site shows all three.
 --check writes nothing, and fails if a package does not count and board.yaml
-does not leave it out. docs/viewing.md has an example.`,
+does not leave it out. docs/boards.md has an example.`,
 		Example: `  gaia board packages -o site
   gaia board packages --check
   gaia board packages -o site --config strict.yaml`,
