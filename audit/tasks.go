@@ -137,6 +137,7 @@ var splitIntegrity = Check{
 		{"split-answer-in-prompt", Critical, 2, "a template with the id of a task of the split that the run does not ask, or a message that no template gives with that of another task, and fields for an answer", "what is not of the split"},
 		{"unlabelled-subset", High, 2, "fewer tasks than the split has under a label that says all, or all of a level", ""},
 		{"level-mix-misreported", High, 1, "tasks of other levels than those that the label or the counts of the split say", ""},
+		{"chosen-by-outcome", High, 1, "tasks that were planned because they failed for infrastructure in another run", "a plan of all tasks, or of tasks named before a run"},
 		{"unexpected-split-counts", ToReview, 1, "a split with other counts than GAIA's", "the whole split, or a dataset that is not taken for GAIA"},
 		{"answers-are-public", Info, 1, "a run of the split validation", "answers of this split are public: the score is not of unseen tasks"},
 	},
@@ -160,6 +161,9 @@ var splitIntegrity = Check{
 		n.findIf(d.Split == "test" && own != "" && own == validation, "test-ids-of-validation", whole, "a split labelled test with the ids of validation")
 		if ids, err := plan.IDsDigest(slices.Sorted(slices.Values(e.Manifest.SplitIDs))); own != "" && (err != nil || ids != own) {
 			n.find("ids-not-of-split", whole, "a list of the split's ids that is not the one its digest is of")
+		}
+		if of := d.ErrorsOf; of.RunID != "" {
+			n.find("chosen-by-outcome", whole, "the tasks are the errors of run "+of.RunID)
 		}
 		if m := d.Mismatch(); m != "" {
 			n.find("unexpected-split-counts", whole, m)

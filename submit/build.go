@@ -402,6 +402,9 @@ func planReasons(m plan.Plan, recordingFailed string) []string {
 	if !m.SubmitIntent {
 		add("the run was planned without --submit-intent, so answers could be graded before all were committed")
 	}
+	if of := m.Dataset.ErrorsOf; of.RunID != "" {
+		add("its tasks are those that failed for infrastructure in run %s: they were chosen by an outcome", of.RunID)
+	}
 	if m.Dataset.Split == "" {
 		add("the plan declares no split")
 	}

@@ -186,6 +186,9 @@ func (a *app) noticeExport(s export.Source) {
 	if m.Cassette == plan.CassetteReplay {
 		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", runview.ReplayNote)
 	}
+	if of := m.Dataset.ErrorsOf.RunID; of != "" {
+		fmt.Fprintf(a.stderr, "gaia: %s: %s\n", runview.ErrorsKey, runview.ErrorsNote(of))
+	}
 	if why := verify.Unsubmittable(s.Run); why != "" {
 		fmt.Fprintf(a.stderr, "gaia: unsubmittable: %s\n", view.Line(why))
 	}

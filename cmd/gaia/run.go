@@ -163,6 +163,9 @@ func (a *app) announcePlan(m plan.Plan, s *runflags.Settings) {
 	if m.Cassette == plan.CassetteReplay {
 		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", runview.ReplayNote)
 	}
+	if of := m.Dataset.ErrorsOf.RunID; of != "" {
+		fmt.Fprintf(a.stderr, "gaia: %s: %s\n", runview.ErrorsKey, runview.ErrorsNote(of))
+	}
 	if m.Agent != nil {
 		fmt.Fprintf(a.stderr, "gaia: agent: %s\n", view.Line(runview.Agent(m.Agent)))
 	}

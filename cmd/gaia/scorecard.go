@@ -203,7 +203,7 @@ func (a *app) finishedRun(path string) (*rundir.Run, error) {
 	var fault *trajectory.Fault
 	switch {
 	case errors.As(err, &fault):
-		return nil, fail(exit.Evidence, fmt.Errorf("%s: %w", path, err), "compare takes finished runs as gaia left them: give another copy, or another run")
+		return nil, fail(exit.Evidence, fmt.Errorf("%s: %w", path, err), "give another copy, or another run: only finished runs as gaia left them are read")
 	case err != nil:
 		return nil, err
 	case !found.Complete:

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -83,14 +85,38 @@ func TestScript(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code":    exitCode,
-			"rundir":  runDir,
-			"package": packageDir,
-			"edit":    edit,
-			"body":    keptBody,
-			"dataset": copyDataset,
+			"code":     exitCode,
+			"rundir":   runDir,
+			"package":  packageDir,
+			"edit":     edit,
+			"body":     keptBody,
+			"dataset":  copyDataset,
+			"endpoint": serveEndpoint,
 		},
 	})
+}
+
+// serveEndpoint writes COUNT generated tasks and their prices, and sets ENDPOINT to an endpoint for them at which every
+// request of each named task fails, and of no other: endpoint DIR COUNT [TASK=FAULT…]
+func serveEndpoint(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: endpoint dir count [task=fault...]")
+	}
+	count, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	c := endpoint.Config{Tasks: endpoint.Tasks{Count: count}, Always: map[int]endpoint.Kind{}, RetryMs: 1}
+	for _, arg := range args[2:] {
+		task, kind, _ := strings.Cut(arg, "=")
+		n, err := strconv.Atoi(task)
+		ts.Check(err)
+		c.Always[n] = endpoint.Kind(kind)
+	}
+	server, err := endpoint.Serve(c)
+	ts.Check(err)
+	ts.Defer(func() { _ = server.Close() })
+	ts.Check(c.Tasks.Write(ts.MkAbs(args[0])))
+	ts.Check(os.WriteFile(ts.MkAbs("prices.json"), endpoint.Prices(), 0o600))
+	ts.Setenv("ENDPOINT", server.URL)
 }
 
 // keptBody sets BODYFILE to a body that a run keeps and BODY to its digest.

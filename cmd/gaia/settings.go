@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/policyfile"
 	"github.com/gaia-harness/gaia/internal/remote"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
@@ -43,17 +44,28 @@ func (a *app) settle(cmd *cobra.Command, s *runflags.Settings, file *settings.Fi
 	flags := cmd.Flags()
 	given := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	if err := s.CheckOnlyErrors(flags.Changed); err != nil {
+		return err
+	}
 	if s.LikeWhat != "" {
-		like, err := verify.ReadPlan(s.LikeWhat)
-		if err != nil {
+		var failed *rundir.Run
+		if failed, err = a.readLike(s); err != nil {
 			return err
 		}
-		s.Like = &like
 		if !given["dataset"] && !s.Like.Rehearsal && s.Like.Dataset.Hub == "" { // the plan does not hold it
 			s.Source = cmp.Or(file.Value("dataset"), file.Value("source"))
 		}
 		if err := a.repeat(s, flags, *s.Like); err != nil {
 			return err
+		}
+		if failed != nil {
+			lines, err := s.TakeErrors(failed)
+			if err != nil {
+				return err
+			}
+			for _, line := range lines {
+				fmt.Fprintf(a.stderr, "gaia: %s\n", line)
+			}
 		}
 	}
 	if err := a.applySettings(s, file, flags, func(name string) bool { return given[name] }); err != nil {
@@ -73,6 +85,22 @@ func (a *app) settle(cmd *cobra.Command, s *runflags.Settings, file *settings.Fi
 	}
 	a.announceSettings(file, s)
 	return s.ServerSide(a.warn)
+}
+
+// readLike reads the plan to repeat, and of --only-errors the run, which has to verify.
+func (a *app) readLike(s *runflags.Settings) (failed *rundir.Run, err error) {
+	if s.OnlyErrors {
+		if failed, err = a.finishedRun(s.LikeWhat); err == nil {
+			err = a.checkSigner(failed)
+		}
+		if err == nil {
+			s.Like = &failed.Manifest
+		}
+		return failed, err
+	}
+	like, err := verify.ReadPlan(s.LikeWhat)
+	s.Like = &like
+	return nil, err
 }
 
 // announceSettings reports that a file was read, which can send the key elsewhere.

@@ -110,8 +110,11 @@ func (u *User) Configure(ctx context.Context, s *runflags.Settings) (_ World, er
 	if w.Harness, err = build.Harness(); err != nil {
 		return World{}, err
 	}
+	if err := s.CheckSelected(w.Set.Digest); err != nil {
+		return World{}, err
+	}
 	s.Plan.Dataset.Selection = s.Filter.Rule()
-	if s.Selected != nil && (s.Resumed || s.Selected.MetadataSHA256 == w.Set.Digest) {
+	if s.Selected != nil && !s.OnlyErrors && (s.Resumed || s.Selected.MetadataSHA256 == w.Set.Digest) {
 		s.Plan.Dataset.Selection = s.Selected.Selection // which chose them from these very tasks
 	}
 	for _, name := range s.Approve {

@@ -13,7 +13,7 @@ import (
 // Describe fills in what a plan says of its dataset: the split that was loaded, its
 // tasks, and the other splits. The tasks have no digests of their questions yet.
 func Describe(m *plan.Plan, set loader.Set) (err error) {
-	m.Dataset = plan.Dataset{CarriedGold: set.CarriedGold, Hub: set.Hub, Levels: set.Levels, MetadataFile: set.MetadataFile,
+	m.Dataset = plan.Dataset{CarriedGold: set.CarriedGold, ErrorsOf: m.Dataset.ErrorsOf, Hub: set.Hub, Levels: set.Levels, MetadataFile: set.MetadataFile,
 		MetadataSHA256: set.Digest, Name: set.Dataset, Revision: set.Revision, Selection: m.Dataset.Selection,
 		Split: string(set.Split), SplitSize: len(set.IDs)}
 	m.SplitIDs, m.Tasks, m.Splits = set.IDs, nil, nil

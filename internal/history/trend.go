@@ -20,12 +20,13 @@ const (
 
 // Trend follows runs from one to the next. It holds a bucket for each day or week in
 // which one began, and of each task how it stood when it was run last. Rehearsals
-// are followed apart from runs that ask a model. The zero value divides by nothing;
+// are followed apart from runs that ask a model, and so are runs whose tasks were chosen
+// because they failed in another. The zero value divides by nothing;
 // set By.
 type Trend struct {
 	By      string // ByDay or ByWeek
 	buckets []*TrendBucket
-	follows [2]following // of real runs, and of rehearsals
+	follows [3]following // of real runs, of runs of the errors of others, and of rehearsals
 	last    string       // when the last run began
 }
 
@@ -46,6 +47,7 @@ type TrendBucket struct {
 	GuidanceHashes       []string     `json:"guidance_hashes"`         // in the order of their use, each once
 	Models               []string     `json:"models"`                  // likewise
 	Name                 string       `json:"name"`                    // "2031-02-03", or "2031-W06"
+	OnlyErrors           bool         `json:"only_errors,omitzero"`    // of runs whose tasks were chosen because they failed in another
 	Regressions          []Regression `json:"regressions"`
 	PolicyChanged        bool         `json:"policy_changed"` // as GuidanceChanged
 	PolicyHashes         []string     `json:"policy_hashes"`  // as GuidanceHashes
@@ -94,12 +96,16 @@ func (t *Trend) Add(s rundir.RunStats) error {
 	default:
 		return fmt.Errorf("a trend is by %s or %s, not %q", ByDay, ByWeek, t.By)
 	}
+	onlyErrors := s.Dataset.ErrorsOf.RunID != "" && !s.Rehearsal
 	f := &t.follows[0]
-	if s.Rehearsal {
+	switch {
+	case s.Rehearsal:
+		f = &t.follows[2]
+	case onlyErrors:
 		f = &t.follows[1]
 	}
 	if f.bucket == nil || f.bucket.Name != name {
-		f.bucket = &TrendBucket{GuidanceHashes: []string{}, Models: []string{}, Name: name, PolicyHashes: []string{}, Regressions: []Regression{},
+		f.bucket = &TrendBucket{GuidanceHashes: []string{}, Models: []string{}, Name: name, OnlyErrors: onlyErrors, PolicyHashes: []string{}, Regressions: []Regression{},
 			Rehearsal: s.Rehearsal, Start: start, cost: new(int64)}
 		t.buckets = append(t.buckets, f.bucket)
 	}
@@ -157,7 +163,7 @@ func used(all []string, one string) []string {
 }
 
 // Buckets returns what was counted, by time; of one day or week real runs stand
-// before rehearsals.
+// before those of errors, and these before rehearsals.
 func (t *Trend) Buckets() []TrendBucket {
 	out := make([]TrendBucket, len(t.buckets))
 	for i, b := range t.buckets {
@@ -172,8 +178,8 @@ func (t *Trend) Buckets() []TrendBucket {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b TrendBucket) int {
-		rehearsal := map[bool]int{true: 1}
-		return cmp.Or(cmp.Compare(a.Start, b.Start), rehearsal[a.Rehearsal]-rehearsal[b.Rehearsal])
+		last := map[bool]int{true: 1}
+		return cmp.Or(cmp.Compare(a.Start, b.Start), last[a.Rehearsal]-last[b.Rehearsal], last[a.OnlyErrors]-last[b.OnlyErrors])
 	})
 	return out
 }

@@ -29,6 +29,7 @@ type Comparison struct {
 // ComparedRun is one side of a comparison.
 type ComparedRun struct {
 	stats.Compared
+	ErrorsOf        string `json:"errors_of,omitzero"` // id of the run whose errors its tasks are
 	Path            string `json:"path"`
 	RecordingFailed string `json:"recording_failed,omitzero"` // why, where the run went on without evidence
 	GuidanceHash    string `json:"guidance_hash"`
@@ -76,7 +77,7 @@ func Compare(runs [2]*rundir.Run, paths [2]string, differentPlans bool) (Compari
 
 func comparedRun(r *rundir.Run, c stats.Compared, path string) ComparedRun {
 	m := r.Manifest
-	return ComparedRun{Compared: c, Path: path, RecordingFailed: r.Marked, GuidanceHash: m.GuidanceHash, ManifestSHA256: r.ManifestSHA256,
+	return ComparedRun{Compared: c, ErrorsOf: m.Dataset.ErrorsOf.RunID, Path: path, RecordingFailed: r.Marked, GuidanceHash: m.GuidanceHash, ManifestSHA256: r.ManifestSHA256,
 		Model: m.Model.Name, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, RunID: m.RunID, SignedBy: r.Key.ID(),
 		Started: r.Summary().Started, Version: m.Harness.Version}
 }
@@ -104,6 +105,9 @@ func (c Comparison) Text() string {
 		out.WriteString("rehearsal: B is of " + runview.RehearsalNote + "\n\n")
 	}
 	for i, side := range []ComparedRun{c.A, c.B} {
+		if side.ErrorsOf != "" {
+			fmt.Fprintf(out, "%s: of %c, %s\n\n", runview.ErrorsKey, 'A'+i, runview.ErrorsNote(side.ErrorsOf))
+		}
 		if side.RecordingFailed != "" {
 			fmt.Fprintf(out, "recording failed: %c went on without evidence: %s\n\n", 'A'+i, view.Line(side.RecordingFailed))
 		}

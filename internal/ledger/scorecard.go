@@ -20,9 +20,10 @@ import (
 type Card struct {
 	witnessfile.Tally
 	Runs       int
-	Untrusted  error // runs are by keys that the user does not trust; nil: none
-	unscored   bool  // a task was answered, and has no gold answer
-	unrecorded []Run // that went on without evidence
+	Untrusted  error    // runs are by keys that the user does not trust; nil: none
+	errorsOf   []string // runs of which the errors were counted alone
+	unscored   bool     // a task was answered, and has no gold answer
+	unrecorded []Run    // that went on without evidence
 }
 
 // Card verifies runs and counts their tasks. Nothing is counted where one of them does not verify, or is not finished
@@ -32,6 +33,9 @@ func (r *Reader) Card(paths []string) (*Card, error) {
 	read, err := r.Runs(paths, Query{Verify: true, Live: true}, func(s Run) error {
 		c.Runs++
 		c.Rehearsal = c.Rehearsal || s.Rehearsal
+		if of := s.Dataset.ErrorsOf.RunID; of != "" {
+			c.errorsOf = append(c.errorsOf, of)
+		}
 		c.unscored = c.unscored || slices.ContainsFunc(s.Tasks, func(t rundir.TaskStats) bool { return t.Outcome == trajectory.Unscored })
 		if s.RecordingFailed != "" {
 			c.unrecorded = append(c.unrecorded, s)
@@ -58,6 +62,7 @@ func (r *Reader) Card(paths []string) (*Card, error) {
 type CardResult struct {
 	rundir.Scorecard
 	Acceptance      *rundir.Acceptance `json:"acceptance,omitzero"`
+	ErrorsOf        []string           `json:"errors_of,omitzero"`        // runs of which only tasks that failed there were counted
 	RecordingFailed []string           `json:"recording_failed,omitzero"` // ids of the runs
 	Rehearsal       bool               `json:"rehearsal,omitzero"`
 	SignerTrusted   *bool              `json:"signer_trusted,omitzero"` // of all runs; left out for witness bundles
@@ -72,8 +77,13 @@ func (c *Card) Result(want *rundir.Thresholds) CardResult {
 	for _, run := range c.unrecorded {
 		r.RecordingFailed = append(r.RecordingFailed, run.RunID)
 	}
+	r.ErrorsOf = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.errorsOf, c.Tally.ErrorsOf))))
 	if want != nil {
 		r.Acceptance = new(c.Accept(*want))
+		if len(r.ErrorsOf) > 0 {
+			r.Acceptance.Pass = false
+			r.Acceptance.Criteria = append(r.Acceptance.Criteria, rundir.Criterion{Name: "tasks_chosen_before_outcomes", Wanted: true, Got: false})
+		}
 	}
 	return r
 }
@@ -104,6 +114,9 @@ func (c *Card) Rows(r CardResult) [][2]string {
 			signed = "all signed with the key of --hmac-key-file"
 		}
 		rows = view.List{{"counted", view.Count(c.Bundles, "witness bundle") + ", " + signed}}
+	}
+	for _, of := range r.ErrorsOf {
+		rows.Add(runview.ErrorsKey, runview.ErrorsNote(of))
 	}
 	for _, run := range c.unrecorded {
 		rows.Add("recording", "failed in the run "+run.RunID+": "+run.RecordingFailed)

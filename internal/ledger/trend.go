@@ -76,6 +76,9 @@ func trendRow(b history.TrendBucket) []any {
 	if b.Rehearsal {
 		name += " rehearsal"
 	}
+	if b.OnlyErrors {
+		name += " " + runview.ErrorsKey
+	}
 	if scored := b.Tasks - b.Unscored; scored > 0 {
 		rate = view.Percent(stats.NewRate(b.Solved, scored).AccuracyPPM)
 	} else {

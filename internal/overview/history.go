@@ -48,8 +48,8 @@ func History(r *ledger.Reader, paths []string, by string, plots string) (page.Hi
 				solved++
 			}
 		}
-		// Rehearsals and unscored runs have no place in accuracy against cost.
-		if !unscored && !run.Rehearsal && len(points) < 10_000 {
+		// Rehearsals, unscored runs and those of the errors of others have no place in accuracy against cost.
+		if !unscored && !run.Rehearsal && run.Dataset.ErrorsOf.RunID == "" && len(points) < 10_000 {
 			points = append(points, plot.CostPoint{Label: run.Model + ", " + run.RunID, CostMicroUSD: cost, Rate: stats.NewRate(solved, len(run.Tasks))})
 		}
 		if last = append(last, repeat{run.RunID, cells}); len(last) > maxRepeats {
@@ -82,6 +82,9 @@ func History(r *ledger.Reader, paths []string, by string, plots string) (page.Hi
 	}
 	var drawn []plot.TrendPoint
 	for _, b := range result.Buckets {
+		if b.OnlyErrors { // their rate is none of a split
+			continue
+		}
 		t := plot.TrendPoint{Name: b.Name, Start: b.Start, Rehearsal: b.Rehearsal, Runs: b.Runs, CostPer: b.CostPerSolveMicroUSD}
 		// A week in which nothing was graded has no rate, which is not a rate of 0.
 		if scored := b.Tasks - b.Unscored; scored > 0 {

@@ -168,12 +168,15 @@ func (s Source) notices(m plan.Plan, marked string) []page.Notice {
 	if m.Cassette == plan.CassetteReplay {
 		add(page.NoticeNote, "replay: %s", runview.ReplayNote)
 	}
+	if of := m.Dataset.ErrorsOf.RunID; of != "" {
+		add(page.NoticeWarn, "%s: %s", runview.ErrorsKey, runview.ErrorsNote(of))
+	}
 	return all
 }
 
 // row returns the run as a list of runs has it, without its counts and scores.
 func (s Source) row(m plan.Plan) page.RunRow {
-	r := page.RunRow{ID: m.RunID, Path: s.Paths.Run, Dir: s.text(s.Place, ""), Model: m.Model.Name, Rehearsal: m.Rehearsal,
+	r := page.RunRow{ID: m.RunID, Path: s.Paths.Run, Dir: s.text(s.Place, ""), Model: m.Model.Name, Rehearsal: m.Rehearsal, OnlyErrors: m.Dataset.ErrorsOf.RunID != "",
 		Dataset: m.Dataset.Name + ", " + m.Dataset.Split, Planned: len(m.Tasks), Verified: s.Check.Done && s.Check.Err == nil && s.damage() == nil, State: page.Complete}
 	if m.Agent != nil {
 		r.Agent = m.Agent.Label()

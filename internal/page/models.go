@@ -58,6 +58,7 @@ type RunRow struct {
 	Shard         string // of a plan, whose folder it is; "": it is a whole run
 	Problem       string // why it is damaged
 	Rehearsal     bool
+	OnlyErrors    bool // its tasks were chosen because they failed in another run
 	Planned, Done int
 	Score         *stats.Rate // official; nil: not scored, or not complete
 	CostMicroUSD  *int64      // nil: a price is unknown

@@ -231,8 +231,34 @@ func tasksFault(m Plan) string {
 	if err := CheckDatasetName(d.Name); err != nil {
 		return err.Error()
 	}
-	if _, err := selection.Parse(d.Selection); err != nil {
+	f, err := selection.Parse(d.Selection)
+	if err != nil {
 		return fmt.Sprintf("selection %q is not a label that this version knows: %v", d.Selection, err)
+	}
+	return errorsFault(m, f.ErrorsOf)
+}
+
+// errorsFault checks that errors_of and the label of the selection name the same run, and that the plan is of no run to be
+// submitted: its tasks were chosen by their outcome.
+func errorsFault(m Plan, labelled string) string {
+	of := m.Dataset.ErrorsOf
+	if of == (ErrorsOf{}) && labelled == "" {
+		return ""
+	}
+	id, err := ulid.ParseStrict(of.RunID)
+	switch {
+	case of.RunID != labelled:
+		return fmt.Sprintf("errors_of names the run %q, and selection %q", of.RunID, labelled)
+	case err != nil || id.String() != of.RunID:
+		return "the run_id of errors_of is not a ULID"
+	case of.RunID == m.RunID:
+		return "errors_of names its own run"
+	case !canonical.IsDigest(of.ManifestSHA256):
+		return "the manifest_sha256 of errors_of is not a digest"
+	case of.Planned < len(m.Tasks) || of.Planned > MaxTasks:
+		return fmt.Sprintf("plans %d tasks of a run of %d", len(m.Tasks), of.Planned)
+	case m.SubmitIntent:
+		return "is of a run to be submitted whose tasks were chosen by their outcome in another run"
 	}
 	return ""
 }

@@ -88,17 +88,26 @@ const (
 
 // Dataset says which tasks were chosen, and from what.
 type Dataset struct {
-	CarriedGold    bool   `json:"carried_gold"`
-	Hub            string `json:"hub,omitzero"` // scheme and host of the hub that has it; "" for another source
-	IDsSHA256      string `json:"ids_sha256"`   // of all ids of the split, in order
-	Levels         [3]int `json:"levels"`       // how many tasks of the split are of level 1, 2 and 3
-	MetadataFile   string `json:"metadata_file"`
-	MetadataSHA256 string `json:"metadata_sha256"`
-	Name           string `json:"name"`
-	Revision       string `json:"revision"`
-	Selection      string `json:"selection"` // "all" or the rule of the subset
-	Split          string `json:"split"`
-	SplitSize      int    `json:"split_size"`
+	CarriedGold    bool     `json:"carried_gold"`
+	ErrorsOf       ErrorsOf `json:"errors_of,omitzero"` // left out: the tasks were not chosen by an outcome
+	Hub            string   `json:"hub,omitzero"`       // scheme and host of the hub that has it; "" for another source
+	IDsSHA256      string   `json:"ids_sha256"`         // of all ids of the split, in order
+	Levels         [3]int   `json:"levels"`             // how many tasks of the split are of level 1, 2 and 3
+	MetadataFile   string   `json:"metadata_file"`
+	MetadataSHA256 string   `json:"metadata_sha256"`
+	Name           string   `json:"name"`
+	Revision       string   `json:"revision"`
+	Selection      string   `json:"selection"` // "all" or the rule of the subset
+	Split          string   `json:"split"`
+	SplitSize      int      `json:"split_size"`
+}
+
+// ErrorsOf names the run in which all tasks of a plan failed for infrastructure, and how many tasks it planned. They were
+// chosen when that run's outcomes were known, so their score is none of a split.
+type ErrorsOf struct {
+	ManifestSHA256 string `json:"manifest_sha256"`
+	Planned        int    `json:"planned"`
+	RunID          string `json:"run_id"`
 }
 
 // SplitPlan identifies a split of a dataset by its task ids.

@@ -64,6 +64,46 @@ func (a *Attempt) Lost() bool {
 	return a.silent > 0 && a.Ended != nil && a.Ended.Lost()
 }
 
+// Failed is why an attempt ended as an error.
+type Failed string
+
+// Why attempts end as an error. Of the first four neither the agent nor the model can be the cause.
+const (
+	FailedEndpoint    Failed = "endpoint"    // the model's endpoint, or the network to it, failed after all tries
+	FailedStop        Failed = "stop"        // a failure that every task would meet stopped the run
+	FailedInterrupted Failed = "interrupted" // the process ended, or evidence could not be recorded
+	FailedSandbox     Failed = "sandbox"     // the program of an own agent was not started
+	FailedRequest     Failed = "request"     // the endpoint refused this request, or its reply could not be used
+	FailedLost        Failed = "lost"        // as Lost reports: an answer may have been seen
+	FailedOther       Failed = "other"       // a tool failed, or an event was too large
+)
+
+// Infrastructure reports whether neither the agent nor the model can be the cause of a failure.
+func (f Failed) Infrastructure() bool {
+	return f == FailedEndpoint || f == FailedStop || f == FailedInterrupted || f == FailedSandbox
+}
+
+// Failed returns why an attempt ended as an error, "" if it did not.
+func (a *Attempt) Failed() Failed {
+	switch {
+	case a.Ended == nil || a.Ended.Outcome != trajectory.Errored:
+		return ""
+	case a.Lost():
+		return FailedLost
+	case a.Ended.Reason == trajectory.Interrupted:
+		return FailedInterrupted
+	case a.Ended.Reason == trajectory.RunStopped:
+		return FailedStop
+	case a.Ended.Agent != nil && a.Ended.Agent.Ended == trajectory.AgentNotStarted:
+		return FailedSandbox
+	case a.Error == nil || a.Error.Stage != "model":
+		return FailedOther
+	case a.server.down:
+		return FailedEndpoint
+	}
+	return FailedRequest
+}
+
 // Diff returns what an attempt has made of its workspace, as a unified diff; recorded is false where the journal does
 // not tell: it holds digests alone, or the attempt was cut off before the diff was made. Where no call was let through
 // that may change the workspace, there is an empty one.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -198,10 +199,11 @@ type serverCounts struct {
 	tooLong int  // requests that were refused because the conversation does not fit the model
 	refused int  // requests that were refused because they offer tools
 	noRoom  bool // the last request was one of tooLong
+	down    bool // the last request failed, and the same one may succeed later or its reply was cut off
 }
 
 func (c *serverCounts) add(p trajectory.ModelCallCompleted) {
-	c.noRoom = false
+	c.noRoom, c.down = false, p.Error != nil && p.Error.Retryable && (p.Error.Status < 200 || p.Error.Status > 299 || strings.HasPrefix(p.Error.Code, "truncated_"))
 	switch {
 	case p.Error == nil:
 		c.replies++

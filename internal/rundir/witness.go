@@ -210,8 +210,10 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (witness.Bu
 	}
 	copy(w.PolicyHash[:], hash)
 	var own []witness.Section
-	if f.Manifest.Rehearsal {
+	if of := f.Manifest.Dataset.ErrorsOf.RunID; f.Manifest.Rehearsal {
 		own = []witness.Section{{Tag: witness.Note, Value: []byte(witness.Rehearsal)}}
+	} else if of != "" {
+		own = []witness.Section{{Tag: witness.Note, Value: []byte(witness.ErrorsOf + of)}}
 	}
 	a := t.Counted()
 	var conduct trajectory.Conduct

@@ -136,6 +136,7 @@ func (s *Settings) addSharedFlags(cmd *cobra.Command) {
 	f.BoolVar(&s.Own.Unsafe, "unsafe-local-agent", false, "run --agent WITHOUT a sandbox, as you, with your files and network")
 	f.StringVar(&s.File, "settings", "", "settings file (default: gaia.yaml, if it exists)")
 	f.StringVar(&s.LikeWhat, "like", "", "repeat the plan of a manifest.json, run directory or package; other flags override it")
+	f.BoolVar(&s.OnlyErrors, "only-errors", false, "with --like: only the tasks that failed for infrastructure in that run, as a run that cannot be submitted")
 	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
 }
 
@@ -153,6 +154,8 @@ func (s *Settings) CheckFlags(changed func(string) bool) error {
 	}
 	p.Evidence = plan.EvidenceHeads
 	switch {
+	case p.SubmitIntent && s.Filter.ErrorsOf != "":
+		return exit.Usagef("leave it out; to submit, run all tasks of a split again", "--submit-intent is for tasks that were chosen before their outcomes were known, and those of run %s were not", s.Filter.ErrorsOf)
 	case !s.record && p.SubmitIntent:
 		return exit.Usagef("leave out --record-evidence=false, or --submit-intent", "a run without evidence cannot be submitted")
 	case !s.record && s.bodies:

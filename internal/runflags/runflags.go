@@ -59,6 +59,7 @@ type Settings struct {
 
 	// One call of the command.
 	Runs, File, LikeWhat string   // run directories, settings, the plan to repeat
+	OnlyErrors           bool     // of the plan to repeat only the tasks that failed for infrastructure
 	Dry, AsJSON          bool     // dry: nothing is asked or made
 	Planned              []string // flags that say what a plan holds
 	Like                 *plan.Plan
@@ -156,7 +157,7 @@ func (s *Settings) TakeServers(file *settings.File) {
 // Take sets the plan, and the settings that follow from it.
 func (s *Settings) Take(m plan.Plan) {
 	s.Plan = m
-	s.Plan.Approved, s.Plan.Unconfined = nil, nil
+	s.Plan.Approved, s.Plan.Unconfined, s.Plan.Dataset.ErrorsOf = nil, nil, plan.ErrorsOf{}
 	s.Plan.Tasks, s.Plan.SplitIDs = nil, nil // they are those of the dataset again, or the plan is refused
 	s.Split, s.Protocol, s.Images = m.Dataset.Split, cmp.Or(m.Model.API, llm.APIChat), ImagesOff
 	if m.Model.Images {
@@ -176,6 +177,7 @@ func (s *Settings) Take(m plan.Plan) {
 // TakeTasks takes the tasks of a plan.
 func (s *Settings) TakeTasks(m plan.Plan) {
 	s.Selected = &m.Dataset
+	s.Plan.Dataset.ErrorsOf, s.Filter.ErrorsOf = m.Dataset.ErrorsOf, m.Dataset.ErrorsOf.RunID
 	for _, t := range m.Tasks {
 		s.Filter.IDs = append(s.Filter.IDs, t.TaskID)
 	}

@@ -45,7 +45,8 @@ type Entry struct {
 	CostMicroUSD *int64      `json:"cost_microusd"`  // so far; null: a price is unknown, or the run is damaged
 	Dataset      string      `json:"dataset"`        // its name and split
 	Dir          string      `json:"dir"`
-	Done         int         `json:"done"` // tasks at which no further attempt is due
+	Done         int         `json:"done"`               // tasks at which no further attempt is due
+	ErrorsOf     string      `json:"errors_of,omitzero"` // id of the run whose errors its tasks are; left out: they were not chosen by an outcome
 	ID           string      `json:"id"`
 	Model        string      `json:"model"`
 	Planned      int         `json:"planned"`           // tasks
@@ -74,7 +75,7 @@ func (e Entry) Verified() bool { return e.State == page.Complete && !e.waits }
 // Row returns the entry as a row of a page, without its path there.
 func (e Entry) Row() page.RunRow {
 	return page.RunRow{ID: e.ID, Dir: e.Dir, Started: e.Started, Model: e.Model, Agent: e.Agent, Dataset: e.Dataset, State: e.State, Shard: e.Shard, Problem: e.Problem,
-		Rehearsal: e.Rehearsal, Planned: e.Planned, Done: e.Done, Score: e.Score, CostMicroUSD: e.CostMicroUSD, Verified: e.Verified(), Workers: e.workers, Work: e.work, Budget: e.budget}
+		Rehearsal: e.Rehearsal, OnlyErrors: e.ErrorsOf != "", Planned: e.Planned, Done: e.Done, Score: e.Score, CostMicroUSD: e.CostMicroUSD, Verified: e.Verified(), Workers: e.workers, Work: e.work, Budget: e.budget}
 }
 
 // Options say how a list is made.
@@ -352,7 +353,7 @@ func (e Entry) counted(counted rundir.RunStats, m plan.Plan, digest string) Entr
 // plan sets what the plan says.
 func (e *Entry) plan(m plan.Plan) {
 	e.ID, e.Model, e.Rehearsal, e.Planned = m.RunID, m.Model.Name, m.Rehearsal, len(m.Tasks)
-	e.Dataset = m.Dataset.Name + " " + m.Dataset.Split
+	e.Dataset, e.ErrorsOf = m.Dataset.Name+" "+m.Dataset.Split, m.Dataset.ErrorsOf.RunID
 	if m.Agent != nil {
 		e.Agent = m.Agent.Name
 	}

@@ -68,6 +68,9 @@ func (e Entry) solver() string {
 	if e.Agent != "" {
 		s = e.Agent + ", " + s
 	}
+	if e.ErrorsOf != "" {
+		s = "only errors, " + s
+	}
 	if e.Rehearsal {
 		s = "rehearsal, " + s
 	}

@@ -23,7 +23,17 @@ import (
 const (
 	RehearsalNote = "built-in tasks and a scripted model; not a GAIA score"
 	ReplayNote    = "the answers come from a cassette; no model was asked"
+	// ErrorsKey names an [ErrorsNote] where it is shown.
+	ErrorsKey = "only errors"
 )
+
+// ErrorsNote returns what a score is of if its tasks were chosen because they failed in another run, "" if they were not.
+func ErrorsNote(of string) string {
+	if of == "" {
+		return ""
+	}
+	return "its tasks are those that failed for infrastructure in run " + view.Line(of) + "; not a score of a split"
+}
 
 // Notices name what the results of a run are not.
 func Notices(m plan.Plan) string {
@@ -33,6 +43,9 @@ func Notices(m plan.Plan) string {
 	}
 	if m.Cassette == plan.CassetteReplay {
 		out.WriteString("replay: " + ReplayNote + "\n\n")
+	}
+	if of := m.Dataset.ErrorsOf.RunID; of != "" {
+		out.WriteString(ErrorsKey + ": " + ErrorsNote(of) + "\n\n")
 	}
 	return out.String()
 }
@@ -52,6 +65,9 @@ func Dataset(m plan.Plan) [][2]string {
 	rows.Addf("dataset", "%s, split %s, tasks: %s (%d of %d)", d.Name, d.Split, d.Selection, len(m.Tasks), d.SplitSize)
 	if d.Hub != "" {
 		rows.Add("revision", d.Revision+" of "+d.Hub)
+	}
+	if of := d.ErrorsOf; of.RunID != "" {
+		rows.Addf(ErrorsKey, "%s; that run planned %d tasks", ErrorsNote(of.RunID), of.Planned)
 	}
 	rows.AddNonEmpty("counts", d.Mismatch())
 	return rows

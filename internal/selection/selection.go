@@ -22,18 +22,23 @@ import (
 // those with the lowest SHA-256 of the UTF-8 text "<seed>:<task id>", such as "7:fab1e001", the seed in decimal and the
 // digests compared as bytes. The sample keeps the order of the file.
 type Filter struct {
-	Levels []int    // 1 to 3; empty = all
-	IDs    []string // empty = all
-	Sample int      // exactly so many of what Levels and IDs leave, drawn by Seed; 0 = all
-	Seed   int64    // of the draw; without a sample 0
-	Limit  int      // at most so many, the first in the order of the file; 0 = all; not with a sample
+	Levels   []int    // 1 to 3; empty = all
+	IDs      []string // empty = all
+	Sample   int      // exactly so many of what Levels and IDs leave, drawn by Seed; 0 = all
+	Seed     int64    // of the draw; without a sample 0
+	Limit    int      // at most so many, the first in the order of the file; 0 = all; not with a sample
+	ErrorsOf string   // id of the run in which the tasks named by IDs failed for infrastructure; "" = of none
 }
 
 // Rule describes the selection for the record: "all", or its parts in a fixed order, such as
 // "level=1,3 task=a,b limit=5" or "level=1 sample=20 seed=7"; a sample always shows its seed. The order of levels and
-// ids, and repeating one, does not change it.
+// ids, and repeating one, does not change it. Tasks that were chosen by their outcome in another run are named:
+// "errors-of=01J… task=a,b".
 func (f Filter) Rule() string {
 	var parts []string
+	if f.ErrorsOf != "" {
+		parts = append(parts, "errors-of="+f.ErrorsOf)
+	}
 	if len(f.Levels) > 0 {
 		var levels []string
 		for _, l := range slices.Compact(slices.Sorted(slices.Values(f.Levels))) {
@@ -81,6 +86,8 @@ func (f Filter) Check() error {
 		return errorf("a sample of %d and a limit of %d: give one of them", f.Sample, f.Limit)
 	case f.Sample == 0 && f.Seed != 0:
 		return errorf("seed %d without a sample: a seed says which sample is drawn", f.Seed)
+	case f.ErrorsOf != "" && (len(f.IDs) == 0 || len(f.Levels) > 0 || f.Sample > 0 || f.Limit > 0):
+		return errorf("the errors of run %s are named by their ids, and by nothing else", f.ErrorsOf)
 	}
 	return nil
 }
@@ -101,6 +108,8 @@ func Parse(label string) (Filter, error) {
 		name, value, _ := strings.Cut(part, "=")
 		var err error
 		switch name {
+		case "errors-of":
+			f.ErrorsOf = value
 		case "level":
 			for _, text := range strings.Split(value, ",") {
 				level, bad := strconv.Atoi(text)

@@ -7,14 +7,14 @@ import (
 
 // TestParse: a label is read only in the form in which Rule writes it.
 func TestParse(t *testing.T) {
-	for _, label := range []string{"all", "level=1", "level=1,3 task=a,b limit=5", "level=2 sample=20 seed=-7", "sample=1 seed=0", "task=b"} {
+	for _, label := range []string{"all", "level=1", "level=1,3 task=a,b limit=5", "level=2 sample=20 seed=-7", "sample=1 seed=0", "task=b", "errors-of=01J task=a,b"} {
 		if f, err := Parse(label); err != nil || f.Rule() != label {
 			t.Errorf("%q: %+v, %v", label, f, err)
 		}
 	}
 	for _, label := range []string{"", "All", "all ", "the hard ones", "level=", "level=x", "level=4", "level=0", "level=3,1", "level=1,1", "level=01", "limit=+5", "limit=0",
 		"limit=-1", "limit=5 level=1", "sample=5", "seed=7", "sample=5 limit=5 seed=1", "sample=5 seed=1 limit=5", "task=", "task=b,a", "task=a,a", "all limit=5",
-		"limit=99999999999999999999", "level=1  limit=5", "limit=5 limit=6"} {
+		"limit=99999999999999999999", "level=1  limit=5", "limit=5 limit=6", "errors-of=", "errors-of=01J", "errors-of= task=a", "task=a errors-of=01J", "errors-of=01J level=1", "errors-of=01J task=a limit=1"} {
 		if f, err := Parse(label); err == nil {
 			t.Errorf("%q is read as %+v", label, f)
 		}

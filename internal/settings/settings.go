@@ -331,7 +331,7 @@ func Environment(flag string) []string {
 // NotFlags are the flags of run that are for the command line alone: they say where
 // settings come from, are of one call, or give code this machine.
 func NotFlags() []string {
-	return []string{"help", "settings", "like", "dry-run", "unsafe-local-python", "agent", "agent-timeout", "unsafe-local-agent", "plan", "shard", "shard-key", "shards"}
+	return []string{"help", "settings", "like", "only-errors", "dry-run", "unsafe-local-python", "agent", "agent-timeout", "unsafe-local-agent", "plan", "shard", "shard-key", "shards"}
 }
 
 // OldName annotates a flag that is the old name of another, with that one's name.

@@ -188,7 +188,8 @@ type Written struct {
 	Bundles          int    `json:"bundles"`
 	Bytes            int    `json:"bytes"` // of all
 	Error            int    `json:"error"`
-	EvidenceComplete int    `json:"evidence_complete"` // bundles
+	ErrorsOf         string `json:"errors_of,omitzero"` // id of the run whose errors its tasks are
+	EvidenceComplete int    `json:"evidence_complete"`  // bundles
 	Failed           int    `json:"failed"`
 	KeyID            string `json:"key_id,omitzero"` // left out: not signed
 	Path             string `json:"path"`            // of the folder, or of the file
@@ -206,7 +207,7 @@ type Written struct {
 
 // Written describes what was written of a run.
 func (x *Export) Written(found *rundir.Run) Written {
-	out := Written{Bundles: x.Bundles, Bytes: x.Bytes, Error: x.Outcomes[witness.Error], EvidenceComplete: x.Complete,
+	out := Written{Bundles: x.Bundles, Bytes: x.Bytes, Error: x.Outcomes[witness.Error], ErrorsOf: found.Manifest.Dataset.ErrorsOf.RunID, EvidenceComplete: x.Complete,
 		Failed: x.Outcomes[witness.Failed], Path: x.Path, Rehearsal: found.Manifest.Rehearsal, RunID: found.Manifest.RunID, Signed: x.key != nil,
 		Skipped: x.Outcomes[witness.Skipped], Solved: x.Outcomes[witness.Solved], TaskID: x.Task, Unpriced: x.Unpriced,
 		Unsubmittable: verify.Unsubmittable(found), keyFile: x.KeyFile}
@@ -222,6 +223,7 @@ func (w Written) Rows() [][2]string {
 	if w.Rehearsal {
 		rows.Add("rehearsal", runview.RehearsalNote)
 	}
+	rows.AddNonEmpty(runview.ErrorsKey, runview.ErrorsNote(w.ErrorsOf))
 	rows.AddNonEmpty("task", w.TaskID)
 	rows.Addf("bundles", "%d: %d solved, %d failed, %d error, %d skipped or unscored", w.Bundles, w.Solved, w.Failed, w.Error, w.Skipped)
 	rows.Addf("evidence", "complete in %d of them", w.EvidenceComplete)

@@ -143,7 +143,8 @@ type Tally struct {
 	rundir.Tally
 	Key       *sign.HMACKey // that all must be signed with; nil: signatures are not checked
 	Bundles   int
-	Rehearsal bool // one of them is of a rehearsal
+	Rehearsal bool     // one of them is of a rehearsal
+	ErrorsOf  []string // runs of which some of them are the errors, each once
 
 	buf  []byte              // of the file that is read
 	seen map[[32]byte]string // task, policy and time → path
@@ -218,6 +219,9 @@ func (t *Tally) addFile(path string) error {
 	t.seen[id] = path
 	t.Bundles++
 	t.Rehearsal = t.Rehearsal || w.Rehearsal()
+	if of := w.ErrorsOf(); of != "" && !slices.Contains(t.ErrorsOf, of) {
+		t.ErrorsOf = append(t.ErrorsOf, of)
+	}
 	if err := witness.Check(w); err != nil {
 		return trajectory.Faultf(path, "contradicts itself: %v", err)
 	}

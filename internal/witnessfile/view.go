@@ -46,6 +46,7 @@ type JSON struct {
 	EvidenceComplete bool   `json:"evidence_complete"`
 	Trace            []Call `json:"trace"`
 	Rehearsal        bool   `json:"rehearsal,omitzero"`
+	ErrorsOf         string `json:"errors_of,omitzero"` // id of the run whose errors its run has as its tasks
 
 	Conduct jsontext.Value `json:"conduct,omitzero"` // its bytes in bundles that gaia wrote
 }
@@ -64,7 +65,7 @@ func NewJSON(w witness.Bundle) JSON {
 	out := JSON{TaskID: hex.EncodeToString(w.TaskID[:]), PolicyHash: hex.EncodeToString(w.PolicyHash[:]), CreatedNs: w.CreatedNs,
 		Outcome: w.Outcome, Mode: w.Mode, Flags: w.Flags, Signed: w.Signed(), ToolCalls: w.ToolCalls, Cost: w.CostMicroUSD, LatencyMs: w.LatencyMs,
 		Tokens: w.Tokens, Retries: w.Retries, Sections: len(w.Sections), Size: w.Size, EvidenceComplete: w.EvidenceComplete(), Trace: []Call{},
-		Rehearsal: w.Rehearsal()}
+		Rehearsal: w.Rehearsal(), ErrorsOf: w.ErrorsOf()}
 	if value, says := w.Section(witness.Governance); says {
 		out.Conduct = value
 	}
@@ -99,6 +100,7 @@ func Rows(w witness.Bundle) [][2]string {
 	if w.Rehearsal() {
 		rows.Add("rehearsal", runview.RehearsalNote)
 	}
+	rows.AddNonEmpty(runview.ErrorsKey, runview.ErrorsNote(w.ErrorsOf()))
 	return append(rows, [][2]string{
 		{"outcome", outcomeName(w.Outcome)},
 		{"mode", modeName(w.Mode)},
@@ -176,6 +178,9 @@ func replay(path string, w witness.Bundle, signature string) (text string, err e
 	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", witness.UUID(w.TaskID), w.PolicyHash, modeName(w.Mode))
 	if w.Rehearsal() {
 		fmt.Fprintf(out, "  rehearsal: %s\n", runview.RehearsalNote)
+	}
+	if of := w.ErrorsOf(); of != "" {
+		fmt.Fprintf(out, "  %s: %s\n", runview.ErrorsKey, runview.ErrorsNote(of))
 	}
 	writeWhole(out, w, witness.Spec, "empty")
 	writeWhole(out, w, witness.Plan, "empty")

@@ -345,6 +345,10 @@ func (s Source) spec() evalSpec {
 	if m.Rehearsal {
 		spec.Task, spec.Tags = "rehearsal-"+m.Dataset.Split, append(spec.Tags, "rehearsal")
 	}
+	if of := m.Dataset.ErrorsOf; of.RunID != "" {
+		spec.Task, spec.Tags = "errors-of-"+of.RunID, append(spec.Tags, "only errors")
+		spec.Metadata["errors_of"] = of
+	}
 	if m.Cassette == plan.CassetteReplay {
 		spec.Tags = append(spec.Tags, "replay")
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -66,11 +67,14 @@ const (
 )
 
 // Note is the tag of a section of our own, which other readers keep and do not ask: it holds [Rehearsal] in each bundle
-// of a rehearsal, and is in no other.
+// of a rehearsal, or [ErrorsOf] and the id of a run in each bundle of a run of its errors, and is in no other.
 const Note uint16 = 0x4147
 
 // Rehearsal is what Note says of a run of built-in tasks.
 const Rehearsal = "rehearsal"
+
+// ErrorsOf begins what Note says of a run whose tasks were chosen because they failed in another, whose id follows.
+const ErrorsOf = "errors-of="
 
 const witnessKnown = Signed | HasSpec | HasPlan | HasTrace | HasDiff | HasTestLog | HasPostmortem
 
@@ -187,6 +191,16 @@ func (w Bundle) EvidenceComplete() bool {
 func (w Bundle) Rehearsal() bool {
 	note, _ := w.Section(Note)
 	return string(note) == Rehearsal
+}
+
+// ErrorsOf returns the id of the run whose errors the bundle's run has as its tasks, "" if the bundle does not say so.
+func (w Bundle) ErrorsOf() string {
+	note, _ := w.Section(Note)
+	of, found := strings.CutPrefix(string(note), ErrorsOf)
+	if !found {
+		return ""
+	}
+	return of
 }
 
 // Denied returns how many calls of the trace the policy denied.
