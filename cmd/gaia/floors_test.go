@@ -377,31 +377,6 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// TestReadmeWalkthrough: the transcript walkthrough runs the commands of the
-// README's walk-through, in its order.
-func TestReadmeWalkthrough(t *testing.T) {
-	script := strings.ReplaceAll(readFile(t, "cmd/gaia/testdata/script/walkthrough.txtar"), " &view&\n", "\n") // which runs beside the next
-	names := strings.NewReplacer("runs/01J…", "$RUN", "submission-…", "$PACKAGE")
-	steps := 0
-	for line := range strings.Lines(readFile(t, "README.md")) {
-		command, _, _ := strings.Cut(line, "#")
-		command, found := strings.CutPrefix(strings.TrimSpace(command), "go run ./cmd/gaia ")
-		if !found {
-			continue
-		}
-		steps++
-		_, rest, there := strings.Cut(script, "\nexec gaia "+names.Replace(command)+"\n")
-		if !there {
-			t.Errorf("the transcript does not run %q, or not in this order", command)
-			continue
-		}
-		script = "\n" + rest
-	}
-	if steps < 7 {
-		t.Errorf("the README walks through %d commands", steps)
-	}
-}
-
 // TestRequirements: each row of docs/requirements.md has the next number, a
 // requirement, what shows it, and a state: yes, or partly or no with a reason.
 // What it names exists: tests, transcripts, commands with their flags.
