@@ -453,7 +453,7 @@ func (a *app) printResult(dir string, found *rundir.Run, why string, s *runflags
 		return runview.Summary(a.stdout, dir, found, why)
 	}
 	return view.JSON(a.stdout, runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
-		Summary: found.Summary(), Unsubmittable: why})
+		Summary: found.Summary(), Tasks: s.Listed, Unsubmittable: why})
 }
 
 // incomplete returns the error of reading a run that is not finished.
@@ -475,6 +475,7 @@ type runResult struct {
 	Rehearsal      bool           `json:"rehearsal,omitzero"`
 	RunDir         string         `json:"run_dir"`
 	Summary        rundir.Summary `json:"summary"`
+	Tasks          *runview.List  `json:"tasks,omitzero"`         // of show with a filter
 	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, as far as it is known without an audit
 }
 

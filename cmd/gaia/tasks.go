@@ -84,11 +84,15 @@ func (a *app) answers(q *taskQuery, set loader.Set, gold loader.Gold) map[string
 		fmt.Fprintf(a.stderr, "gaia: the answers of split %s are withheld; none is shown\n", set.Split)
 		return nil
 	}
+	a.warnAnswers()
+	return gold.Map()
+}
+
+func (a *app) warnAnswers() {
 	fmt.Fprint(a.stderr, `gaia: warning: these are the answers. Text in terminals and logs ends up
 gaia: warning: in training data and in contexts: keep it out of anything that an
 gaia: warning: agent or a model reads
 `)
-	return gold.Map()
 }
 
 func (a *app) tasksListCommand() *cobra.Command {

@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/remote"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools/web"
@@ -58,10 +59,11 @@ type Settings struct {
 	again                    string             // command that runs the shard again
 
 	// One call of the command.
-	Runs, File, LikeWhat string   // run directories, settings, the plan to repeat
-	OnlyErrors           bool     // of the plan to repeat only the tasks that failed for infrastructure
-	Dry, AsJSON          bool     // dry: nothing is asked or made
-	Planned              []string // flags that say what a plan holds
+	Runs, File, LikeWhat string        // run directories, settings, the plan to repeat
+	OnlyErrors           bool          // of the plan to repeat only the tasks that failed for infrastructure
+	Dry, AsJSON          bool          // dry: nothing is asked or made
+	Planned              []string      // flags that say what a plan holds
+	Listed               *runview.List // tasks that show lists in JSON; nil: none
 	Like                 *plan.Plan
 	Selected             *plan.Dataset // whose selection the task ids are, and of what metadata; nil: the filter's own
 }

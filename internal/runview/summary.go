@@ -214,40 +214,46 @@ func scoreTable(s rundir.Summary) string {
 	return t.String()
 }
 
-// Tasks writes a row for each planned task; the judge's verdict only where there is a judge.
-func Tasks(w io.Writer, found *rundir.Run) error {
+// Tasks writes a row for each task that a filter selects, and how many they are; the judge's verdict only where there is a judge.
+func Tasks(w io.Writer, found *rundir.Run, f Filter) error {
 	cells := func(all ...any) []any {
+		if f.Gold == nil {
+			all = all[:len(all)-1]
+		}
 		if found.Manifest.Judge == nil {
 			return slices.Delete(all, 4, 5)
 		}
 		return all
 	}
-	t := view.NewTable(cells("task", "level", "outcome", "official", "judged", "attempts", "turns", "calls", "answer")...)
+	t, listed := view.NewTable(cells("task", "level", "outcome", "official", "judged", "attempts", "turns", "calls", "answer", "gold answer")...), 0
 	for _, task := range found.Tasks {
-		state, official, judged, answer := "not begun", "", "", ""
+		if !f.takes(found, task) {
+			continue
+		}
+		listed++
+		official, judged, answer := "", "", ""
 		turns, calls, attempts := 0, 0, strconv.Itoa(len(task.Attempts))
 		for _, a := range task.Attempts {
 			turns, calls = turns+a.Turns, calls+a.ToolCalls
 		}
-		if a := task.Counted(); a != nil {
-			state = "open"
-			if a.Ended != nil {
-				state = a.Ended.Outcome
-			}
-			if a.Answer != nil {
-				answer = text.Trim(view.Line(a.Answer.Answer), 40)
-				if found.Manifest.Voting.Rule == plan.VoteMajority {
-					attempts += fmt.Sprintf(" (%d agree)", task.Votes()[a.Number-1])
-				}
+		if a := task.Counted(); a != nil && a.Answer != nil {
+			answer = text.Trim(view.Line(a.Answer.Answer), 40)
+			if found.Manifest.Voting.Rule == plan.VoteMajority {
+				attempts += fmt.Sprintf(" (%d agree)", task.Votes()[a.Number-1])
 			}
 		}
 		if task.Sealed != nil {
 			r := found.Result(task)
-			state, official, judged = r.Outcome, correct(r.OfficialCorrect), correct(r.JudgedCorrect)
+			official, judged = correct(r.OfficialCorrect), correct(r.JudgedCorrect)
 		}
-		t.Row(cells(task.Plan.TaskID, task.Plan.Level, state, official, judged, attempts, turns, calls, answer)...)
+		t.Row(cells(task.Plan.TaskID, task.Plan.Level, outcome(task), official, judged, attempts, turns, calls, answer,
+			text.Trim(view.Line(f.Gold[task.Plan.TaskID]), 40))...)
 	}
-	_, err := fmt.Fprintf(w, "%s%s\n\n", Opening(found.Manifest), t)
+	count := ""
+	if f.Selects() {
+		count = fmt.Sprintf("listed: %d of %s\n\n", listed, view.Count(len(found.Tasks), "task"))
+	}
+	_, err := fmt.Fprintf(w, "%s%s\n\n%s", Opening(found.Manifest), t, count)
 	return err
 }
 
