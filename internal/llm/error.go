@@ -185,12 +185,12 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	case status != http.StatusTooManyRequests && containsAny(lower, toolsRefused...):
 		e.Code, e.Stop = ToolsNotSupported, true
 		e.Hint = "name a model that calls tools with --model, or start the server with tool calling on (vLLM: --enable-auto-tool-choice and --tool-call-parser; llama.cpp: --jinja)"
-	case status == http.StatusNotFound && (f.code == "model_not_found" || f.code == "not_found_error" && strings.HasPrefix(lower, "model:") || // most servers give no code
+	case status == http.StatusNotFound && (f.code == "model_not_found" || f.code == "DeploymentNotFound" || f.code == "not_found_error" && strings.HasPrefix(lower, "model:") || // most servers give no code
 		strings.Contains(lower, "model") && containsAny(lower, "not found", "does not exist")):
 		e.Code, e.Stop = "model_not_found", true
 	case status == http.StatusNotFound:
 		// A page, or a router that does not know the path: the base URL is wrong.
-		e.Stop = !valid || lower == "not found" || lower == "file not found" || strings.HasPrefix(lower, "invalid url") || strings.HasPrefix(lower, wrongEndpoint)
+		e.Stop = !valid || lower == "not found" || lower == "file not found" || lower == "resource not found" || strings.HasPrefix(lower, "invalid url") || strings.HasPrefix(lower, wrongEndpoint)
 	case status != http.StatusTooManyRequests && (f.code == ContextLengthExceeded || f.code == "exceed_context_size_error" ||
 		containsAny(lower, tooLong...) || strings.Contains(lower, "token count") && strings.Contains(lower, "exceeds the maximum")):
 		e.Code = ContextLengthExceeded
@@ -234,6 +234,10 @@ func pathHint(baseURL string) string {
 			base.Path = path
 			return "the base URL ends before " + interfaceOf + ": try --base-url " + base.String()
 		}
+	}
+	if before, _, found := strings.Cut(base.Path, "/openai/deployments/"); found {
+		base.Path = before + "/openai/v1"
+		return "this is the earlier interface of Azure, which needs a query: name the deployment by --model and try --base-url " + base.String()
 	}
 	if regexp.MustCompile(`(?:^|/)v[0-9]`).MatchString(base.Path) {
 		return ""

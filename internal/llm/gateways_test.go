@@ -128,6 +128,8 @@ func TestPathHint(t *testing.T) {
 		"llama.cpp":       {"/x", answer(404, `{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}`), "the base URL has no /v1, where most servers answer: try --base-url ADDR/x/v1", true},
 		"LM Studio":       {"", answer(200, `{"error":"Unexpected endpoint or method. (POST /chat/completions)"}`), "the base URL has no /v1, where most servers answer: try --base-url ADDR/v1", true},
 		"whole address":   {"/v1/chat/completions", answer(404, `{"detail":"Not Found"}`), "the base URL ends before /chat/completions: try --base-url ADDR/v1", true},
+		"Azure":           {"/openai/deployments/blue", answer(404, `{"error":{"code":"404","message":"Resource not found"}}`), "this is the earlier interface of Azure, which needs a query: name the deployment by --model and try --base-url ADDR/openai/v1", true},
+		"no deployment":   {"/openai/v1", answer(404, `{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}`), "", true},
 		"with a version":  {"/v1", answer(404, `{"detail":"Not Found"}`), "", true},
 		"another version": {"/v1beta/openai", answer(404, `{"detail":"Not Found"}`), "", true},
 		"model missing":   {"", answer(404, `{"error":{"message":"model \"x\" not found"}}`), "", true},

@@ -29,7 +29,11 @@ func ParseURLOf(name, key, text string) (*url.URL, error) {
 	case base.User != nil:
 		return nil, exit.Usagef("set "+key+" instead", "%s holds credentials, which would be recorded", name)
 	case base.RawQuery != "" || base.Fragment != "":
-		return nil, exit.Usagef("leave out what begins with ? or #; a key belongs into "+key,
+		hint := "leave out what begins with ? or #; a key belongs into " + key
+		if before, _, azure := strings.Cut(base.Path, "/openai/deployments/"); azure {
+			hint = "name the deployment by --model and give " + name + " " + base.Scheme + "://" + base.Host + before + "/openai/v1, which needs no api-version"
+		}
+		return nil, exit.Usagef(hint,
 			"%s has a query or a fragment, and endpoints are asked without", name)
 	}
 	return base, nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/tools/web"
 )
 
@@ -25,6 +26,14 @@ func TestParseURL(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestAzureAddress: the earlier interface of Azure is refused with the address of the present one.
+func TestAzureAddress(t *testing.T) {
+	_, err := ParseURL("https://harbour.openai.azure.com/openai/deployments/blue?api-version=2024-10-21")
+	if hints := exit.Of(err).Hints; len(hints) != 1 || !strings.Contains(hints[0], "give --base-url https://harbour.openai.azure.com/openai/v1,") {
+		t.Errorf("the hints are %q", hints)
 	}
 }
 
