@@ -198,15 +198,13 @@ decision, remove its file before you package the run.`,
   gaia adjudicate runs/01J… --countersign 3fa20b7c --key second`,
 		Args: cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "key", "countersign"); err != nil {
-				return err
-			}
 			if err := d.Check(); err != nil {
 				return err
 			}
 			return a.adjudicate(args[0], d)
 		},
 	}
+	cli.RejectEmpty(cmd, "key", "countersign")
 	f := cmd.Flags()
 	f.StringVar(&d.Finding, "finding", "", "id of the finding, or the first eight or more digits of it")
 	f.StringVar(&d.Decision, "decision", "", "void (the task counts wrong) or dismiss (a CRITICAL finding needs a countersignature)")

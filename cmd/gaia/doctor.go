@@ -67,9 +67,6 @@ rejected, make the run fail or spend without bound: exit code 3.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.NotEmpty(cmd, unemptied()...); err != nil {
-				return err
-			}
 			file, err := settings.Open(x.File)
 			if err != nil {
 				return err
@@ -77,6 +74,7 @@ rejected, make the run fail or spend without bound: exit code 3.`,
 			return file.Point(x.run(cmd, file))
 		},
 	}
+	cli.RejectEmpty(cmd, unemptied()...)
 	x.AddRunFlags(x.ofRun)
 	x.ofRun.Flags().VisitAll(func(f *pflag.Flag) {
 		if !slices.Contains([]string{"help", "like", "only-errors", "dry-run", "json", "no-preflight"}, f.Name) {

@@ -72,9 +72,6 @@ find it.`,
   gaia export runs/01J… --format csv -o run.csv`,
 		Args: cli.OneArg("the run directory, package or archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "format", "out"); err != nil {
-				return err
-			}
 			i := slices.Index(names, name)
 			switch {
 			case name == "":
@@ -87,6 +84,7 @@ find it.`,
 			return a.export(cmd.Context(), args[0], exportFormats[i], out)
 		},
 	}
+	cli.RejectEmpty(cmd, "format", "out")
 	f := cmd.Flags()
 	f.StringVar(&name, "format", "", listed)
 	f.StringVarP(&out, "out", "o", "", "file to write, which must not exist (default: standard output; inspect: <run>.eval here)")

@@ -107,12 +107,10 @@ Entries of the old form have no signature. They are counted and never used.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.NotEmpty(cmd, "settings"); err != nil {
-				return err
-			}
 			return a.verifyCache(q)
 		},
 	}
+	cli.RejectEmpty(cmd, "settings")
 	q.add(cmd)
 	return cmd
 }

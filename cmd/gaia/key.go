@@ -49,9 +49,6 @@ and package a run that the old key planned with --key and that file.`,
   gaia key init --rotate --until 2027-01-31`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.NotEmpty(cmd, "key", "until"); err != nil {
-				return err
-			}
 			if path != "" && cmd.Flags().Changed("name") {
 				return usage("--name is for the key directory, --key for any place", "--name and --key both give a place")
 			}
@@ -81,6 +78,7 @@ and package a run that the old key planned with --key and that file.`,
 			return a.printRows(created, asJSON)
 		},
 	}
+	cli.RejectEmpty(cmd, "key", "until")
 	f := cmd.Flags()
 	f.StringVar(&name, "name", keyring.DefaultKey, "name of the file in the key directory")
 	f.StringVar(&path, "key", "", "file to create instead, anywhere")
@@ -108,9 +106,6 @@ GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It creates no key.`,
   gaia key show --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.NotEmpty(cmd, "key"); err != nil {
-				return err
-			}
 			k, err := a.user().Keyring().Show(flag)
 			if err != nil {
 				return err
@@ -118,6 +113,7 @@ GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It creates no key.`,
 			return a.printRows(k, asJSON)
 		},
 	}
+	cli.RejectEmpty(cmd, "key")
 	cmd.Flags().StringVar(&flag, "key", "", "signing key file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
@@ -169,9 +165,6 @@ private half never leaves its file.`,
   gaia key export --pem -o me.pem   for openssl and cosign`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.NotEmpty(cmd, "key", "out"); err != nil {
-				return err
-			}
 			found, err := a.user().Keyring().Find(flag)
 			if err != nil {
 				return err
@@ -188,6 +181,7 @@ private half never leaves its file.`,
 			return outfile.WriteNew(cmd.Context(), []outfile.File{{Path: out, Data: text}})
 		},
 	}
+	cli.RejectEmpty(cmd, "key", "out")
 	cmd.Flags().StringVar(&flag, "key", "", "signing key file")
 	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, which must not exist (default: standard output)")
 	cmd.Flags().BoolVar(&asPEM, "pem", false, "as a PEM block (SubjectPublicKeyInfo) instead of an OpenSSH line")
@@ -211,9 +205,6 @@ without a time the day's first second.`,
   ssh-keygen -y -f other-key | gaia key trust --name me -`,
 		Args: cli.OneArg("the public key file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "name", "valid-after", "valid-before"); err != nil {
-				return err
-			}
 			s := sign.AllowedSigner{Principals: name, Namespaces: sign.Namespace}
 			var err error
 			if s.ValidAfter, err = cli.ParseTime("valid-after", after); err != nil {
@@ -232,6 +223,7 @@ without a time the day's first second.`,
 			return a.printRows(added, asJSON)
 		},
 	}
+	cli.RejectEmpty(cmd, "name", "valid-after", "valid-before")
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "name of its holder (default: the file's name, or the fingerprint)")
 	f.StringVar(&after, "valid-after", "", "trust it from this date on")

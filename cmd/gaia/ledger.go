@@ -399,15 +399,13 @@ included, unless their runs are read: you then sign the counts of others.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.NotEmpty(cmd, "out"); err != nil {
-				return err
-			}
 			if err := q.check(cmd); err != nil {
 				return err
 			}
 			return a.exportEvents(cmd.Context(), q, out)
 		},
 	}
+	cli.RejectEmpty(cmd, "out")
 	q.addFrom(cmd)
 	q.addFilters(cmd)
 	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, which must not exist (default: standard output)")

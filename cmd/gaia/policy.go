@@ -173,9 +173,6 @@ Exit code 0: it would run. 3: it would be denied, or needs a person.`,
   gaia policy check --policy mine.yaml call.json`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "policy"); err != nil {
-				return err
-			}
 			p, err := policyfile.Named(name)
 			if err != nil {
 				return err
@@ -198,6 +195,7 @@ Exit code 0: it would run. 3: it would be denied, or needs a person.`,
 			return a.tellDecision(p, d, asJSON)
 		},
 	}
+	cli.RejectEmpty(cmd, "policy")
 	cmd.Flags().StringVar(&name, "policy", "", "restricted, approved, autonomous, or a policy file (default: autonomous)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	runflags.CompleteModes(cmd, "policy")

@@ -63,9 +63,6 @@ continues without evidence or stops (--on-unsubmittable).`,
   gaia run --like runs/01J…`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.NotEmpty(cmd, unemptied()...); err != nil {
-				return err
-			}
 			if s.PlanDir+s.Shard+s.ShardKey != "" {
 				return a.runShard(cmd, s)
 			}
@@ -76,6 +73,7 @@ continues without evidence or stops (--on-unsubmittable).`,
 			return file.Point(a.run(cmd, s, file))
 		},
 	}
+	cli.RejectEmpty(cmd, unemptied()...)
 	s.AddRunFlags(cmd)
 	s.AddShardFlags(cmd)
 	return cmd
@@ -198,12 +196,10 @@ counts as an error and a new one begins. On a finished run there is nothing to d
   gaia resume --concurrency 2 --on-unsubmittable stop runs/01J…`,
 		Args: cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "key", "cassette", "settings", "approve"); err != nil {
-				return err
-			}
 			return a.resume(cmd.Context(), args[0], s)
 		},
 	}
+	cli.RejectEmpty(cmd, "key", "cassette", "settings", "approve")
 	s.AddResumeFlags(cmd)
 	return cmd
 }

@@ -48,9 +48,6 @@ rules.`,
   gaia scorecard runs/01J… --accept --min-solve-rate 0.75
   gaia scorecard bundles/ --hmac-key-file shared.key`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "hmac-key-file"); err != nil {
-				return err
-			}
 			if len(args) == 0 {
 				return usage("see 'gaia scorecard --help'", "scorecard takes runs, or witness bundles")
 			}
@@ -65,6 +62,7 @@ rules.`,
 			return a.scorecard(args, s)
 		},
 	}
+	cli.RejectEmpty(cmd, "hmac-key-file")
 	f := cmd.Flags()
 	f.BoolVar(&s.asJSON, "json", false, "print the card as JSON")
 	f.BoolVar(&s.accept, "accept", false, "exit with 3 if a threshold is missed")

@@ -56,9 +56,6 @@ to a file or pipe, with control characters as escapes to a terminal.`,
   gaia show runs/01J… --body sha256:9f86d0… --out page.html`,
 		Args: cli.Args(1, 2, "a run directory and optionally a task id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "body", "out", "dataset"); err != nil {
-				return err
-			}
 			switch {
 			case follow && (wholeDiff || body != ""):
 				return usage("leave one of them out", "--follow prints steps, so --diff and --body say nothing")
@@ -90,6 +87,7 @@ to a file or pipe, with control characters as escapes to a terminal.`,
 			return a.showTask(cmd.Context(), args[0], args[1], asJSON, wholeDiff, dataset)
 		},
 	}
+	cli.RejectEmpty(cmd, "body", "out", "dataset")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary, the task's trajectories, or with --follow each step, as JSON")
 	cmd.Flags().BoolVar(&filter.Failed, "failed", false, "only tasks that are wrong, unanswered, in error or never begun")
 	cmd.Flags().IntSliceVar(&filter.Levels, "level", nil, "only tasks of these levels, such as 1,2")

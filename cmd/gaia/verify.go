@@ -61,9 +61,6 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 		Args: cli.Args(1, math.MaxInt, "run directories, packages, archives or evidence bundles"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), softMemory))
-			if err := cli.NotEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
-				return err
-			}
 			if err := (&runflags.Tasks{Source: v.Dataset}).CheckSource(); err != nil {
 				return err
 			}
@@ -99,6 +96,7 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 			return c.Err
 		},
 	}
+	cli.RejectEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package")
 	v.trusted.register(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&v.Bodies, "body", nil, "file with a whole document that the audit used; repeatable")
@@ -184,15 +182,13 @@ others.`,
   gaia verify task.json --checkpoint published`,
 		Args: cli.OneArg("the run directory, package or archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "task", "out", "key", "hmac-key-file"); err != nil {
-				return err
-			}
 			if d.Out == "-" {
 				return usage("give the name of a file", "an evidence bundle is not written to standard output")
 			}
 			return a.disclose(cmd.Context(), args[0], d)
 		},
 	}
+	cli.RejectEmpty(cmd, "task", "out", "key", "hmac-key-file")
 	f := cmd.Flags()
 	f.StringVar(&d.Task, "task", "", "task id, or the start of one (default: the whole run)")
 	f.StringVarP(&d.Out, "out", "o", "", "file to write (default: evidence-<run>[-<number of the task>].json here)")
@@ -272,9 +268,6 @@ you disclose tasks with 'gaia disclose'.`,
   gaia submit --public runs/01J…`,
 		Args: cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "body", "out", "date", "key", "organisation", "contact"); err != nil {
-				return err
-			}
 			if s.Strict && s.AllowDirty {
 				return usage("leave one of them out", "--strict refuses what --allow-dirty packages")
 			}
@@ -282,6 +275,7 @@ you disclose tasks with 'gaia disclose'.`,
 			return a.submit(cmd.Context(), s, key, asJSON)
 		},
 	}
+	cli.RejectEmpty(cmd, "body", "out", "date", "key", "organisation", "contact")
 	f := cmd.Flags()
 	f.StringVarP(&s.Out, "out", "o", ".", "directory in which the package appears")
 	f.StringArrayVar(&s.BodyFiles, "body", nil, "file with a whole document of which the run recorded an excerpt; repeatable")

@@ -193,9 +193,6 @@ then give a certificate, too, since without TLS others can read what is sent.`,
   gaia view --dataset private runs submission-2026-01-02-5XK9QZ7M
   gaia view --listen 192.0.2.7:8443 --tls-cert cert.pem --tls-key key.pem`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "listen", "tls-cert", "tls-key", "dataset"); err != nil {
-				return err
-			}
 			if v.gold != "" && v.gold != verify.GoldPrivate {
 				if err := (&runflags.Tasks{Source: v.gold}).CheckSource(); err != nil {
 					return usage("give private, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--dataset is %q", v.gold)
@@ -204,6 +201,7 @@ then give a certificate, too, since without TLS others can read what is sent.`,
 			return a.view(cmd.Context(), args, v)
 		},
 	}
+	cli.RejectEmpty(cmd, "listen", "tls-cert", "tls-key", "dataset")
 	f := cmd.Flags()
 	f.StringVar(&v.Listen, "listen", "", "host:port (default: 127.0.0.1 and a free port)")
 	f.StringVar(&v.Cert, "tls-cert", "", "certificate in PEM, for HTTPS")
@@ -318,12 +316,10 @@ written, too, and says so first: exit code 4. 5: the run is not complete.`,
   gaia report submission-2026-01-02-5XK9QZ7M -o - > report.html`,
 		Args: cli.OneArg("the run directory, package or archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "out"); err != nil {
-				return err
-			}
 			return a.report(cmd.Context(), args[0], out, texts)
 		},
 	}
+	cli.RejectEmpty(cmd, "out")
 	cmd.Flags().StringVarP(&out, "out", "o", "", "new file, or - (default: report-<run>.html here)")
 	cmd.Flags().BoolVar(&texts, "with-texts", false, "also write the texts: questions, answers, steps")
 	return cmd
@@ -380,9 +376,6 @@ does not leave it out. docs/boards.md has an example.`,
   gaia board packages -o site --config strict.yaml`,
 		Args: cli.OneArg("the folder of packages"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if err := cli.NotEmpty(cmd, "out", "config"); err != nil {
-				return err
-			}
 			if c.Check && cmd.Flags().Changed("out") {
 				return usage("leave one of them out", "--check writes no site, and --out names one")
 			}
@@ -396,6 +389,7 @@ does not leave it out. docs/boards.md has an example.`,
 			return cmp.Or(result.Print(a.stdout, asJSON), failed)
 		},
 	}
+	cli.RejectEmpty(cmd, "out", "config")
 	f := cmd.Flags()
 	f.StringVarP(&c.Out, "out", "o", "site", "folder of the site, new or a site")
 	f.BoolVar(&c.Check, "check", false, "verify and write nothing, for continuous integration")

@@ -60,12 +60,10 @@ func (a *app) witnessVerifyCommand() *cobra.Command {
 		Example: `  gaia witness verify witness-01J…/*.rvw --hmac-key-file shared.key`,
 		Args:    cli.SomeArgs("see 'gaia witness verify --help'", "witness verify takes the files of witness bundles"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "hmac-key-file"); err != nil {
-				return err
-			}
 			return witnessfile.VerifyAll(a.stdout, args, keyFile)
 		},
 	}
+	cli.RejectEmpty(cmd, "hmac-key-file")
 	cmd.Flags().StringVar(&keyFile, "hmac-key-file", "", "file with the key that signer and reader share")
 	return cmd
 }
@@ -88,15 +86,13 @@ Do not publish bundles of GAIA where crawlers find them.`,
   gaia witness export submission-2026-01-02-5XK9QZ7M --task 3f2a -o task.rvw`,
 		Args: cli.OneArg("the run directory, package or archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "task", "out", "hmac-key-file"); err != nil {
-				return err
-			}
 			if x.Path == "-" {
 				return usage("give the name of a folder, or with --task of a file", "witness bundles are not written to standard output")
 			}
 			return a.witnessExport(cmd.Context(), args[0], &x, asJSON)
 		},
 	}
+	cli.RejectEmpty(cmd, "task", "out", "hmac-key-file")
 	f := cmd.Flags()
 	f.StringVar(&x.Task, "task", "", "task id, or the start of one (default: all tasks)")
 	f.StringVarP(&x.Path, "out", "o", "", "folder to write, or with --task the file (default: witness-<run id>, or <task id>.rvw, here)")
@@ -144,12 +140,10 @@ the exit code is 3.`,
   gaia witness replay 3f2a….rvw --hmac-key-file shared.key`,
 		Args: cli.OneArg("the file of a witness bundle"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "hmac-key-file"); err != nil {
-				return err
-			}
 			return witnessfile.Replay(a.stdout, args[0], keyFile)
 		},
 	}
+	cli.RejectEmpty(cmd, "hmac-key-file")
 	cmd.Flags().StringVar(&keyFile, "hmac-key-file", "", "file with the key that signer and reader share")
 	return cmd
 }

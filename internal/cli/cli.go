@@ -143,6 +143,17 @@ func NotEmpty(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
+// RejectEmpty has a command reject flags by NotEmpty before all else that it does.
+func RejectEmpty(cmd *cobra.Command, names ...string) {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := NotEmpty(cmd, names...); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
+}
+
 // EmptyFlag is the error of a flag with an empty value.
 func EmptyFlag(name string) error {
 	return exit.Usagef("give it a value, or leave it out", "--%s is empty", name)
