@@ -113,7 +113,10 @@ type Cache struct {
 // Bad is an entry that must not be there, or, if Name is Place, the directory.
 // Name is the file's, as hostile as whoever put it there: quote it. Reason is in
 // fixed words.
-type Bad struct{ Name, Reason string }
+type Bad struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
 
 // Sweep is what a look at every entry gave: how many files were checked, and
 // the bad ones in the order of their names. A directory that is bad itself

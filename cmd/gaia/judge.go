@@ -6,27 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
-	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runflags"
-	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
@@ -63,37 +54,10 @@ To clear the cache, delete that folder. The next run asks the judge again.`,
 	}, a.cacheVerifyCommand())
 }
 
-// cacheQuery holds the flags of verify.
-type cacheQuery struct {
-	trusted  trustFlags
-	settings string // file
-	asJSON   bool
-}
-
-func (q *cacheQuery) add(cmd *cobra.Command) {
-	q.trusted.register(cmd)
-	cmd.Flags().StringVar(&q.settings, "settings", "", "settings file that names your signing key (default: gaia.yaml, if it exists)")
-	cmd.Flags().BoolVar(&q.asJSON, "json", false, "print the result as JSON")
-}
-
-// cacheVerification is what verify prints with --json.
-type cacheVerification struct {
-	Bad       []badEntry `json:"bad"`
-	Checked   int        `json:"checked"` // with the bad ones and those of the old form
-	Dir       string     `json:"dir"`
-	Legacy    int        `json:"legacy"`
-	Leftovers int        `json:"leftovers"`
-	Present   bool       `json:"present"`
-}
-
-// badEntry is one that does not verify; its name is "." for the directory.
-type badEntry struct {
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
-}
-
 func (a *app) cacheVerifyCommand() *cobra.Command {
-	q := &cacheQuery{}
+	var trusted trustFlags
+	var from string
+	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every entry of the judge cache",
@@ -106,77 +70,34 @@ Entries of the old form have no signature. They are counted and never used.`,
   gaia judge cache verify --trusted-key alice.pub --json`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.verifyCache(q)
+		RunE: func(*cobra.Command, []string) error {
+			file, err := settings.Open(from)
+			if err != nil {
+				return err
+			}
+			if !a.decides("key") { // the environment does not name the signing key
+				trusted.own = file.Value("key")
+			}
+			dir, err := a.user().JudgeCacheDir("set one of them")
+			if err != nil {
+				return err
+			}
+			trust, err := a.trustedKeys(trusted)
+			if err != nil {
+				return err
+			}
+			found, err := grading.CheckCache(dir, trust.Valid())
+			if err != nil {
+				return err
+			}
+			return cmp.Or(view.Result(a.stdout, asJSON, found, found.Text()), found.Err())
 		},
 	}
 	cli.RejectEmpty(cmd, "settings")
-	q.add(cmd)
+	trusted.register(cmd)
+	cmd.Flags().StringVar(&from, "settings", "", "settings file that names your signing key (default: gaia.yaml, if it exists)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
-}
-
-func (a *app) verifyCache(q *cacheQuery) error {
-	file, err := settings.Open(q.settings)
-	if err != nil {
-		return err
-	}
-	flags := q.trusted
-	if !a.decides("key") { // the environment does not name the signing key
-		flags.own = file.Value("key")
-	}
-	dir, err := a.user().JudgeCacheDir("set one of them")
-	if err != nil {
-		return err
-	}
-	trust, err := a.trustedKeys(flags)
-	if err != nil {
-		return err
-	}
-	cache, err := judgecache.Look(dir, trust.Valid())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	v := cacheVerification{Bad: []badEntry{}, Dir: dir, Present: cache != nil}
-	found := grading.CacheError{Dir: dir}
-	if v.Present {
-		cache.Each(func(e judgecache.Entry) {
-			switch {
-			case e.Leftover:
-				v.Leftovers++
-				return
-			case e.Legacy:
-				v.Legacy++
-			case e.Reason != "":
-				v.Bad = append(v.Bad, badEntry{e.Name, e.Reason})
-				found.Sweep.Bad = append(found.Sweep.Bad, judgecache.Bad{Name: e.Name, Reason: e.Reason})
-			}
-			v.Checked++
-		})
-	}
-	switch {
-	case q.asJSON:
-		err = view.JSON(a.stdout, v)
-	case !v.Present:
-		_, err = fmt.Fprintf(a.stdout, "there is no judge cache yet: %s\n", view.Line(view.Quote(dir)))
-	case cache.Shut() == "":
-		_, err = fmt.Fprintf(a.stdout, "%s checked: %d good, %d bad, %d of the old form, which no run uses\n",
-			view.Count(v.Checked, "entry"), v.Checked-len(v.Bad)-v.Legacy, len(v.Bad), v.Legacy)
-	}
-	if err != nil || len(v.Bad) == 0 {
-		return err
-	}
-	f := &failure{Code: exit.Evidence, Reasons: found.Reasons(), Hints: found.Hints()}
-	f.Err = fmt.Errorf("%d of %s in the judge cache do not verify", len(v.Bad), view.Count(v.Checked, "entry"))
-	if cache.Shut() != "" {
-		f.Err, f.Reasons = fmt.Errorf("the judge cache %q is %s", dir, cache.Shut()), nil
-	}
-	return f
-}
-
-// badCache is the failure of a run that a judge cache keeps from beginning or
-// going on.
-func (a *app) badCache(err *grading.CacheError, code int, then string) error {
-	return &failure{Code: code, Err: err, Reasons: err.Reasons(), Hints: append(err.Hints(), then)}
 }
 
 // judgeCheck is what one call of check is told, by its flags and, as run is, by
@@ -253,7 +174,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File)
 			known, err = grading.Recall(cache, *e)
 		}
 		if err != nil {
-			return withoutCache(err)
+			return grading.WithoutCache(err)
 		}
 	}
 	ctx, release := stop.Context(cmd.Context())
@@ -297,16 +218,6 @@ func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File
 	}
 	c.BaseURL = cmp.Or(c.BaseURL, a.getenv("OPENAI_BASE_URL"), runflags.DefaultBaseURL)
 	return nil
-}
-
-// withoutCache adds the way around to an error that is of the judge cache, or of
-// the key that signs what is in it.
-func withoutCache(err error) error {
-	f := *classify(err)
-	if !slices.ContainsFunc(f.Hints, func(h string) bool { return strings.Contains(h, "--no-judge-cache") }) {
-		f.Hints = append(slices.Clone(f.Hints), "fix that, or give --no-judge-cache")
-	}
-	return &f
 }
 
 func (a *app) judgeRunCommand() *cobra.Command {
@@ -357,13 +268,8 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 		return err
 	}
 	defer end()
-	plan := j.Plan()
-	path := filepath.Join(dir, filepath.FromSlash(audit.RejudgmentFile(plan)))
-	switch _, err := os.Lstat(path); {
-	case audit.SameJudge(plan, j.Run.Manifest):
-		return usage("give another model or endpoint: the run's first judgment stays the run's", "%q at %s is the run's own judge", view.Line(plan.Model), view.Line(plan.Origin))
-	case err == nil:
-		return fail(exit.Failure, fmt.Errorf("this judge has judged the run: %q", path), "a judge judges a run once: give another model or endpoint", "gaia verify "+view.Quote(dir))
+	if err := j.CheckNew(dir); err != nil {
+		return err
 	}
 	if j.Cache, err = a.laterVerdicts(c, key); err != nil {
 		return err
@@ -378,33 +284,11 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	ctx, release := stop.Context(cmd.Context())
 	defer release()
 	context.AfterFunc(ctx, release)
-	r, err := j.Judgment(ctx)
-	if cache := (*grading.CacheError)(nil); errors.As(err, &cache) {
-		return a.badCache(cache, exit.Evidence, "nothing was written; --no-judge-cache judges without the cache")
-	}
-	if ctx.Err() != nil {
-		return fail(exit.Interrupted, errors.New("interrupted; nothing was written"), "repeat the command: what the judge has said is in the judge cache")
-	}
-	if errors.Is(err, grading.ErrBudget) {
-		return fail(exit.Incomplete, fmt.Errorf("--max-cost %s: %w; nothing was written", view.Dollars(&j.MaxCost), err), "repeat the command with a higher --max-cost: what the judge has said is in the judge cache")
-	}
-	if asked := (*llm.Error)(nil); errors.As(err, &asked) {
-		return fail(exit.Failure, err, append(grading.Remedies(asked), "nothing was written; what the judge has said is in the judge cache")...)
-	}
+	out, err := j.Write(ctx, dir, key, before+1)
 	if err != nil {
 		return err
 	}
-	envelope, err := r.Seal(key)
-	if err != nil {
-		return err
-	}
-	if err := grading.WriteAttestation(path, envelope); err != nil {
-		return err
-	}
-	if _, err := audit.ReadRejudgments(os.DirFS(dir), j.Run); err != nil {
-		return fmt.Errorf("reading what was written: %w", err)
-	}
-	return a.printRejudged(dir, path, r, envelope, j.Run, audit.Judgments(j.Run.Manifest, before+1), c.AsJSON)
+	return a.printRows(out, c.AsJSON)
 }
 
 // laterJudge fills in the judge of the flags and settings, and what it may cost. Of a
@@ -453,41 +337,10 @@ func (a *app) laterVerdicts(c *judgeCheck, key sign.Key) (*judgecache.Cache, err
 	}
 	cache, err := a.user().JudgeCache(key, false)
 	if err != nil {
-		return nil, withoutCache(err)
+		return nil, grading.WithoutCache(err)
 	}
 	if swept := cache.Sweep(); len(swept.Bad) > 0 {
-		return nil, a.badCache(&grading.CacheError{Dir: cache.Dir(), Sweep: swept}, exit.Evidence, "nothing was asked of the judge; --no-judge-cache judges without the cache")
+		return nil, (&grading.CacheError{Dir: cache.Dir(), Sweep: swept}).Ends(exit.Evidence, "nothing was asked of the judge; --no-judge-cache judges without the cache")
 	}
 	return cache, nil
-}
-
-// rejudged is what judge run prints with --json.
-type rejudged struct {
-	File      string              `json:"file"`
-	Judge     plan.JudgePlan      `json:"judge"`
-	Judgments int                 `json:"judgments"` // of the run, this one among them
-	KeyID     string              `json:"key_id"`
-	Rehearsal bool                `json:"rehearsal,omitzero"`
-	RunID     string              `json:"run_id"`
-	Score     *stats.Rate         `json:"score"`  // by this judge; null: none of its verdicts counts
-	SHA256    string              `json:"sha256"` // of the file
-	Totals    rundir.JudgeSummary `json:"totals"`
-}
-
-func (a *app) printRejudged(dir, path string, r audit.Rejudgment, envelope []byte, found *rundir.Run, judgments int, asJSON bool) error {
-	out := rejudged{File: path, Judge: r.Judge, Judgments: judgments, KeyID: found.Key.ID(), Rehearsal: r.Rehearsal, RunID: r.RunID,
-		Score: r.Score(found), SHA256: canonical.Digest(envelope), Totals: r.Totals}
-	if asJSON {
-		return view.JSON(a.stdout, out)
-	}
-	rows := view.List{{"run", out.RunID}}
-	if out.Rehearsal {
-		rows.Add("rehearsal", runview.RehearsalNote)
-	}
-	rows = append(rows, runview.JudgeRows(&out.Totals)...)
-	if s := out.Score; s != nil {
-		rows.Addf("judged", "%d of %d, %s, by this judge", s.Correct, s.Planned, view.Percent(s.AccuracyPPM))
-	}
-	return view.Rows(a.stdout, append(rows, [2]string{"judgments", fmt.Sprintf("%d of this run; the run's own files are as they were", out.Judgments)},
-		[2]string{"written to", path}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + view.Quote(dir)}))
 }

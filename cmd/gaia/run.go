@@ -94,7 +94,7 @@ func (a *app) run(cmd *cobra.Command, s *runflags.Settings, file *settings.File)
 	return a.begin(cmd.Context(), s, func(w equip.World) (*run.Run, error) {
 		r, err := run.Create(s.Runs, s.Plan, w.Env)
 		if cache := (*grading.CacheError)(nil); errors.As(err, &cache) {
-			return nil, a.badCache(cache, exit.Findings, "no model was asked; fix that and start again")
+			return nil, cache.Ends(exit.Findings, "no model was asked; fix that and start again")
 		}
 		if err != nil {
 			if refused := runflags.NotPlanned(err, s.Plan.Budgets.RunCostMicroUSD); refused != nil {
@@ -235,7 +235,7 @@ func (a *app) notResumed(err error, resume string) error {
 	var cache *grading.CacheError
 	switch {
 	case errors.As(err, &cache):
-		return a.badCache(cache, exit.Incomplete, "fix that, then: "+resume)
+		return cache.Ends(exit.Incomplete, "fix that, then: "+resume)
 	case errors.As(err, &other):
 		return fail(exit.Failure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
 	case errors.Is(err, trajectory.ErrNotRecorded), err != nil && classify(err).Code == exit.Failure && !errors.Is(err, runfiles.ErrBusy) && !errors.Is(err, run.ErrComplete):

@@ -3,14 +3,17 @@ package grading
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -112,6 +115,84 @@ func (e *CacheError) Hints() []string {
 			"if you do not know the key, delete the cache: rm -r "+dir)
 	}
 	return hints
+}
+
+// Ends returns the failure of what the cache keeps from beginning or going on, with what to do then.
+func (e *CacheError) Ends(code int, then string) error {
+	return &exit.Error{Code: code, Err: e, Reasons: e.Reasons(), Hints: append(e.Hints(), then)}
+}
+
+// WithoutCache adds the way around to an error that is of the judge cache, or of the key that signs what is in it.
+func WithoutCache(err error) error {
+	f := *exit.Of(err)
+	if !slices.ContainsFunc(f.Hints, func(h string) bool { return strings.Contains(h, "--no-judge-cache") }) {
+		f.Hints = append(slices.Clone(f.Hints), "fix that, or give --no-judge-cache")
+	}
+	return &f
+}
+
+// CacheCheck is what is found of every entry of a judge cache; its members are what 'gaia judge cache verify' prints with --json.
+type CacheCheck struct {
+	Bad       []judgecache.Bad `json:"bad"`     // the name of the directory is "."
+	Checked   int              `json:"checked"` // with the bad ones and those of the old form
+	Dir       string           `json:"dir"`
+	Legacy    int              `json:"legacy"`
+	Leftovers int              `json:"leftovers"`
+	Present   bool             `json:"present"`
+
+	shut string // why the directory is not used
+}
+
+// CheckCache checks every entry of a judge cache, which may be missing.
+func CheckCache(dir string, trusted []sign.PublicKey) (CacheCheck, error) {
+	c := CacheCheck{Bad: []judgecache.Bad{}, Dir: dir}
+	cache, err := judgecache.Look(dir, trusted)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	cache.Each(func(e judgecache.Entry) {
+		switch {
+		case e.Leftover:
+			c.Leftovers++
+			return
+		case e.Legacy:
+			c.Legacy++
+		case e.Reason != "":
+			c.Bad = append(c.Bad, judgecache.Bad{Name: e.Name, Reason: e.Reason})
+		}
+		c.Checked++
+	})
+	c.Present, c.shut = true, cache.Shut()
+	return c, nil
+}
+
+// Text describes the check for a person; a directory that is not used is left to Err.
+func (c CacheCheck) Text() string {
+	switch {
+	case !c.Present:
+		return fmt.Sprintf("there is no judge cache yet: %s\n", view.Line(view.Quote(c.Dir)))
+	case c.shut == "":
+		return fmt.Sprintf("%s checked: %d good, %d bad, %d of the old form, which no run uses\n",
+			view.Count(c.Checked, "entry"), c.Checked-len(c.Bad)-c.Legacy, len(c.Bad), c.Legacy)
+	}
+	return ""
+}
+
+// Err returns the error that entries do not verify, nil if all do.
+func (c CacheCheck) Err() error {
+	if len(c.Bad) == 0 {
+		return nil
+	}
+	e := &CacheError{c.Dir, judgecache.Sweep{Bad: c.Bad}}
+	f := &exit.Error{Code: exit.Evidence, Reasons: e.Reasons(), Hints: e.Hints()}
+	f.Err = fmt.Errorf("%d of %s in the judge cache do not verify", len(c.Bad), view.Count(c.Checked, "entry"))
+	if c.shut != "" {
+		f.Err, f.Reasons = fmt.Errorf("the judge cache %q is %s", c.Dir, c.shut), nil
+	}
+	return f
 }
 
 // Report is the result of a self-test for people and programs.

@@ -2,11 +2,16 @@ package grading
 
 import (
 	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 )
@@ -83,4 +88,37 @@ func TestAdjudicationCheck(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", d, err, want)
 		}
 	}
+}
+
+// TestCheckCache: a cache that is missing is no error, one by a key that is not trusted is, and so is a directory that others can write to.
+func TestCheckCache(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "judgments")
+	key, err := sign.NewKey(rand.NewChaCha8([32]byte{1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(want, text string, trusted ...sign.PublicKey) {
+		t.Helper()
+		c, err := CheckCache(dir, trusted)
+		if err != nil || !strings.Contains(c.Text(), text) || (c.Text() == "") != (text == "") {
+			t.Errorf("%v, %q", err, c.Text())
+		}
+		if err := c.Err(); (err == nil) != (want == "") || err != nil && (exit.Of(err).Code != exit.Evidence || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v instead of %q", err, want)
+		}
+	}
+	check("", "there is no judge cache yet")
+	cache, err := judgecache.Open(dir, key, []sign.PublicKey{key.Public()}, time.Now)
+	if err == nil {
+		err = cache.Put(Judge{Name: "m", Origin: "o"}.SelfTestKey(), true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("", "1 entry checked: 1 good, 0 bad, 0 of the old form", key.Public())
+	check("1 of 1 entry in the judge cache do not verify", "1 entry checked: 0 good, 1 bad")
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	check("is "+judgecache.Writable, "", key.Public())
 }

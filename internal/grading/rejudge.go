@@ -5,15 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/budget"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -149,4 +155,84 @@ func OpenRejudging(dir string) (r Rejudging, later int, err error) {
 	}
 	r.Gold, err = gold.Of(r.Run.Manifest)
 	return r, len(judgments), PrivateFault(err)
+}
+
+// CheckNew returns an error if the judge has judged the run in dir already.
+func (r Rejudging) CheckNew(dir string) error {
+	plan := r.Plan()
+	path := r.file(dir)
+	switch _, err := os.Lstat(path); {
+	case audit.SameJudge(plan, r.Run.Manifest):
+		return exit.Usagef("give another model or endpoint: the run's first judgment stays the run's", "%q at %s is the run's own judge", view.Line(plan.Model), view.Line(plan.Origin))
+	case err == nil:
+		return exit.New(exit.Failure, fmt.Errorf("this judge has judged the run: %q", path), "a judge judges a run once: give another model or endpoint", "gaia verify "+view.Quote(dir))
+	}
+	return nil
+}
+
+func (r Rejudging) file(dir string) string {
+	return filepath.Join(dir, filepath.FromSlash(audit.RejudgmentFile(r.Plan())))
+}
+
+// Rejudged is a judgment that was written; its members are what 'gaia judge run' prints with --json.
+type Rejudged struct {
+	File      string              `json:"file"`
+	Judge     plan.JudgePlan      `json:"judge"`
+	Judgments int                 `json:"judgments"` // of the run, this one among them
+	KeyID     string              `json:"key_id"`
+	Rehearsal bool                `json:"rehearsal,omitzero"`
+	RunID     string              `json:"run_id"`
+	Score     *stats.Rate         `json:"score"`  // by this judge; null: none of its verdicts counts
+	SHA256    string              `json:"sha256"` // of the file
+	Totals    rundir.JudgeSummary `json:"totals"`
+
+	dir string
+}
+
+// Write asks the judge, and writes its judgment, signed, into the run in dir, which then has so many of later judges. All
+// answers are judged or nothing is written.
+func (r Rejudging) Write(ctx context.Context, dir string, key sign.Key, later int) (none Rejudged, _ error) {
+	path := r.file(dir)
+	j, err := r.Judgment(ctx)
+	if cache := (*CacheError)(nil); errors.As(err, &cache) {
+		return none, cache.Ends(exit.Evidence, "nothing was written; --no-judge-cache judges without the cache")
+	}
+	if ctx.Err() != nil {
+		return none, exit.New(exit.Interrupted, errors.New("interrupted; nothing was written"), "repeat the command: what the judge has said is in the judge cache")
+	}
+	if errors.Is(err, ErrBudget) {
+		return none, exit.New(exit.Incomplete, fmt.Errorf("--max-cost %s: %w; nothing was written", view.Dollars(&r.MaxCost), err), "repeat the command with a higher --max-cost: what the judge has said is in the judge cache")
+	}
+	if asked := (*llm.Error)(nil); errors.As(err, &asked) {
+		return none, exit.New(exit.Failure, err, append(Remedies(asked), "nothing was written; what the judge has said is in the judge cache")...)
+	}
+	if err != nil {
+		return none, err
+	}
+	envelope, err := j.Seal(key)
+	if err != nil {
+		return none, err
+	}
+	if err := WriteAttestation(path, envelope); err != nil {
+		return none, err
+	}
+	if _, err := audit.ReadRejudgments(os.DirFS(dir), r.Run); err != nil {
+		return none, fmt.Errorf("reading what was written: %w", err)
+	}
+	return Rejudged{File: path, Judge: j.Judge, Judgments: audit.Judgments(r.Run.Manifest, later), KeyID: r.Run.Key.ID(), Rehearsal: j.Rehearsal,
+		RunID: j.RunID, Score: j.Score(r.Run), SHA256: canonical.Digest(envelope), Totals: j.Totals, dir: dir}, nil
+}
+
+// Rows describe the judgment for a person.
+func (r Rejudged) Rows() [][2]string {
+	rows := view.List{{"run", r.RunID}}
+	if r.Rehearsal {
+		rows.Add("rehearsal", runview.RehearsalNote)
+	}
+	rows = append(rows, runview.JudgeRows(&r.Totals)...)
+	if s := r.Score; s != nil {
+		rows.Addf("judged", "%d of %d, %s, by this judge", s.Correct, s.Planned, view.Percent(s.AccuracyPPM))
+	}
+	rows.Addf("judgments", "%d of this run; the run's own files are as they were", r.Judgments)
+	return append(rows, [][2]string{{"written to", r.File}, {"signed by", r.KeyID}, {"next", "gaia verify " + view.Quote(r.dir)}}...)
 }
