@@ -61,7 +61,7 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: not clean, or
 --strict found something to review, or --only ran some of the checks. 6: the report
 is printed, but you do not trust the run's signer.`,
 		Example: `  gaia audit --dataset hub submission-2026-01-02-5XK9QZ7M
-  gaia audit --body page.html --usage-export activity.csv --format sarif runs/01J…
+  gaia audit --body page.html --format sarif runs/01J…
   gaia audit --explain AUD-5`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if flags.explain != "" || flags.schema {
@@ -86,9 +86,9 @@ is printed, but you do not trust the run's signer.`,
 	f := cmd.Flags()
 	f.Var(cli.Choice(&flags.format, strings.Join(reportFormats, "|")), "format", "form of the report (default: text)")
 	f.BoolVar(&flags.asJSON, "json", false, "print the report as JSON, like --format json")
-	runflags.AddDataset(cmd, &flags.Gold, "gold answers: private (of a run directory, the default), none, or the plan's dataset: hub, hub:OWNER/NAME, dir:PATH or fixtures", "gold", verify.GoldPrivate, verify.GoldNone)
+	runflags.AddDataset(cmd, &flags.Gold, "gold answers: private (of the run directory, the default), none, hub, hub:OWNER/NAME, dir:PATH or fixtures", "gold", verify.GoldPrivate, verify.GoldNone)
 	f.StringSliceVar(&flags.Only, "only", nil, "run only these checks, such as AUD-1,AUD-5; the result is never clean")
-	f.StringArrayVar(&flags.Bodies, "body", nil, "file with a whole document of which the run recorded an excerpt; repeatable")
+	f.StringArrayVar(&flags.Bodies, "body", nil, "`file` with a whole document of which the run has an excerpt; repeatable")
 	f.StringVar(&flags.Usage, "usage-export", "", "file with the provider's list of requests, to compare with the journal")
 	f.BoolVar(&flags.Strict, "strict", false, "also fail if there is something to review")
 	f.StringVar(&flags.AuditedAt, "audited-at", "", "time that the report gives, by RFC 3339 (default: when the run was completed)")
@@ -193,8 +193,10 @@ stays open.
 Every reader of the package sees the reason: it must not contain the answer. The key
 is the one that planned the run; with --countersign it is any other. To withdraw a
 decision, remove its file before you package the run.`,
-		Example: `  gaia adjudicate runs/01J… --finding 3fa20b7c --decision void --reason 'a search result held the answer'
-  gaia adjudicate runs/01J… --finding 9c1ee27a --decision dismiss --reason 'the file is the museum'\''s own'
+		Example: `  gaia adjudicate runs/01J… --finding 3fa20b7c --decision void \
+      --reason 'a search result held the answer'
+  gaia adjudicate runs/01J… --finding 9c1ee27a --decision dismiss \
+      --reason 'the file is of the museum itself'
   gaia adjudicate runs/01J… --countersign 3fa20b7c --key second`,
 		Args: cli.OneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -61,7 +61,8 @@ changes nothing.
 "missing" is optional, and "unknown" was not checked: exit code 0. "failed" would be
 rejected, make the run fail or spend without bound: exit code 3.`,
 		Example: `  gaia doctor
-  OPENAI_API_KEY=… HF_TOKEN=… gaia doctor --submit-intent --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
+  OPENAI_API_KEY=… HF_TOKEN=… gaia doctor --submit-intent \
+      --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
   gaia doctor --base-url http://localhost:11434/v1 --model llama3.1 --wait 5m
   gaia doctor --no-call --json`,
 		Args:              cli.NoArgs,
@@ -76,6 +77,7 @@ rejected, make the run fail or spend without bound: exit code 3.`,
 	}
 	cli.RejectEmpty(cmd, unemptied()...)
 	x.AddRunFlags(x.ofRun)
+	x.ofRun.Flags().SortFlags = false // as the help of run has them
 	x.ofRun.Flags().VisitAll(func(f *pflag.Flag) {
 		if !slices.Contains([]string{"help", "like", "only-errors", "dry-run", "json", "no-preflight"}, f.Name) {
 			cmd.Flags().AddFlag(f)
@@ -84,6 +86,7 @@ rejected, make the run fail or spend without bound: exit code 3.`,
 	cmd.Flags().BoolVar(&x.noCall, "no-call", false, "send no request to a model")
 	cmd.Flags().DurationVar(&x.wait, "wait", 30*time.Second, "how long to wait for a model or a hub to answer")
 	cmd.Flags().BoolVar(&x.AsJSON, "json", false, "print the result as JSON")
+	cli.Section(cmd.Flags(), cli.OutputFlags)
 	return cmd
 }
 

@@ -59,7 +59,7 @@ func (a *app) exportCommand() *cobra.Command {
 	listed := strings.Join(names, ", ")
 	cmd := &cobra.Command{
 		Use:   "export DIR --format " + strings.Join(names, "|"),
-		Short: "Write a run for the leaderboard, for Inspect or for a spreadsheet",
+		Short: "Write a run for the leaderboard, Inspect or a spreadsheet",
 		Long: `Export verifies a finished run or a full package, folder or archive, and writes it in
 the format of another tool, without gold answers:
 

@@ -122,7 +122,7 @@ counts until you delete its entry. Settings are those of gaia.yaml unless a flag
 otherwise. Where "gaia run" would rehearse, check tests the built-in scripted judge,
 offline.`,
 		Example: `  OPENAI_API_KEY=… gaia judge check --judge-model gpt-4o-mini
-  gaia judge check --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
+  gaia judge check --judge-model llama3.1 --base-url http://localhost:11434/v1`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -233,8 +233,9 @@ The judge must pass its self-test first. All answers are judged or nothing is wr
 replies are stored in the judge cache, so you can repeat the command. A judge with the
 same model, endpoint and prompt judges a run once. The key is the one that planned the
 run. A rehearsal is judged by second-judge or gullible-judge (which fails), offline.`,
-		Example: `  OPENAI_API_KEY=… gaia judge run runs/01J… --judge-model gpt-4o-mini --max-cost 2
-  gaia judge run runs/01J… --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
+		Example: `  OPENAI_API_KEY=… gaia judge run runs/01J… --judge-model gpt-4o-mini
+  gaia judge run latest --judge-model llama3.1 \
+      --base-url http://localhost:11434/v1 --max-cost 2 --json`,
 		Args: cli.OneArg("the run directory"),
 	}
 	c.addFlags(cmd, func(dir string, file *settings.File) error { return a.judgeRun(cmd, dir, c, file) }, "max-cost", "max-tokens")

@@ -240,8 +240,8 @@ type trustFlags struct {
 }
 
 func (f *trustFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.keys, "trusted-key", nil, "another public key file to trust, OpenSSH line or PEM")
-	cmd.Flags().StringArrayVar(&f.allowed, "allowed-signers", nil, "another OpenSSH allowed_signers file to read")
+	cmd.Flags().StringArrayVar(&f.keys, "trusted-key", nil, "another public key `file` to trust, OpenSSH line or PEM")
+	cmd.Flags().StringArrayVar(&f.allowed, "allowed-signers", nil, "another allowed_signers `file` of OpenSSH to read")
 }
 
 // trustedKeys returns whom the user trusts with the files of the flags.

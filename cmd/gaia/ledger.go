@@ -59,7 +59,7 @@ type ledgerQuery struct {
 // addFrom registers the flags for where events are read from.
 func (q *ledgerQuery) addFrom(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&q.Paths, "runs", nil, "run directory, package, archive or folder of runs to read (default: runs, if it exists)")
+	f.StringArrayVar(&q.Paths, "runs", nil, "`run` directory, package, archive or folder of them (default: runs, if it exists)")
 	f.BoolVar(&q.NoImported, "no-imported", false, "leave imported events out")
 }
 
@@ -281,7 +281,7 @@ results. Exit code 3 if one fails:
   forbidden-command     no violation of R004
   forbidden-dependency  no violation of R005
   violation-rate        at most --max-violations rules broken
-  diff-quality          lines reworked ÷ lines added and removed at most --max-rework-ratio
+  diff-quality          reworked ÷ changed lines at most --max-rework-ratio
 
 With --evaluators it also runs the commands below evaluators in gaia.yaml, once for
 each attempt, and prints them first. Each command reads the run event as a line of

@@ -122,51 +122,56 @@ and builds a signed package, so that anyone can check the score.
 Without a key, base URL, model or dataset, "gaia run" rehearses: built-in tasks,
 a built-in scripted model, no network. A rehearsal is marked as one everywhere
 and is never a GAIA score.`,
-		Example: `  gaia run --submit-intent             rehearse the whole job, offline
-  gaia agent try ./my-agent            one task by an agent of your own, offline
-  gaia audit runs/01J…                 look for known ways of cheating
-  gaia submit runs/01J…                build a signed package
-  gaia verify submission-…             check every byte of the package
-  gaia disclose runs/01J… --task 3f2a  write the evidence of one task
-  gaia export runs/01J… --format csv   write it for another tool
-  gaia scorecard runs/01J…             solve rate, violations, cost
-  gaia ledger rank                     rank broken rules by their cost
-  gaia trend runs                      solve rates by week
-  gaia compare runs/01J… runs/01K…     test whether two runs differ
-  gaia runs                            list the runs
-  gaia show latest                     see what happened
-  gaia view latest                     see it in a browser, also while it runs
-  gaia report latest                   write it as one HTML file
-  gaia board packages -o site          write a leaderboard of packages
-  gaia prune runs --older-than 90d     remove old runs, keep their counts`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-
+		Example: `  gaia run --submit-intent          rehearse the whole job, offline
+  gaia show latest                  see what happened
+  gaia view latest                  see it in a browser, also while it runs
+  gaia audit latest                 look for known ways of cheating
+  gaia submit latest                build a signed package
+  gaia verify submission-…          check every byte of the package
+  gaia agent try ./my-agent         try an agent of your own, offline
+  gaia compare runs/01J… runs/01K…  test whether two runs differ`,
+		SilenceErrors:      true,
+		SilenceUsage:       true,
 		DisableSuggestions: true, // which cobra has in the error
+		Version:            versionText(),
 	}
-	root.AddCommand(a.runCommand(), a.planCommand(), a.mergeCommand(), a.serveCommand(), a.workerCommand(), a.agentCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.runsCommand(), a.showCommand(), a.viewCommand(), a.reportCommand(), a.boardCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand(), convertAttemptsCommand())
+	root.SetVersionTemplate("{{.Version}}")
+	root.Flags().Bool("version", false, "print what 'gaia version' prints")
+	cli.AddCommands(root, "Run tasks", a.runCommand(), a.resumeCommand(), a.tasksCommand(), a.agentCommand(), a.doctorCommand())
+	cli.AddCommands(root, "Look at a run", a.runsCommand(), a.showCommand(), a.viewCommand(), a.reportCommand(), a.exportCommand())
+	cli.AddCommands(root, "Check a run", a.verifyCommand(), a.auditCommand(), a.adjudicateCommand(), a.judgeCommand(), a.witnessCommand())
+	cli.AddCommands(root, "Publish a run", a.submitCommand(), a.discloseCommand(), a.boardCommand())
+	cli.AddCommands(root, "Many runs", a.compareCommand(), a.scorecardCommand(), a.trendCommand(), a.ledgerCommand(), a.pruneCommand())
+	cli.AddCommands(root, "Many machines", a.planCommand(), a.mergeCommand(), a.serveCommand(), a.workerCommand())
+	cli.AddCommands(root, "Set up", a.keyCommand(), a.policyCommand(), a.versionCommand())
+	root.AddCommand(convertCommand(), convertAttemptsCommand())
 	a.named(root)
-	root.SetFlagErrorFunc(cli.FlagError)
-	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exit.Help)
+	cli.AddHelp(root, "Set up")
 	return root
+}
+
+// versionText is the version and the commit, a line each.
+func versionText() string {
+	h := build.Describe()
+	commit := h.Commit
+	if commit == "" {
+		commit = "unknown"
+	}
+	if h.Dirty {
+		commit += " (modified)"
+	}
+	return fmt.Sprintf("gaia %s\ncommit %s\n", h.Version, commit)
 }
 
 func (a *app) versionCommand() *cobra.Command {
 	digest := false
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version and commit of this program",
-		Args:  cli.NoArgs,
+		Use:     "version",
+		Short:   "Print the version and commit of this program",
+		Example: "  gaia version\n  gaia version --digest",
+		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			h := build.Describe()
-			commit := h.Commit
-			if commit == "" {
-				commit = "unknown"
-			}
-			if h.Dirty {
-				commit += " (modified)"
-			}
-			text := fmt.Sprintf("gaia %s\ncommit %s\n", h.Version, commit)
+			text := versionText()
 			if digest {
 				whole, err := build.Harness()
 				if err != nil {

@@ -35,7 +35,8 @@ model is asked anything.
 and salts stay out of the folder: DIR.private, beside it, has the salts, which
 only merging needs. See docs/many-machines.md.`,
 		Example: `  gaia plan --shards 4 -o plan         rehearse, offline
-  OPENAI_API_KEY=… gaia plan --dataset dir:GAIA --model gpt-4o --max-cost 200 --shards 64 -o plan
+  OPENAI_API_KEY=… gaia plan --dataset dir:GAIA --model gpt-4o \
+      --max-cost 200 --shards 64 -o plan
   gaia plan --like runs/01J… --shards 8 -o plan`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

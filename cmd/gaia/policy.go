@@ -36,7 +36,8 @@ autonomous) or a policy file, a YAML mapping:
 The last three add to the rules R001, R004 and R005. No file can weaken a rule.`,
 		Example: `  gaia policy show restricted
   gaia policy hash mine.yaml
-  echo '{"tool":"python","arguments":{"code":"import datasets"}}' | gaia policy check`,
+  echo '{"tool":"python","arguments":{"code":"import datasets"}}' |
+      gaia policy check`,
 	}, a.policyShowCommand(), a.policyHashCommand(), a.policyCheckCommand())
 }
 
@@ -169,7 +170,8 @@ func (a *app) policyCheckCommand() *cobra.Command {
 and prints what the Gate would decide about it as the first call of a task. The tool
 is one of this program (another system's name for it works too), or SERVER__TOOL.
 Exit code 0: it would run. 3: it would be denied, or needs a person.`,
-		Example: `  echo '{"tool":"read_file","arguments":{"path":"table.csv"}}' | gaia policy check --policy restricted
+		Example: `  echo '{"tool":"read_file","arguments":{"path":"table.csv"}}' |
+      gaia policy check --policy restricted
   gaia policy check --policy mine.yaml call.json`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {

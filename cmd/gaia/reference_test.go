@@ -113,7 +113,8 @@ func flagTable(flags *pflag.FlagSet, keep func(*pflag.Flag) bool, variables func
 		if f.Shorthand != "" && dashes != "" {
 			name = code("-"+f.Shorthand) + ", " + name
 		}
-		text, byDefault := cutDefault(f.Usage)
+		_, usage := pflag.UnquoteUsage(f)
+		text, byDefault := cutDefault(usage)
 		if byDefault == "" && !slices.Contains([]string{"", "[]", "0", "0s", "false"}, f.DefValue) {
 			byDefault = code(f.DefValue)
 		}
@@ -253,7 +254,7 @@ Variables that are not the value of a flag. Keys are in the environment only, ne
 // exitCodesPage returns docs/exit-codes.md.
 func exitCodesPage() string {
 	var page strings.Builder
-	page.WriteString(generatedNote + "\n# Exit codes\n\n`gaia --help` lists them. Where several apply, the first of these is the exit code: ")
+	page.WriteString(generatedNote + "\n# Exit codes\n\n`gaia help exit-codes` explains them. Where several apply, the first of these is the exit code: ")
 	codes := slices.Clone(exit.Codes)
 	slices.SortFunc(codes, func(a, b exit.Code) int { return exit.Compare(a.Code, b.Code) })
 	var order []string

@@ -40,7 +40,7 @@ func (a *app) runCommand() *cobra.Command {
 	s := &runflags.Settings{}
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Plan, solve, grade, seal and sign a run",
+		Short: "Solve tasks, grade the answers and sign the run",
 		Long: `Run plans the tasks of one split, signs the plan, lets the agent solve them
 behind the Gate, grades the committed answers, and seals and signs the run. With
 --agent DIR your own agent solves them, recorded from outside.
@@ -58,8 +58,9 @@ The first Ctrl-C finishes the active tasks, the second stops at once; 'gaia resu
 continues after both. Everything the agent does is recorded before it has an
 effect. If recording fails, the run is marked as not submittable for good, and
 continues without evidence or stops (--on-unsubmittable).`,
-		Example: `  OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
-  OPENAI_API_KEY=… gaia run --dataset dir:GAIA --sample 20 --seed 7 --model gpt-4o --dry-run
+		Example: `  OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o \
+      --judge-model gpt-4o-mini --max-cost 50
+  OPENAI_API_KEY=… gaia run --dataset dir:GAIA --model gpt-4o --dry-run
   gaia run --like runs/01J…`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -153,7 +153,7 @@ func (a *app) tasksStatsCommand() *cobra.Command {
 	q := &taskQuery{}
 	return a.onTasks(&cobra.Command{
 		Use:   "stats",
-		Short: "Count the tasks of a split by level, and their attachments by kind",
+		Short: "Count the tasks of a split by level and attachment",
 		Long: `Stats counts the selected tasks by level and their attachments by level and
 ending. It lists the other splits of the dataset, and whether the split has as
 many tasks of each level as GAIA declares. The digest is that of the file that

@@ -39,8 +39,8 @@ its archive (of any tar program), or an evidence bundle of 'gaia disclose'.
 
   - --dataset computes every official verdict again, and repeats the audit if it
     had the same answers or none; --body gives the whole documents that it used
-  - --package compares a bundle with the package of its run, full or public, or a
-    full package with the public one
+  - --package compares a bundle with the package of its run, full or public,
+    or a full package with the public one
   - --checkpoint compares the checkpoint with the published one, byte for byte
 A public package has no journal: its signatures, plan and tree are checked, and its
 scores are self-reported.
@@ -56,7 +56,8 @@ trust your own signing key, the keys in your key directory, and those given; dat
 in allowed_signers are compared with this machine's clock. The dismissal of a
 CRITICAL finding counts only if you trust the key that countersigned it.`,
 		Example: `  gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M.tar.gz
-  gaia verify --json --dataset hub packages/* | jq -r 'select(.exit_code != 0).path'
+  gaia verify --json --dataset hub packages/* |
+      jq -r 'select(.exit_code != 0).path'
   gaia verify task.json --package submission-2026-01-02-5XK9QZ7M-public`,
 		Args: cli.Args(1, math.MaxInt, "run directories, packages, archives or evidence bundles"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,7 +100,7 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 	cli.RejectEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package")
 	v.trusted.register(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&v.Bodies, "body", nil, "file with a whole document that the audit used; repeatable")
+	f.StringArrayVar(&v.Bodies, "body", nil, "`file` with a whole document that the audit used; repeatable")
 	f.StringVar(&v.checkpoint, "checkpoint", "", "file with the published checkpoint, compared byte for byte")
 	runflags.AddDataset(cmd, &v.Dataset, "dataset of the plan, to score and audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures", "")
 	f.StringVar(&v.hmacKey, "hmac-key-file", "", "key of a bundle that is signed with HMAC-SHA256")
@@ -263,7 +264,7 @@ Questions and answers of GAIA must not be republished where crawlers find them:
 share the package of a real run in private. --public builds one that can be posted.
 It has no text of the run except its plan, so its scores are self-reported until
 you disclose tasks with 'gaia disclose'.`,
-		Example: `  gaia submit --strict --organisation "Example Lab" --contact lab@example.org runs/01J…
+		Example: `  gaia submit --organisation "Example Lab" --contact lab@example.org runs/01J…
   gaia submit --archive --out packages runs/01J…
   gaia submit --public runs/01J…`,
 		Args: cli.OneArg("the run directory"),
@@ -278,7 +279,7 @@ you disclose tasks with 'gaia disclose'.`,
 	cli.RejectEmpty(cmd, "body", "out", "date", "key", "organisation", "contact")
 	f := cmd.Flags()
 	f.StringVarP(&s.Out, "out", "o", ".", "directory in which the package appears")
-	f.StringArrayVar(&s.BodyFiles, "body", nil, "file with a whole document of which the run recorded an excerpt; repeatable")
+	f.StringArrayVar(&s.BodyFiles, "body", nil, "`file` with a whole document of which the run has an excerpt; repeatable")
 	f.StringVar(&s.Date, "date", "", "date of the package, such as 2026-01-02 (default: today, UTC)")
 	f.StringVar(&key, "key", "", "signing key file, the one the run was planned with")
 	f.BoolVar(&s.AllowDirty, "allow-dirty", false, "package a refused run, marked as not for a leaderboard")

@@ -28,7 +28,8 @@ Stopped or killed, it continues when it is started again. --rpm and --max-cost o
 the plan hold for all workers together. Off loopback it needs TLS and the public
 NKey of each machine that may work: see 'gaia worker --new-key'.`,
 		Example: `  gaia serve --plan plan
-  gaia serve --plan plan --listen 10.0.0.5:4222 --tls-cert c.pem --tls-key k.pem --worker-key UABC…
+  gaia serve --plan plan --listen 10.0.0.5:4222 \
+      --tls-cert c.pem --tls-key k.pem --worker-key UABC…
   gaia serve --plan plan --nats tls://nats.example:4222 --nkey server.nk`,
 		Args: cli.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), s, o) },
 	}
@@ -37,12 +38,16 @@ NKey of each machine that may work: see 'gaia worker --new-key'.`,
 	for _, name := range []string{"rpm", "tpm", "approve", "cassette"} {
 		f.Lookup(name).Hidden = true // of the plan
 	}
-	f.StringVar(&s.PlanDir, "plan", "plan", "plan folder that 'gaia plan' wrote; its .private is beside it")
-	f.StringVarP(&s.Runs, "out", "o", "runs", "directory for run directories")
 	runflags.AddDataset(cmd, &s.Source, "where the tasks are, if not where the plan says", "source")
-	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the judge, if not that of the plan")
-	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
+	cli.Section(f, cli.TaskFlags)
+	f.StringVar(&s.BaseURL, "base-url", "", "`URL` of the judge, if not that of the plan")
+	cli.Section(f, cli.ModelFlags)
+	f.StringVar(&s.PlanDir, "plan", "plan", "plan `folder` that 'gaia plan' wrote, with its .private beside it")
 	o.AddServerFlags(f)
+	cli.Section(f, cli.MachineFlags)
+	f.StringVarP(&s.Runs, "out", "o", "runs", "`directory` for run directories")
+	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
+	cli.Section(f, cli.OutputFlags)
 	cli.CompleteDirs(cmd, "plan")
 	cli.CompleteDirs(cmd, "out")
 	return cmd
@@ -92,7 +97,8 @@ gone it waits. The first SIGTERM or Ctrl-C finishes the tasks under way and
 leaves, the second stops at once.`,
 		Example: `  gaia worker --join nats://127.0.0.1:4222
   gaia worker --new-key worker.nk
-  OPENAI_API_KEY=… gaia worker --join tls://10.0.0.5:4222 --nkey worker.nk --ca ca.pem --dataset dir:GAIA`,
+  OPENAI_API_KEY=… gaia worker --join tls://10.0.0.5:4222 \
+      --nkey worker.nk --ca ca.pem --dataset dir:GAIA`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if newKey != "" {
@@ -106,14 +112,20 @@ leaves, the second stops at once.`,
 	for _, name := range []string{"key", "rpm", "tpm", "approve", "recheck", "on-unsubmittable"} {
 		f.Lookup(name).Hidden = true // of the server, or of the plan
 	}
-	f.StringVar(&newKey, "new-key", "", "write a new NKey to this file, print its public half for --worker-key, and end")
-	f.StringVarP(&s.Runs, "out", "o", "", "folder of the worker (default: runs/.worker-KEY, another one each time)")
-	runflags.AddDataset(cmd, &s.Source, "where the tasks are on this machine, if not where the plan says", "source")
-	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the model, if not that of the plan")
-	f.StringVar(&s.SearXNG, "searxng-url", "", "SearXNG search endpoint, if not that of the plan")
-	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
-	o.AddClientFlags(f)
+	runflags.AddDataset(cmd, &s.Source, "where the tasks are here, if not where the plan says", "source")
+	cli.Section(f, cli.TaskFlags)
+	f.StringVar(&s.BaseURL, "base-url", "", "`URL` of the model, if not that of the plan")
+	cli.Section(f, cli.ModelFlags)
+	f.StringVar(&s.SearXNG, "searxng-url", "", "`URL` of SearXNG, if not that of the plan")
+	cli.Section(f, cli.AgentFlags)
 	trusted.register(cmd)
+	cli.Section(f, cli.EvidenceFlags)
+	o.AddClientFlags(f)
+	f.StringVar(&newKey, "new-key", "", "write a new NKey to this `file`, print its public half for --worker-key, and end")
+	cli.Section(f, cli.MachineFlags)
+	f.StringVarP(&s.Runs, "out", "o", "", "`folder` of the worker (default: runs/.worker-KEY, another one each time)")
+	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
+	cli.Section(f, cli.OutputFlags)
 	return cmd
 }
 

@@ -7,6 +7,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -121,6 +122,18 @@ func ParseTime(flag, s string) (time.Time, error) {
 // FlagError rejects the value of a flag with the same words as the settings file.
 func FlagError(cmd *cobra.Command, err error) error {
 	hint := "see '" + cmd.CommandPath() + " --help'"
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if near := settings.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+			hint = "did you mean --" + near + "?"
+		}
+	}
 	var wrong *pflag.InvalidValueError
 	if !errors.As(err, &wrong) {
 		return exit.Usagef(hint, "%s", err)
@@ -183,7 +196,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 // KnownCommand rejects the name of a command that a command does not have.
 func KnownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return exit.Usagef(NearCommand(cmd, args[0]), "%s has no command %q", commandPath(cmd), args[0])
+		return exit.Usagef(NearCommand(cmd, args[0]), "%s has no command %q", cmp.Or(commandPath(cmd), cmd.Name()), args[0])
 	}
 	return nil
 }

@@ -2,7 +2,7 @@
 //
 // [Error] adds hints, reasons and an excerpt of the user's file to an error; [Print] writes them for a person and returns
 // the code. Errors of other packages get their code from their type ([Of]). Where several codes apply, [Compare] orders
-// them by precedence (TestCompare). README.md and "gaia help" list the codes.
+// them by precedence (TestCompare). "gaia help exit-codes" lists the codes.
 package exit
 
 import (
@@ -30,19 +30,9 @@ const (
 	Interrupted = 130
 )
 
-// Help describes the exit codes, for the help of a command.
-const Help = `Exit codes:
-  0    ok
-  1    failure
-  2    usage
-  3    findings or gaps, a failed check of doctor, a package or card that
-       is refused, an evaluation that fails, a run whose attempts all ended in
-       errors, or one that is not submittable though it was meant to be
-  4    evidence does not verify
-  5    run incomplete, for example because no model answers; can be resumed
-  6    evidence is intact, but you do not trust its signer; the output says
-       whether it is also incomplete or has findings
-  130  interrupted (state saved)
+// Short names the exit codes, for the help of a command.
+const Short = `Exit codes: 0 ok, 1 failure, 2 usage, 3 findings, 4 bad evidence, 5 incomplete,
+6 untrusted signer, 130 interrupted. For more: gaia help exit-codes
 `
 
 // Compare orders exit codes by precedence: it is negative if the program ends with a where

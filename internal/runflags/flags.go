@@ -28,39 +28,52 @@ const (
 	maxCount       = 1_000_000_000
 )
 
-// addPlanFlags adds the flags for members of the plan, which --like repeats.
+// addPlanFlags adds the flags for members of the plan, which --like repeats, and those of endpoints.
 func (s *Settings) addPlanFlags(cmd *cobra.Command) {
 	s.Images = ImagesAuto
 	s.AddTasks(cmd)
-	s.addAgentFlags(cmd)
 	f, p := cmd.Flags(), &s.Plan
-	engines := []string{web.Tavily, web.Brave, web.Serper, web.SearXNG, SearchNone}
-	f.Var(cli.Choice(&s.Search, strings.Join(engines, "|")), "search", "search engine of the tool web_search (default: the first whose key or address is set)")
-	f.StringVar(&s.PolicyName, "policy", "", "restricted, approved, autonomous, or a policy file (default: autonomous)")
-	CompleteModes(cmd, "policy")
+	f.IntVar(&p.Voting.Attempts, "voting-attempts", 1, "attempts per task, whose majority answer is scored; budgets are for each attempt")
+	cli.Section(f, cli.TaskFlags)
 	f.StringVar(&p.Model.Name, "model", "", "model that answers")
-	f.Var(cli.Model(&p.Judge, func(j *plan.JudgePlan) *string { return &j.Model }), "judge-model", "model that judges answers that the official scorer calls wrong (default: none)")
-	f.StringSliceVar(&p.Model.ServedAs, "served-as", nil, "other names of the models in replies, such as that of a deployment")
-	f.Var(cli.Choice(&s.Protocol, "chat|responses"), "api", "interface of the model (default: by the model's name at OpenAI's host, elsewhere chat)")
-	f.Var(cli.Choice(&s.Images, "auto|on|off"), "images", "show the model the pictures of a question; auto: if it is known to support them")
-	f.StringArrayVar(&p.Model.Stop, "stop-sequence", nil, "text at which the model ends a completion; may be repeated (chat interface only)")
-	f.IntVar(&p.Model.ContextWindow, "context-window", 0, "maximum tokens of a conversation (default: until the endpoint refuses it)")
-	f.Var(cli.Model(&p.Transcription, func(t *plan.TranscriptionPlan) *string { return &t.Model }), "transcription-model", "model that transcribes audio files (default: none)")
-	f.StringVar(&s.Vision, "vision-model", "", `model of describe_image, or "none" (default: --model, if it supports pictures)`)
-	f.IntVar(&p.Voting.Attempts, "voting-attempts", 1, "attempts per task; the majority answer is scored (budgets apply per attempt)")
-	f.IntVar(&p.Budgets.Turns, "max-turns", 20, "turns of an attempt, the last one kept for the answer")
-	f.IntVar(&p.Model.MaxTokens, "max-tokens", 0, "tokens of one completion (default: the endpoint's; 8192 with --max-cost)")
-	f.IntVar(&p.Policy.MaxToolCalls, "max-tool-calls", 0, "tool calls per task, failed attempts included (default: the policy's; autonomous: 500)")
-	f.Int64Var(&p.Budgets.Tokens, "max-task-tokens", 0, "tokens read and written per task, failed attempts included (default: no limit)")
+	f.StringVar(&s.BaseURL, "base-url", "", "`URL` of an OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
+	f.Var(cli.Choice(&s.Protocol, "chat|responses"), "api", "interface of the model (default: chat; at OpenAI's host by the model's name)")
+	f.StringSliceVar(&p.Model.ServedAs, "served-as", nil, "other names that replies give the model, such as that of a deployment")
+	f.Var(cli.Choice(&s.Images, "auto|on|off"), "images", "show the model the pictures of a question; auto: if it is known to read them")
+	f.IntVar(&p.Model.ContextWindow, "context-window", 0, "maximum tokens of a conversation (default: what the endpoint takes)")
+	f.IntVar(&p.Model.MaxTokens, "max-tokens", 0, "maximum tokens of a completion (default: the endpoint's; 8192 with --max-cost)")
+	f.StringArrayVar(&p.Model.Stop, "stop-sequence", nil, "`text` at which a completion ends; repeatable (chat interface only)")
+	f.BoolVar(&p.NoPreflight, "no-preflight", false, "do not test the models before the first task")
+	cli.Section(f, cli.ModelFlags)
+	f.Var(cli.Model(&p.Judge, func(j *plan.JudgePlan) *string { return &j.Model }), "judge-model", "model that judges what the official scorer calls wrong (default: none)")
+	f.BoolVar(&s.NoJudgeCache, "no-judge-cache", false, "use no stored verdicts of the judge")
+	cli.Section(f, cli.JudgeFlags)
+	f.Var(cli.Dollars(&p.Budgets.RunCostMicroUSD, 0), "max-cost", "maximum cost of the run in US dollars, with judge and tools (default: no limit)")
+	f.Var(cli.Dollars(&p.Policy.MaxCostMicroUSD, policy.Unlimited), "max-task-cost", `maximum cost of a task in US dollars, failed attempts included, or "off" (default: the policy's; autonomous: 1.00)`)
+	f.Int64Var(&p.Budgets.Tokens, "max-task-tokens", 0, "maximum tokens of a task, failed attempts included (default: no limit)")
 	f.Var(cli.Duration(&p.Budgets.WallMs, time.Second, maxTaskTime), "max-task-time", "maximum time of an attempt, such as 15m (default: no limit)")
-	f.Var(cli.Dollars(&p.Policy.MaxCostMicroUSD, policy.Unlimited), "max-task-cost", `maximum cost per task in US dollars, failed attempts included, or "off" (default: the policy's; autonomous: 1.00)`)
-	f.Var(cli.Dollars(&p.Budgets.RunCostMicroUSD, 0), "max-cost", "maximum cost of the whole run in US dollars: models, judge, transcriptions and descriptions (default: no limit)")
-	f.BoolVar(&p.SubmitIntent, "submit-intent", false, "commit all answers before grading: needed for a submission")
-	f.BoolVar(&p.NoPreflight, "no-preflight", false, "do not test the models before the first task; the plan records it")
-	f.BoolVar(&s.NoJudgeCache, "no-judge-cache", false, "do not use stored verdicts of the judge")
-	f.BoolVar(&s.record, "record-evidence", true, "record arguments, and excerpts of prompts, replies and results; false records only digests, for local runs")
-	f.BoolVar(&s.bodies, "evidence-full-bodies", false, "also store whole prompts, replies, arguments and results beside the journal")
-	f.VisitAll(func(flag *pflag.Flag) { s.Planned = append(s.Planned, flag.Name) })
+	f.IntVar(&p.Policy.MaxToolCalls, "max-tool-calls", 0, "maximum tool calls of a task, failed attempts included (default: the policy's; autonomous: 500)")
+	f.IntVar(&p.Budgets.Turns, "max-turns", 20, "maximum turns of an attempt; the last is for the answer")
+	cli.Section(f, cli.LimitFlags)
+	s.addAgentFlags(cmd)
+	engines := []string{web.Tavily, web.Brave, web.Serper, web.SearXNG, SearchNone}
+	f.StringVar(&s.PolicyName, "policy", "", "restricted, approved, autonomous, or a policy `file` (default: autonomous)")
+	CompleteModes(cmd, "policy")
+	f.Var(cli.Choice(&s.Search, strings.Join(engines, "|")), "search", "search `engine` of web_search: tavily, brave, serper, searxng or none (default: the first with a key or address)")
+	f.StringVar(&s.SearXNG, "searxng-url", "", "`URL` of SearXNG with JSON enabled (default: SEARXNG_URL)")
+	f.StringVar(&s.Vision, "vision-model", "", `model of describe_image, or "none" (default: --model, if it reads pictures)`)
+	f.Var(cli.Model(&p.Transcription, func(t *plan.TranscriptionPlan) *string { return &t.Model }), "transcription-model", "model that transcribes audio files (default: none)")
+	cli.Section(f, cli.AgentFlags)
+	f.BoolVar(&p.SubmitIntent, "submit-intent", false, "commit all answers before grading, as a submission needs")
+	f.BoolVar(&s.record, "record-evidence", true, "record arguments and excerpts of texts; false records only digests, for local runs")
+	f.BoolVar(&s.bodies, "evidence-full-bodies", false, "also store whole prompts, replies, arguments and results")
+	cli.Section(f, cli.EvidenceFlags)
+	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Name != "base-url" && flag.Name != "searxng-url" { // which may differ when a plan is repeated
+			s.Planned = append(s.Planned, flag.Name)
+		}
+	})
+	s.Images = ImagesAuto
 	for flag, values := range map[string][]string{"search": engines, "api": {llm.APIChat, llm.APIResponses}, "images": {ImagesAuto, ImagesOn, ImagesOff}, "max-task-cost": {"off"},
 		"model": llm.BuiltinPrices().Models(), "judge-model": llm.BuiltinPrices().Models()} {
 		cli.Complete(cmd, flag, values...)
@@ -70,7 +83,7 @@ func (s *Settings) addPlanFlags(cmd *cobra.Command) {
 // addAgentFlags adds the flags of an own agent that a plan holds. The settings file has the others.
 func (s *Settings) addAgentFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.Own.Folder, "agent", "", "folder of your own agent, with an executable named agent (default: the built-in agent; see docs/agents.md)")
+	f.StringVar(&s.Own.Folder, "agent", "", "`folder` of your own agent, with an executable named agent (default: the built-in agent)")
 	f.Var(cli.Duration(&s.Own.TimeoutMs, plan.MinAgentTime, plan.MaxAgentTime), "agent-timeout", "maximum time of an attempt of --agent (default: --max-task-time, else 30m)")
 	cli.CompleteDirs(cmd, "agent")
 }
@@ -89,15 +102,19 @@ func Modes() []string {
 func (s *Settings) AddRateFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.Concurrency, s.OnLost = AutoConcurrency, GoOn
-	f.Var(cli.Choice(&s.Concurrency, settings.AutoOrNumber), "concurrency", "concurrent requests, for a quarter more tasks; auto: as many requests as the endpoint allows, for twice as many tasks")
+	f.StringVar(&s.Cassette, "cassette", "", "record:DIR records the endpoint's answers, replay:DIR uses them")
+	f.StringVar(&s.Prices, "prices", "", "price table `file` that replaces the built-in one")
+	cli.Section(f, cli.ModelFlags)
+	f.Var(cli.Choice(&s.Concurrency, settings.AutoOrNumber), "concurrency", "concurrent requests; auto: as many as the endpoint allows")
 	f.Int64Var(&s.Requests, "rpm", 0, "requests a minute to the endpoint (default: no limit)")
 	f.Int64Var(&s.Tokens, "tpm", 0, "tokens a minute to and from the endpoint (default: no limit)")
-	f.StringVar(&s.Cassette, "cassette", "", "record:DIR records the endpoint's answers, replay:DIR uses them")
-	f.StringVar(&s.Key, "key", "", "signing key file (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else created when needed)")
-	f.StringVar(&s.Prices, "prices", "", "price table that replaces the built-in one")
-	f.StringVar(&s.OnLost, "on-unsubmittable", GoOn, `if recording fails or a --submit-intent run becomes unsubmittable: "continue" with marked results, or "stop"`)
-	f.BoolVar(&s.Recheck, "recheck", false, "verify the finished run from the disk, as 'gaia verify' does")
+	cli.Section(f, cli.LimitFlags)
 	f.StringSliceVar(&s.Approve, "approve", nil, `tools whose calls need no question, or "all" (default: ask on the terminal)`)
+	cli.Section(f, cli.AgentFlags)
+	f.StringVar(&s.Key, "key", "", "signing key `file` (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else created when needed)")
+	f.StringVar(&s.OnLost, "on-unsubmittable", GoOn, "if recording fails or a --submit-intent run becomes unsubmittable: continue or stop")
+	f.BoolVar(&s.Recheck, "recheck", false, "verify the finished run, as 'gaia verify' does")
+	cli.Section(f, cli.EvidenceFlags)
 	cli.Complete(cmd, "approve", append(policy.BuiltinTools(), approve.All)...)
 	cli.Complete(cmd, "concurrency", AutoConcurrency)
 	cli.Complete(cmd, "on-unsubmittable", GoOn, stopRun)
@@ -107,21 +124,26 @@ func (s *Settings) AddRateFlags(cmd *cobra.Command) {
 // AddResumeFlags adds the flags of resume.
 func (s *Settings) AddResumeFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	AddDataset(cmd, &s.Source, "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)", "source")
-	f.StringVar(&s.BaseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
-	f.StringVar(&s.SearXNG, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
+	AddDataset(cmd, &s.Source, "where the tasks are, if it was dir:PATH (default: the plan's dataset)", "source")
+	cli.Section(f, cli.TaskFlags)
+	f.StringVar(&s.BaseURL, "base-url", "", "`URL` of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
+	cli.Section(f, cli.ModelFlags)
+	f.StringVar(&s.SearXNG, "searxng-url", "", "`URL` of SearXNG, if the plan searches with it (default: SEARXNG_URL)")
+	cli.Section(f, cli.AgentFlags)
 	s.AddRateFlags(cmd)
-	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
-	f.StringVar(&s.File, "settings", "", "settings file, read only for the MCP servers of the plan (default: gaia.yaml)")
+	f.Lookup("key").Usage = "signing key `file` that the run was planned with"
+	f.StringVar(&s.File, "settings", "", "settings `file` with the MCP servers of the plan (default: gaia.yaml)")
 	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
+	cli.Section(f, cli.OutputFlags)
 }
 
 // AddRunFlags adds the flags of run, which a settings file may set.
 func (s *Settings) AddRunFlags(cmd *cobra.Command) {
 	s.addSharedFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&s.Runs, "out", "runs", "directory for run directories")
-	f.BoolVar(&s.Dry, "dry-run", false, "plan and estimate the cost; send no request to a model, create no run and no key")
+	f.StringVar(&s.Runs, "out", "runs", "`directory` for run directories")
+	f.BoolVar(&s.Dry, "dry-run", false, "plan and estimate the cost; ask no model, create no run and no key")
+	cli.Section(f, cli.OutputFlags)
 	cli.CompleteDirs(cmd, "out")
 }
 
@@ -130,14 +152,14 @@ func (s *Settings) addSharedFlags(cmd *cobra.Command) {
 	s.addPlanFlags(cmd)
 	s.AddRateFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&s.BaseURL, "base-url", "", "OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
-	f.StringVar(&s.SearXNG, "searxng-url", "", "SearXNG search endpoint with JSON enabled (default: SEARXNG_URL)")
 	f.BoolVar(&s.unsafePython, "unsafe-local-python", false, "run the model's Python code WITHOUT a sandbox, as you, with your files and network")
 	f.BoolVar(&s.Own.Unsafe, "unsafe-local-agent", false, "run --agent WITHOUT a sandbox, as you, with your files and network")
-	f.StringVar(&s.File, "settings", "", "settings file (default: gaia.yaml, if it exists)")
-	f.StringVar(&s.LikeWhat, "like", "", "repeat the plan of a manifest.json, run directory or package; other flags override it")
-	f.BoolVar(&s.OnlyErrors, "only-errors", false, "with --like: only the tasks that failed for infrastructure in that run, as a run that cannot be submitted")
+	cli.Section(f, cli.AgentFlags)
+	f.StringVar(&s.File, "settings", "", "settings `file` (default: gaia.yaml, if it exists)")
+	f.StringVar(&s.LikeWhat, "like", "", "repeat the plan of this `run` directory, package or manifest.json; flags override it")
+	f.BoolVar(&s.OnlyErrors, "only-errors", false, "with --like: only the tasks that failed for infrastructure; cannot be submitted")
 	f.BoolVar(&s.AsJSON, "json", false, "print the result as JSON")
+	cli.Section(f, cli.OutputFlags)
 }
 
 // CheckFlags rejects settings that no run can have; changed reports which flags were given or are of the settings file.

@@ -27,9 +27,10 @@ var ofShard = []string{"plan", "shard", "shard-key", "dataset", "base-url", "sea
 // AddShardFlags adds the flags of run for a shard.
 func (s *Settings) AddShardFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.PlanDir, "plan", "", "run a shard of this plan folder, which 'gaia plan' wrote")
-	f.StringVar(&s.Shard, "shard", "", "shard to run, such as 7/64 (default: of the Slurm array or the Indexed Job, or the only one)")
-	f.StringVar(&s.ShardKey, "shard-key", "", "key file of the shard, if it was moved out of the plan folder")
+	f.StringVar(&s.PlanDir, "plan", "", "run a shard of this plan `folder`, which 'gaia plan' wrote")
+	f.StringVar(&s.Shard, "shard", "", "shard to run, such as 7/64 (default: that of the Slurm array or Indexed Job, or the only one)")
+	f.StringVar(&s.ShardKey, "shard-key", "", "key `file` of the shard, if it was moved out of the plan folder")
+	cli.Section(f, cli.MachineFlags)
 	cli.CompleteDirs(cmd, "plan")
 }
 
@@ -37,8 +38,9 @@ func (s *Settings) AddShardFlags(cmd *cobra.Command) {
 func (s *Settings) AddPlanFlags(cmd *cobra.Command) {
 	s.addSharedFlags(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&s.PlanDir, "out", "o", "", "plan folder to write, which must not exist")
+	f.StringVarP(&s.PlanDir, "out", "o", "", "plan `folder` to write, which must not exist")
 	f.IntVar(&s.Plan.Shards, "shards", 1, "shards that the tasks are divided into")
+	cli.Section(f, cli.MachineFlags)
 	for _, name := range ofProcess {
 		f.Lookup(name).Hidden = true
 	}
@@ -124,9 +126,11 @@ func (s *Settings) AddMergeFlags(cmd *cobra.Command, lost *[]string) {
 		usage, _, _ := strings.Cut(f.Lookup(name).Usage, " (default:")
 		f.Lookup(name).Usage = usage + " (default: as the plan folder has it)"
 	}
-	f.StringVar(&s.PlanDir, "plan", "plan", "plan folder, with PLAN.private beside it")
+	f.StringVar(&s.PlanDir, "plan", "plan", "plan `folder`, with PLAN.private beside it")
 	f.StringSliceVar(lost, "lost", nil, "shards whose journals are gone for good, such as 3,7-9")
-	f.StringVarP(&s.Runs, "out", "o", "runs", "directory for the run directory")
+	cli.Section(f, cli.MachineFlags)
+	f.StringVarP(&s.Runs, "out", "o", "runs", "`directory` for the run directory")
+	cli.Section(f, cli.OutputFlags)
 	cli.CompleteDirs(cmd, "plan")
 	cli.CompleteDirs(cmd, "out")
 }

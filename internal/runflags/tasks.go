@@ -42,7 +42,7 @@ func AddDataset(cmd *cobra.Command, value *string, usage, old string, more ...st
 // AddTasks adds the flags of a command that takes tasks.
 func (t *Tasks) AddTasks(cmd *cobra.Command) {
 	f := cmd.Flags()
-	AddDataset(cmd, &t.Source, "tasks and answers: hub (GAIA), hub:OWNER/NAME, dir:PATH, or fixtures (built in)", "source")
+	AddDataset(cmd, &t.Source, "tasks and answers: hub (GAIA), hub:OWNER/NAME, dir:PATH or fixtures (built in)", "source")
 	f.StringVar(&t.Revision, "revision", "", "branch, tag or commit of the hub's dataset (default: main)")
 	f.StringVar(&t.Split, "split", string(loader.Validation), "split of the dataset: validation or test")
 	f.IntSliceVar(&t.Filter.Levels, "level", nil, "only these levels, such as 1,2")
@@ -50,6 +50,7 @@ func (t *Tasks) AddTasks(cmd *cobra.Command) {
 	f.IntVar(&t.Filter.Sample, "sample", 0, "only N of the selected tasks, drawn at random")
 	f.Int64Var(&t.Filter.Seed, "seed", 0, "seed of --sample: the same seed draws the same tasks")
 	f.IntVar(&t.Filter.Limit, "limit", 0, "only the first N of the selected tasks")
+	cli.Section(f, cli.TaskFlags)
 	cli.Complete(cmd, "split", string(loader.Validation), string(loader.Test))
 	cli.Complete(cmd, "level", "1", "2", "3")
 }

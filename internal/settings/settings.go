@@ -489,28 +489,30 @@ func Nearest(key string, names []string) string {
 	key = strings.ToLower(strings.ReplaceAll(key, "_", "-"))
 	best, found := 2+len(key)/4, ""
 	for _, name := range names {
-		if d := levenshtein(key, name); d < best {
+		if d := distance(key, name); d < best {
 			best, found = d, name
 		}
 	}
 	return found
 }
 
-// levenshtein is the distance of two names, in bytes.
-func levenshtein(a, b string) int {
+// distance is how many characters must be inserted, left out, replaced or swapped with the next to make one name of another.
+func distance(a, b string) int {
+	var above, above2 []int // the rows before: of a without its last character, and without two
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		above2, above, row = above, row, make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
+			if row[j+1] = above[j]; a[i] != b[j] {
+				row[j+1] = 1 + min(above[j], above[j+1], row[j])
 			}
-			diagonal, row[j+1] = row[j+1], cost
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], above2[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

@@ -27,24 +27,24 @@ const maxFile = 1 << 20
 
 // AddServerFlags adds the flags of serve.
 func (n *Network) AddServerFlags(f *pflag.FlagSet) {
-	f.StringVar(&n.listen, "listen", "127.0.0.1:4222", "address at which workers join")
-	f.StringVar(&n.cert, "tls-cert", "", "certificate of the server, PEM; needed off loopback")
-	f.StringVar(&n.key, "tls-key", "", "its key, PEM")
-	f.StringArrayVar(&n.workers, "worker-key", nil, "public NKey of a machine that may work; needed off loopback; can be repeated")
-	f.StringVar(&n.nats, "nats", "", "NATS cluster to use, with JetStream, in the place of --listen")
+	f.StringVar(&n.listen, "listen", "127.0.0.1:4222", "`address` at which workers join")
+	f.StringVar(&n.cert, "tls-cert", "", "certificate of the server, PEM `file`; needed off loopback")
+	f.StringVar(&n.key, "tls-key", "", "key of the certificate, PEM `file`")
+	f.StringArrayVar(&n.workers, "worker-key", nil, "public `NKey` of a machine that may work; needed off loopback; repeatable")
+	f.StringVar(&n.nats, "nats", "", "`URL` of a NATS cluster with JetStream, in the place of --listen")
 	n.addFlags(f)
 }
 
 // AddClientFlags adds the flags of worker.
 func (n *Network) AddClientFlags(f *pflag.FlagSet) {
-	f.StringVar(&n.join, "join", "", "address of the server: nats://HOST:PORT or tls://HOST:PORT")
+	f.StringVar(&n.join, "join", "", "`address` of the server: nats://HOST:PORT or tls://HOST:PORT")
 	n.addFlags(f)
 }
 
 func (n *Network) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&n.nkey, "nkey", "", "NKey file of this machine, as 'gaia worker --new-key' writes it; needed off loopback")
-	f.StringVar(&n.ca, "ca", "", "who signed the certificate of NATS, PEM (default: whom this machine trusts)")
-	f.StringVar(&n.name, "queue", "", "name of the queue in a cluster that several runs share")
+	f.StringVar(&n.nkey, "nkey", "", "NKey `file` of this machine, which 'gaia worker --new-key' writes; needed off loopback")
+	f.StringVar(&n.ca, "ca", "", "PEM `file` of the authority for the server's certificate (default: those of this machine)")
+	f.StringVar(&n.name, "queue", "", "`name` of the queue in a cluster that several runs share")
 }
 
 // Server returns the options of the queue of a server.
