@@ -37,6 +37,9 @@ packages, their archives and folders of them, or witness bundles (.rvw) and fold
 of them. What a bundle of another program lacks is null. A run that is given twice is
 counted once.
 
+Several runs are ranked by their solve rate, each with the difference from the next
+one if both are of the same tasks; the card below is the sum of all.
+
 Violations are broken rules and tools on the deny list. Denials by mode and by budget,
 and calls that a person refused, are counted separately.
 
@@ -123,11 +126,7 @@ func (a *app) scorecard(paths []string, s scoring) error {
 		want = &s.want
 	}
 	result := card.Result(want)
-	header := ""
-	if result.Rehearsal {
-		header = ledger.RehearsalHeader
-	}
-	err = view.Result(a.stdout, s.asJSON, result, header+view.RowsText(card.Rows(result)))
+	err = view.Result(a.stdout, s.asJSON, result, card.Text(result))
 	return cmp.Or(err, exit.First(card.Untrusted, result.Err()))
 }
 

@@ -22,8 +22,9 @@ type Card struct {
 	Runs       int
 	Untrusted  error    // runs are by keys that the user does not trust; nil: none
 	errorsOf   []string // runs of which the errors were counted alone
-	unscored   bool     // a task was answered, and has no gold answer
-	unrecorded []Run    // that went on without evidence
+	ranked     []RankedRun
+	unscored   bool  // a task was answered, and has no gold answer
+	unrecorded []Run // that went on without evidence
 }
 
 // Card verifies runs and counts their tasks. Nothing is counted where one of them does not verify, or is not finished
@@ -40,11 +41,17 @@ func (r *Reader) Card(paths []string) (*Card, error) {
 		if s.RecordingFailed != "" {
 			c.unrecorded = append(c.unrecorded, s)
 		}
-		if err := c.AddRun(s.RunStats); err != nil {
+		one, err := r.ranked(s)
+		if err == nil {
+			err = c.AddRun(s.RunStats)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", view.Quote(s.Path), err)
 		}
+		c.ranked = append(c.ranked, one)
 		return nil
 	})
+	rank(c.ranked)
 	if e := (*exit.Error)(nil); errors.As(err, &e) && slices.Equal(e.Hints, []string{wantRuns}) {
 		return nil, exit.New(e.Code, e.Err, witnessfile.WantScored)
 	}
@@ -65,6 +72,7 @@ type CardResult struct {
 	ErrorsOf        []string           `json:"errors_of,omitzero"`        // runs of which only tasks that failed there were counted
 	RecordingFailed []string           `json:"recording_failed,omitzero"` // ids of the runs
 	Rehearsal       bool               `json:"rehearsal,omitzero"`
+	Runs            []RankedRun        `json:"runs,omitempty"`          // of several: each card, by rank
 	SignerTrusted   *bool              `json:"signer_trusted,omitzero"` // of all runs; left out for witness bundles
 }
 
@@ -78,6 +86,9 @@ func (c *Card) Result(want *rundir.Thresholds) CardResult {
 		r.RecordingFailed = append(r.RecordingFailed, run.RunID)
 	}
 	r.ErrorsOf = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.errorsOf, c.Tally.ErrorsOf))))
+	if len(c.ranked) > 1 {
+		r.Runs = c.ranked
+	}
 	if want != nil {
 		r.Acceptance = new(c.Accept(*want))
 		if len(r.ErrorsOf) > 0 {
@@ -103,6 +114,18 @@ func (r CardResult) Err() error {
 		}
 	}
 	return e
+}
+
+// Text returns a result for people: of several runs a row for each by rank, and below it the card of all.
+func (c *Card) Text(r CardResult) string {
+	out := ""
+	if r.Rehearsal {
+		out = RehearsalHeader
+	}
+	if len(r.Runs) > 0 {
+		out += rankingText(r.Runs)
+	}
+	return out + view.RowsText(c.Rows(r))
 }
 
 // Rows returns a result as names and values.
