@@ -144,6 +144,7 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 		return Set{}, Gold{}, err
 	}
 	answers := make(map[string]string, len(picked))
+	set.Tasks = make([]Task, 0, len(picked))
 	for _, i := range picked {
 		r := rows[i]
 		set.Tasks = append(set.Tasks, r.task)

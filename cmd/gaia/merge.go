@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -71,8 +72,8 @@ func (a *app) merge(cmd *cobra.Command, folders, lost []string, s *runflags.Sett
 	var made *run.Run
 	err = a.begin(cmd.Context(), s, func(w equip.World) (_ *run.Run, err error) {
 		given := m
-		m = merge.Merge{} // the run reads its own copy of the plan, which is large
-		made, err = run.CreateMerged(s.Runs, run.Signed{Plan: s.Plan, Manifest: given.Plan.Manifest, Envelope: given.Plan.Envelope}, given.Salts, given.Shards, given.Folders, w.Env)
+		m = merge.Merge{} // what is large in it is not held to the end
+		made, err = run.CreateMerged(s.Runs, run.Merged{Signed: given.Plan.Signed(), Files: os.DirFS(given.Plan.Dir), Given: s.Plan, Salts: given.Salts, Shards: given.Shards, Folders: given.Folders}, w.Env)
 		return made, a.notResumed(err, "gaia merge")
 	})
 	if made != nil {

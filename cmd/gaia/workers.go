@@ -78,7 +78,7 @@ func (a *app) serve(ctx context.Context, s *runflags.Settings, o workers.Network
 		return err
 	}
 	if err := a.begin(ctx, s, func(w equip.World) (*run.Run, error) {
-		return run.CreateMerged(s.Runs, run.Signed{Plan: s.Plan, Manifest: f.Manifest, Envelope: f.Envelope}, salts, list, folders, w.Env)
+		return run.CreateMerged(s.Runs, run.Merged{Signed: f.Signed(), Files: os.DirFS(f.Dir), Given: s.Plan, Salts: salts, Shards: list, Folders: folders}, w.Env)
 	}); err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -184,8 +183,8 @@ func find(given []string) (folders []string, err error) {
 // identify returns what shard a folder is of, by its delegation, and whether it can be done. It reads no journal.
 func identify(f *planfolder.Folder, folder string) (_ *journal, done bool, err error) {
 	dir := os.DirFS(folder)
-	manifest, err := rundir.ReadFile(dir, plan.ManifestFile, int64(max(len(f.Manifest), 1)))
-	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) || err == nil && canonical.Digest(manifest) != f.ManifestSHA256 {
+	manifest, err := rundir.ManifestDigest(dir)
+	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) || err == nil && manifest != f.ManifestSHA256 {
 		return nil, false, foreign(f, folder)
 	}
 	if err != nil {
@@ -211,8 +210,8 @@ func identify(f *planfolder.Folder, folder string) (_ *journal, done bool, err e
 
 // verify verifies the folder of a shard, and reports whether it is done.
 func (j *journal) verify(f *planfolder.Folder) (done bool, err error) {
-	known := &rundir.SignedPlan{Plan: f.Plan, Manifest: f.Manifest, Envelope: f.Envelope, ManifestSHA256: f.ManifestSHA256, Key: f.Key}
-	found, err := rundir.Verify(os.DirFS(j.folder), rundir.Options{Plan: known, Event: func(e trajectory.Event) error {
+	signed := f.Signed()
+	found, err := rundir.Verify(os.DirFS(j.folder), rundir.Options{Plan: &signed, Event: func(e trajectory.Event) error {
 		if e.Seq == 0 {
 			j.started = e.ID
 		}
@@ -244,6 +243,7 @@ func Prepare(planDir, out string, folders, lost []string, verified func(folder s
 	if m.Plan, err = planfolder.Open(planDir); err != nil {
 		return m, err
 	}
+	m.Plan.Release()
 	gone, err := Lost(lost, m.Plan.Plan.Shards)
 	if err != nil {
 		return m, err
@@ -266,7 +266,7 @@ func begun(place string, f *planfolder.Folder, shards rundir.Shards) (bool, erro
 	if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	manifest, err := rundir.ReadFile(dir, plan.ManifestFile, int64(len(f.Manifest)))
+	manifest, err := rundir.ManifestDigest(dir)
 	if err != nil {
 		return false, err
 	}
@@ -279,7 +279,7 @@ func begun(place string, f *planfolder.Folder, shards rundir.Shards) (bool, erro
 		return false, err
 	}
 	now, err := shards.Encode()
-	if err == nil && (canonical.Digest(manifest) != f.ManifestSHA256 || string(old) != string(now)) {
+	if err == nil && (manifest != f.ManifestSHA256 || string(old) != string(now)) {
 		err = exit.Usagef("look at it with: gaia show "+view.Quote(place)+"; to merge these, choose another place with --out", "%q exists, and is of another plan or of other journals", place)
 	}
 	return err == nil, err

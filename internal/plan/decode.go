@@ -27,6 +27,14 @@ func Decode(data []byte) (Plan, error) {
 	if err := m.Validate(); err != nil {
 		return Plan{}, err
 	}
+	// They grow with the split: a list that was decoded has room for more, and ids are most often in the same order.
+	m.Tasks, m.SplitIDs = slices.Clone(m.Tasks), slices.Clone(m.SplitIDs)
+	at := 0
+	for i, id := range m.SplitIDs {
+		if at < len(m.Tasks) && m.Tasks[at].TaskID == id {
+			m.SplitIDs[i], at = m.Tasks[at].TaskID, at+1
+		}
+	}
 	return m, nil
 }
 

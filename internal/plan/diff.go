@@ -21,6 +21,12 @@ func Diff(old, now Plan) ([]string, error) {
 		agent := *now.Agent
 		agent.Probed, now.Agent = old.Agent.Probed, &agent
 	}
+	if slices.Equal(old.Tasks, now.Tasks) { // which are large
+		old.Tasks, now.Tasks = nil, nil
+	}
+	if slices.Equal(old.SplitIDs, now.SplitIDs) {
+		old.SplitIDs, now.SplitIDs = nil, nil
+	}
 	a, errA := members(old)
 	b, errB := members(now)
 	if err := errors.Join(errA, errB); err != nil {

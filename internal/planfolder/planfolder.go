@@ -89,10 +89,19 @@ type Folder struct {
 	Plan               plan.Plan
 	Manifest, Envelope []byte
 	ManifestSHA256     string
+	EnvelopeSHA256     string
 	Key                sign.PublicKey    // of the plan; whether it is trusted is not checked
 	Settings           []byte            // nil: the plan needs none
 	Files              map[string][]byte // all files but the keys, as they were read: what another machine needs
 }
+
+// Signed returns the plan of the folder.
+func (f *Folder) Signed() rundir.SignedPlan {
+	return rundir.SignedPlan{Plan: f.Plan, Manifest: f.Manifest, Envelope: f.Envelope, ManifestSHA256: f.ManifestSHA256, EnvelopeSHA256: f.EnvelopeSHA256, Key: f.Key}
+}
+
+// Release gives up the bytes of the files, which are large: their digests stay.
+func (f *Folder) Release() { f.Manifest, f.Envelope, f.Files = nil, nil, nil }
 
 // PrivateFile returns the name of the file of salts of a plan folder.
 func PrivateFile(dir string) string { return filepath.Clean(dir) + ".private" }
@@ -250,11 +259,11 @@ func Open(dir string) (*Folder, error) {
 }
 
 func (f *Folder) read(dir fs.FS) (err error) {
-	p, err := rundir.ReadSigned(dir)
+	p, err := rundir.ReadSigned(dir, nil)
 	if err != nil {
 		return err
 	}
-	f.Plan, f.Manifest, f.Envelope, f.ManifestSHA256, f.Key = p.Plan, p.Manifest, p.Envelope, p.ManifestSHA256, p.Key
+	f.Plan, f.Manifest, f.Envelope, f.ManifestSHA256, f.EnvelopeSHA256, f.Key = p.Plan, p.Manifest, p.Envelope, p.ManifestSHA256, p.EnvelopeSHA256, p.Key
 	f.Files[plan.ManifestFile], f.Files[plan.EnvelopeFile] = p.Manifest, p.Envelope
 	limits := map[string]int64{plan.ConstitutionFile: plan.MaxConstitution, PlacesFile: maxPlaces, EnvelopeFile: 2 * maxPlaces}
 	if f.Plan.Agent != nil {

@@ -109,16 +109,22 @@ func Create(out string, plan plan.Plan, e Env) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}}
-	if err := r.create(filepath.Join(out, s.Plan.RunID), s, nil, nil); err != nil {
+	if err := r.create(filepath.Join(out, s.Plan.RunID), s.Plan, filesOf(s), nil, nil); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// create makes the directory of a run at place. It is hidden beside it until the signed plan, the files and the first
-// events are durable. fill, if not nil, is called when the journal is open: it completes what the kind of run needs, and
-// returns the events between run_started and what the sweep of the judge cache found.
-func (r *Run) create(place string, s Signed, files []runfiles.File, fill func() ([]trajectory.Draft, error)) (err error) {
+// filesOf are the two files of a signed plan.
+func filesOf(s Signed) []runfiles.File {
+	return []runfiles.File{{Name: plan.ManifestFile, Data: s.Manifest}, {Name: plan.EnvelopeFile, Data: s.Envelope}}
+}
+
+// create makes the directory of the run of a plan at place. It is hidden beside it until the files, of which two are the
+// signed plan, and the first events are durable. signed, if not nil, is what those two must be. fill, if not nil, is
+// called when the journal is open: it completes what the kind of run needs, and returns the events between run_started
+// and what the sweep of the judge cache found.
+func (r *Run) create(place string, p plan.Plan, files []runfiles.File, signed *rundir.SignedPlan, fill func() ([]trajectory.Draft, error)) (err error) {
 	out := filepath.Dir(place)
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("making the directory for runs: %w", err)
@@ -143,17 +149,20 @@ func (r *Run) create(place string, s Signed, files []runfiles.File, fill func() 
 		}
 		private = append(private, '\n')
 	}
-	files = append(files, runfiles.File{Name: plan.ManifestFile, Data: s.Manifest}, runfiles.File{Name: plan.EnvelopeFile, Data: s.Envelope},
-		runfiles.File{Name: plan.ConstitutionFile, Data: policy.Constitution(s.Plan.Policy)})
-	if s.Plan.Agent != nil {
+	files = append(files, runfiles.File{Name: plan.ConstitutionFile, Data: policy.Constitution(p.Policy)})
+	if p.Agent != nil {
 		files = append(files, runfiles.File{Name: plan.AgentFilesFile, Data: r.env.AgentFiles})
 	}
 	if r.files, err = runfiles.Create(r.Dir, private, files...); err != nil {
 		return err
 	}
-	m, digest, _, err := rundir.ReadPlan(os.DirFS(r.Dir))
+	read, err := rundir.ReadSigned(os.DirFS(r.Dir), signed)
 	if err != nil {
 		return err
+	}
+	m, digest := read.Plan, read.ManifestSHA256
+	if signed != nil && digest != signed.ManifestSHA256 {
+		return errors.New("the plan changed while it was copied")
 	}
 	r.approved = m.Approved
 	r.fold = rundir.NewFold(m, digest, r.ended)

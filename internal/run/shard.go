@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -44,8 +46,8 @@ func CreateShard(dir string, s Signed, p Part, e Env) (*Run, error) {
 		err = r.samePlan(s.Plan, old)
 	}
 	if err == nil {
-		files := []runfiles.File{{Name: plan.DelegationFile, Data: p.Envelope}}
-		err = r.create(dir, Signed{Plan: old, Manifest: s.Manifest, Envelope: s.Envelope}, files, func() ([]trajectory.Draft, error) {
+		files := append(filesOf(s), runfiles.File{Name: plan.DelegationFile, Data: p.Envelope})
+		err = r.create(dir, old, files, nil, func() ([]trajectory.Draft, error) {
 			r.fold.OfShard(p.Delegation)
 			return nil, nil
 		})
@@ -219,32 +221,40 @@ func (r *Run) sealShard() error {
 	return r.files.Seal(runfiles.File{Name: trajectory.CheckpointFile, Data: note})
 }
 
-// CreateMerged makes the directory of the run of a plan under out, of the folders of its shards: folders[i] has the files
-// of entry i of shards, "" where they are gone. It copies them and verifies the copies. When it returns, no answer was
-// graded: Execute does that. An interrupted run is resumed by Resume.
-func CreateMerged(out string, s Signed, salts grading.Salts, shards rundir.Shards, folders []string, e Env) (*Run, error) {
-	swept, err := e.Sweep(s.Plan)
+// Merged is what a merged run is made of.
+type Merged struct {
+	Signed  rundir.SignedPlan
+	Files   fs.FS     // has the two files of the signed plan
+	Given   plan.Plan // as the environment has it: it must give the signed plan again
+	Salts   grading.Salts
+	Shards  rundir.Shards
+	Folders []string // Folders[i] has the files of entry i of Shards; "": they are gone
+}
+
+// CreateMerged makes the directory of the run of a plan under out, of the folders of its shards. It copies them and
+// verifies the copies. When it returns, no answer was graded: Execute does that. An interrupted run is resumed by Resume.
+func CreateMerged(out string, m Merged, e Env) (*Run, error) {
+	if m.Signed.Plan.Shards == 0 {
+		return nil, errNotDivided
+	}
+	swept, err := e.Sweep(m.Given)
 	if err != nil {
 		return nil, err
 	}
-	list, err := shards.Encode()
+	list, err := m.Shards.Encode()
 	if err != nil {
 		return nil, err
 	}
-	old, err := plan.Decode(s.Manifest)
-	if err == nil && old.Shards == 0 {
-		err = errNotDivided
+	r := &Run{env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: m.Salts}, state: state{base: m.Shards.Events()}}
+	files := []runfiles.File{{Name: rundir.ShardsFile, Data: list}}
+	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile} {
+		files = append(files, runfiles.File{Name: name, Write: func(w io.Writer) error { return rundir.Copy(w, m.Files, name, rundir.MaxFile) }})
 	}
-	if err != nil {
-		return nil, err
-	}
-	r := &Run{env: e, swept: swept, secrets: secrets{gold: e.Gold.Map(), salts: salts}, state: state{base: shards.Events()}}
-	files, again := []runfiles.File{{Name: rundir.ShardsFile, Data: list}}, s.Plan // and not s, whose bytes are large
-	err = r.create(filepath.Join(out, old.RunID), Signed{Plan: old, Manifest: s.Manifest, Envelope: s.Envelope}, files, func() ([]trajectory.Draft, error) {
-		if err := r.samePlan(again, r.fold.Manifest); err != nil {
+	err = r.create(filepath.Join(out, m.Signed.Plan.RunID), m.Signed.Plan, files, &m.Signed, func() ([]trajectory.Draft, error) {
+		if err := r.samePlan(m.Given, r.fold.Manifest); err != nil {
 			return nil, err
 		}
-		return r.takeShards(folders)
+		return r.takeShards(m.Folders)
 	})
 	if err != nil {
 		return nil, err

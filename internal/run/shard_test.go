@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/grading"
@@ -105,10 +106,21 @@ func (d divided) list(t testing.TB, folders []string) (rundir.Shards, []string) 
 	return shards, folders
 }
 
+// merged is what the run of the shards is made of.
+func (d divided) merged(t testing.TB, shards rundir.Shards, folders []string) Merged {
+	t.Helper()
+	signed, err := rundir.NewSigned(d.Manifest, d.Envelope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := fstest.MapFS{plan.ManifestFile: {Data: d.Manifest}, plan.EnvelopeFile: {Data: d.Envelope}}
+	return Merged{Signed: signed, Files: files, Given: d.Plan, Salts: d.salts, Shards: shards, Folders: folders}
+}
+
 // merge makes the run of the shards, grades it and verifies it.
 func (d divided) merge(t testing.TB, shards rundir.Shards, folders []string) *rundir.Run {
 	t.Helper()
-	r, err := CreateMerged(d.out, d.Signed, d.salts, shards, folders, d.env)
+	r, err := CreateMerged(d.out, d.merged(t, shards, folders), d.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -525,14 +537,14 @@ func TestMergedKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := CreateMerged(d.out, d.Signed, d.salts, shards, folders, d.env); !errors.Is(err, runfiles.ErrBusy) {
+	if _, err := CreateMerged(d.out, d.merged(t, shards, folders), d.env); !errors.Is(err, runfiles.ErrBusy) {
 		t.Errorf("while another process makes it: %v", err)
 	}
 	release()
 	d.merge(t, shards, folders)
 	place := filepath.Join(d.out, d.Plan.RunID)
 	want := resultsOf(t, place)
-	if _, err := CreateMerged(d.out, d.Signed, d.salts, shards, folders, d.env); !errors.Is(err, fs.ErrExist) {
+	if _, err := CreateMerged(d.out, d.merged(t, shards, folders), d.env); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a run that is there: %v", err)
 	}
 	for i, shard := range shards.Shards { // whole copies that no one else writes
@@ -569,7 +581,7 @@ func TestMergedRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fault *trajectory.Fault
-	if _, err := CreateMerged(d.out, d.Signed, d.salts, shards, folders, d.env); !errors.As(err, &fault) || fault.File != "shards/2/events.jsonl" {
+	if _, err := CreateMerged(d.out, d.merged(t, shards, folders), d.env); !errors.As(err, &fault) || fault.File != "shards/2/events.jsonl" {
 		t.Errorf("a changed journal: %v", err)
 	}
 	if err := os.WriteFile(journal, whole, 0o644); err != nil {
@@ -580,10 +592,12 @@ func TestMergedRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	var plan *PlanError
-	if _, err := CreateMerged(d.out, d.Signed, other, shards, folders, d.env); !errors.As(err, &plan) {
+	with := d.merged(t, shards, folders)
+	with.Salts = other
+	if _, err := CreateMerged(d.out, with, d.env); !errors.As(err, &plan) {
 		t.Errorf("other salts: %v", err)
 	}
-	if _, err := CreateMerged(d.out, d.Signed, d.salts, shards, folders[:1], d.env); err == nil {
+	if _, err := CreateMerged(d.out, d.merged(t, shards, folders[:1]), d.env); err == nil {
 		t.Error("a folder is missing")
 	}
 	for _, name := range []string{d.Plan.RunID, ".new-" + d.Plan.RunID} {

@@ -29,11 +29,11 @@ type Attempt struct {
 	Conduct       trajectory.Conduct
 	Refused       int // requests of an own agent that were not passed on
 
-	own             bool // of an own agent
-	written         bool // a call that may change the workspace was let through
+	own             bool  // of an own agent
+	written         bool  // a call that may change the workspace was let through
+	silent          int32 // replies that no call followed
 	server          serverCounts
 	firstUs, lastUs int64
-	silent          int   // replies that no call followed
 	bytes           int64 // of its lines, while they are counted as open
 
 	*underWay // nil: it has ended
@@ -184,7 +184,9 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 				return reason
 			}
 		}
-		a.Ended = &p
+		if a.Ended = &p; p == answered {
+			a.Ended = &answered
+		}
 		return ""
 	case trajectory.ToolExecuted:
 		if len(a.ToolsUsed) == plan.MaxTools && !slices.Contains(a.ToolsUsed, p.Name) {
@@ -215,6 +217,9 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 	a.step(*e)
 	return ""
 }
+
+// answered is the end of most attempts, which share it.
+var answered = trajectory.AttemptEnded{Outcome: trajectory.Answered}
 
 // classified reports whether the class of a violation follows from its rules: a rule other than that of budgets makes
 // it one of rules, whatever else denied the call.

@@ -39,8 +39,8 @@ func (f *Fold) Result(t *Task) Result {
 		}
 	}
 	a, votes := t.vote()
-	if t.rule == plan.VoteMajority {
-		r.Voting = &TaskVote{Rule: t.rule}
+	if t.votes {
+		r.Voting = &TaskVote{Rule: plan.VoteMajority}
 		if f.Scored() {
 			r.Voting.Passed = new(int)
 		}

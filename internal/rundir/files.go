@@ -127,6 +127,30 @@ func ReadFile(dir fs.FS, name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// Copy is OpenFile for a whole file of at most limit bytes, which is copied to w.
+func Copy(w io.Writer, dir fs.FS, name string, limit int64) error {
+	f, _, err := OpenFile(dir, name, limit)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n, err := io.Copy(w, io.LimitReader(f, limit+1))
+	if err == nil && n > limit { // it has grown
+		return tooLarge(name, limit)
+	}
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", name, err)
+	}
+	return nil
+}
+
+// fileDigest returns the digest of a whole file of at most limit bytes.
+func fileDigest(dir fs.FS, name string, limit int64) (string, error) {
+	sum := sha256.New()
+	err := Copy(sum, dir, name, limit)
+	return canonical.DigestOf(sum), err
+}
+
 // ReadBody returns the whole body that an event names by its body_sha256. Other bytes than those are a Fault; the error
 // matches fs.ErrNotExist where the run keeps no such body.
 func ReadBody(dir fs.FS, digest string) ([]byte, error) {

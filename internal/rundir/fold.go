@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -39,12 +40,13 @@ type Fold struct {
 	byID       map[string]*Task
 	ended      func(Trajectory) error
 	judge      JudgeSummary
-	badCache   int                  // entries of the judge cache that did not verify
-	counted    int64                // all tokens and micro-USD so far
-	open       int64                // bytes of the lines of open attempts
-	mostOpen   int64                // the most that open has been
-	kept       int64                // bytes of the lines of which texts are held to the end
-	harnesses  []trajectory.Harness // that wrote a part of it, besides the plan's
+	verdicts   [2]*trajectory.Judgment // the last that the official scorer did not accept, and that it did
+	badCache   int                     // entries of the judge cache that did not verify
+	counted    int64                   // all tokens and micro-USD so far
+	open       int64                   // bytes of the lines of open attempts
+	mostOpen   int64                   // the most that open has been
+	kept       int64                   // bytes of the lines of which texts are held to the end
+	harnesses  []trajectory.Harness    // that wrote a part of it, besides the plan's
 	spending   spending
 	light      bool // of open attempts the requests alone are kept, no steps: no records of attempts are wanted
 
@@ -66,13 +68,12 @@ type Task struct {
 	// Superseded counts the attempts in journals of shards that do not count for the task.
 	Superseded int
 
-	asked  [sha256.Size]byte // digest of the question of all attempts
-	rule   string            // how the counted attempt is chosen
-	lines  int64
-	digest hash.Hash         // of the lines; nil when it is sealed
-	sum    [sha256.Size]byte // of all lines, when it is sealed
-
-	superseded bool // it counts in another journal
+	asked      [sha256.Size]byte // digest of the question of all attempts
+	votes      bool              // the majority of the attempts counts, not the first
+	superseded bool              // it counts in another journal
+	lines      int64
+	digest     hash.Hash         // of the lines; nil when it is sealed
+	sum        [sha256.Size]byte // of all lines, when it is sealed
 }
 
 // NewFold begins to read the run of a manifest. ended, if not nil, is given each attempt's record when the attempt has
@@ -84,7 +85,7 @@ func NewFold(m plan.Plan, manifestSHA256 string, ended func(Trajectory) error) *
 	all := make([]Task, len(m.Tasks))
 	for i := range m.Tasks {
 		t := &all[i]
-		t.Plan, t.Index, t.rule = &m.Tasks[i], i, m.Voting.Rule
+		t.Plan, t.Index, t.votes = &m.Tasks[i], i, m.Voting.Rule == plan.VoteMajority
 		f.Tasks[i] = t
 		f.byID[t.Plan.TaskID] = t
 	}
@@ -403,9 +404,21 @@ func (f *Fold) grade(a *Attempt, j trajectory.Judgment) (reason string) {
 	case j.Cached && (j.Tries != 0 || j.Judged == nil || f.Manifest.Judge == nil || !f.Manifest.Judge.Cache):
 		return "takes a verdict from a cache that has none to give"
 	}
-	a.Judgment = &j
+	a.Judgment = f.shared(j)
 	f.judge.add(j)
 	return ""
+}
+
+// shared returns a judgment that attempts with the same one share: most answers need no LLM judge.
+func (f *Fold) shared(j trajectory.Judgment) *trajectory.Judgment {
+	last := &f.verdicts[0]
+	if j.Official {
+		last = &f.verdicts[1]
+	}
+	if *last == nil || !reflect.DeepEqual(**last, j) {
+		*last = &j
+	}
+	return *last
 }
 
 // The paths of judgments that are distinguished, as package judge names them (TestPaths in internal/run).
@@ -449,7 +462,7 @@ func (f *Fold) Outcome(t *Task) (outcome string, attempt int, ok bool) {
 	if t.Open() != nil {
 		return "", 0, false
 	}
-	if t.rule == plan.VoteMajority { // no attempt is due, unless a budget ended the run, and all answers are graded
+	if t.votes { // no attempt is due, unless a budget ended the run, and all answers are graded
 		ungraded := func(a *Attempt) bool { return a.Answer != nil && a.Judgment == nil }
 		if !f.Settled(t) && f.Manifest.Budgets.RunCostMicroUSD == 0 || f.Scored() && slices.ContainsFunc(t.Attempts, ungraded) {
 			return "", 0, false

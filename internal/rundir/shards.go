@@ -348,7 +348,7 @@ func (f *Fold) inPart(t *Task) (_ *Task, reason string) {
 	}
 	switch {
 	case f.Shards != nil && f.Shards.Counted[t.Index] != p.number:
-		t = &Task{Plan: t.Plan, Index: t.Index, rule: t.rule, superseded: true}
+		t = &Task{Plan: t.Plan, Index: t.Index, votes: t.votes, superseded: true}
 	case f.Shards == nil && p.shard.Shard.Of == 0:
 		f.Tasks = append(f.Tasks, t)
 	}
@@ -389,7 +389,7 @@ func (f *Fold) foreign(p trajectory.Payload, task bool) string {
 // commit takes the end of a task in a shard, before its line is counted.
 func (f *Fold) commit(t *Task, p trajectory.TaskCommitted) (reason string) {
 	switch {
-	case t.Open() != nil, t.rule == plan.VoteMajority && !f.Settled(t) && f.Manifest.Budgets.RunCostMicroUSD == 0:
+	case t.Open() != nil, t.votes && !f.Settled(t) && f.Manifest.Budgets.RunCostMicroUSD == 0:
 		return "is committed before it is settled"
 	case p.Attempts != len(t.Attempts) || p.Digest != t.linesDigest():
 		return "is committed with other lines than it has"
@@ -561,6 +561,9 @@ func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sig
 	return started, nil
 }
 
+// anyCommit is the end of a task in the journal of a shard that was read to its end.
+var anyCommit trajectory.TaskCommitted
+
 // endPart adds up and drops what does not count of the journal that was read.
 func (f *Fold) endPart() {
 	f.reading.Lock()
@@ -568,6 +571,7 @@ func (f *Fold) endPart() {
 	f.Stopped = nil // of this journal alone
 	for _, t := range f.part.tasks {
 		if !t.superseded {
+			t.Committed = &anyCommit // its digest was compared, and is large
 			continue
 		}
 		if open := t.Open(); open != nil {

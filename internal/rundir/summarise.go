@@ -195,11 +195,11 @@ const (
 
 // serverCounts are what the replies in an attempt say of the server behind the model.
 type serverCounts struct {
-	replies int
-	tooLong int  // requests that were refused because the conversation does not fit the model
-	refused int  // requests that were refused because they offer tools
-	noRoom  bool // the last request was one of tooLong
-	down    bool // the last request failed, and the same one may succeed later or its reply was cut off
+	replies int32
+	tooLong int32 // requests that were refused because the conversation does not fit the model
+	refused int32 // requests that were refused because they offer tools
+	noRoom  bool  // the last request was one of tooLong
+	down    bool  // the last request failed, and the same one may succeed later or its reply was cut off
 }
 
 func (c *serverCounts) add(p trajectory.ModelCallCompleted) {
@@ -218,19 +218,20 @@ func (c *serverCounts) add(p trajectory.ModelCallCompleted) {
 // ServerNotes returns what the journal says of a server that was set up for something else: a name and a line for a
 // context that is too small, and for tools that are refused or never called. None of it changes a score.
 func (f *Fold) ServerNotes() [][2]string {
-	var tasks, noRoom, replies, calls, refused int
+	var tasks, noRoom, calls int
+	var replies, refused int64
 	for _, t := range f.Tasks {
-		tooLong := 0
+		tooLong := false
 		for _, a := range t.Attempts {
-			tooLong += a.server.tooLong
-			refused += a.server.refused
-			replies += a.server.replies
+			tooLong = tooLong || a.server.tooLong > 0
+			refused += int64(a.server.refused)
+			replies += int64(a.server.replies)
 			calls += a.ToolCalls
 			if a.server.noRoom && a.Ended != nil && a.Ended.Outcome == trajectory.NoAnswer {
 				noRoom++
 			}
 		}
-		if tooLong > 0 {
+		if tooLong {
 			tasks++
 		}
 	}
@@ -244,9 +245,9 @@ func (f *Fold) ServerNotes() [][2]string {
 	}
 	switch {
 	case refused > 0:
-		out = append(out, [2]string{"tools", fmt.Sprintf("the endpoint refused tools in %s: name a model that calls tools, or start the server with tool calling on", counted(refused, "request"))})
+		out = append(out, [2]string{"tools", fmt.Sprintf("the endpoint refused tools in %s: name a model that calls tools, or start the server with tool calling on", counted(int(refused), "request"))})
 	case len(f.Manifest.Tools) > 0 && replies > 0 && calls == 0 && f.Manifest.Agent == nil: // an own agent calls them as it likes
-		line := fmt.Sprintf("%s offered in %s, none called", counted(len(f.Manifest.Tools), "tool"), counted(replies, "model call"))
+		line := fmt.Sprintf("%s offered in %s, none called", counted(len(f.Manifest.Tools), "tool"), counted(int(replies), "model call"))
 		switch p := f.Preflight(); {
 		case p == nil || p.Tool == "": // it was not tried
 			out = append(out, [2]string{"tools", line + ": the model or its server may ignore tools; 'gaia doctor' tries one"})

@@ -59,7 +59,7 @@ func (f *Fold) Exceptions() Exceptions {
 	for _, t := range f.Tasks {
 		for i, a := range t.Attempts {
 			e.RetriedCalls += a.Retried
-			if i > 0 && (t.rule != plan.VoteMajority || t.Attempts[i-1].Ended.Outcome == trajectory.Errored) {
+			if i > 0 && (!t.votes || t.Attempts[i-1].Ended.Outcome == trajectory.Errored) {
 				e.RetriedAttempts++
 			}
 			if a.Lost() {

@@ -220,7 +220,7 @@ func (o Options) show(f *Fold, e trajectory.Event) error {
 
 // open reads and checks the plan and opens the journal.
 func open(dir fs.FS, known *SignedPlan) (*Run, fs.File, error) {
-	p, err := readPlan(dir, known)
+	p, err := ReadSigned(dir, known)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -242,42 +242,66 @@ func open(dir fs.FS, known *SignedPlan) (*Run, fs.File, error) {
 // ReadPlan reads manifest.json and checks that the key it names signed it, and that constitution.json is the one it
 // names.
 func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err error) {
-	p, err := ReadSigned(dir)
+	p, err := ReadSigned(dir, nil)
 	return p.Plan, p.ManifestSHA256, p.Key, err
 }
 
-// SignedPlan is a plan with the bytes of its two files, of which the one was checked against the other.
+// SignedPlan is a plan whose two files were checked against each other.
 type SignedPlan struct {
-	Plan               plan.Plan
-	Manifest, Envelope []byte
-	ManifestSHA256     string
-	Key                sign.PublicKey
+	Plan                           plan.Plan
+	Manifest, Envelope             []byte // nil: they are no longer held
+	ManifestSHA256, EnvelopeSHA256 string
+	Key                            sign.PublicKey
 }
 
-// ReadSigned is [ReadPlan] for a caller that needs the bytes as well: what it read, and no later state of the files.
-func ReadSigned(dir fs.FS) (SignedPlan, error) { return readPlan(dir, nil) }
-
-// readPlan is ReadSigned where a plan may be known: files of the same bytes are neither decoded nor checked again.
-func readPlan(dir fs.FS, known *SignedPlan) (p SignedPlan, err error) {
+// ReadSigned is [ReadPlan] for a caller that needs the bytes as well: what it read, and no later state of the files. known
+// is a plan that may be there, or nil: of files with its digests nothing is held, decoded or checked again.
+func ReadSigned(dir fs.FS, known *SignedPlan) (p SignedPlan, err error) {
+	if known != nil {
+		var same bool
+		if same, err = known.isIn(dir); err != nil {
+			return SignedPlan{}, err
+		}
+		if same {
+			_, err = readRules(dir, known.Plan)
+			return *known, err
+		}
+	}
 	if p.Manifest, err = ReadFile(dir, plan.ManifestFile, maxPlan); err != nil {
 		return SignedPlan{}, err
 	}
 	if p.Envelope, err = ReadFile(dir, plan.EnvelopeFile, 2*maxPlan); err != nil {
 		return SignedPlan{}, err
 	}
-	if known != nil && bytes.Equal(p.Manifest, known.Manifest) && bytes.Equal(p.Envelope, known.Envelope) {
-		p = *known
-	} else if p.Plan, p.Key, err = decodePlan(p.Manifest); err == nil {
-		p.ManifestSHA256 = canonical.Digest(p.Manifest)
-		err = checkEnvelope(p.Envelope, p.Manifest, p.Key)
-	}
-	if err == nil {
+	if p, err = NewSigned(p.Manifest, p.Envelope); err == nil {
 		_, err = readRules(dir, p.Plan)
 	}
 	if err != nil {
 		return SignedPlan{}, err
 	}
 	return p, nil
+}
+
+// isIn reports whether the two files of a plan are in a directory, by their digests.
+func (p SignedPlan) isIn(dir fs.FS) (bool, error) {
+	manifest, err := ManifestDigest(dir)
+	if err != nil || manifest != p.ManifestSHA256 {
+		return false, err
+	}
+	envelope, err := fileDigest(dir, plan.EnvelopeFile, 2*maxPlan)
+	return envelope == p.EnvelopeSHA256, err
+}
+
+// ManifestDigest returns the digest of a plan, which it does not decode.
+func ManifestDigest(dir fs.FS) (string, error) { return fileDigest(dir, plan.ManifestFile, maxPlan) }
+
+// NewSigned checks that an envelope is the signature over a manifest by the key that it names.
+func NewSigned(manifest, envelope []byte) (p SignedPlan, err error) {
+	p = SignedPlan{Manifest: manifest, Envelope: envelope, ManifestSHA256: canonical.Digest(manifest), EnvelopeSHA256: canonical.Digest(envelope)}
+	if p.Plan, p.Key, err = decodePlan(manifest); err == nil {
+		err = checkEnvelope(envelope, manifest, p.Key)
+	}
+	return p, err
 }
 
 // decodePlan returns a plan and the key that it names. Whether that key signed it is not checked.

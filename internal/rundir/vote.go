@@ -129,7 +129,7 @@ func (t *Task) vote() (counted *Attempt, votes []int) {
 	} else if n := len(t.Attempts); n > 0 {
 		counted = t.Attempts[n-1]
 	}
-	if t.rule != plan.VoteMajority {
+	if !t.votes {
 		return counted, nil
 	}
 	votes = make([]int, len(t.Attempts))

@@ -207,7 +207,7 @@ func TestSettledAfterLosses(t *testing.T) {
 	lost := &trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: trajectory.Interrupted}
 	stopped := &trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: trajectory.RunStopped}
 	failed := &trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: trajectory.Infrastructure}
-	attempt := func(ended *trajectory.AttemptEnded, silent int) *Attempt {
+	attempt := func(ended *trajectory.AttemptEnded, silent int32) *Attempt {
 		return &Attempt{Ended: ended, silent: silent}
 	}
 	for name, tt := range map[string]struct {

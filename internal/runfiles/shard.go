@@ -3,7 +3,6 @@ package runfiles
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,17 +40,12 @@ func (d *Dir) CopyShard(name, from string, bodies bool) error {
 
 // copyNew copies a regular file to a place where none is, and syncs it.
 func copyNew(to string, source fs.FS, name string) error {
-	in, _, err := rundir.OpenFile(source, name, rundir.MaxFile)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	if _, err := io.Copy(out, io.LimitReader(in, rundir.MaxFile)); err != nil {
+	if err := rundir.Copy(out, source, name, rundir.MaxFile); err != nil {
 		return err
 	}
 	if err := out.Sync(); err != nil {

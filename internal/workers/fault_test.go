@@ -175,7 +175,7 @@ func served(ctx context.Context, o orders, key sign.Key, m plan.Plan, env run.En
 	if err != nil {
 		return err
 	}
-	r, err := run.CreateMerged(o.Out, run.Signed{Plan: m, Manifest: f.Manifest, Envelope: f.Envelope}, salts, list, folders, env)
+	r, err := run.CreateMerged(o.Out, run.Merged{Signed: f.Signed(), Files: os.DirFS(f.Dir), Given: m, Salts: salts, Shards: list, Folders: folders}, env)
 	if err != nil {
 		return err
 	}
