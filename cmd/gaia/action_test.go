@@ -340,7 +340,7 @@ func TestWorkflows(t *testing.T) {
 			}
 		}
 	}
-	if want := map[string]string{"gaia-audit.yml audit": "security-events"}; !maps.Equal(may, want) {
+	if want := map[string]string{"gaia-audit.yml audit": "security-events", "release.yml draft": "contents", "release.yml pypi": "id-token"}; !maps.Equal(may, want) {
 		t.Errorf("jobs may write %v, want %v", may, want)
 	}
 	// What the reusable workflow gives to the action, and takes of it, is there.

@@ -232,7 +232,8 @@ func TestExampleScripts(t *testing.T) {
 	}
 }
 
-// TestInteropExampleSchemas has programs that have the published schemas read the files of the examples.
+// TestInteropExampleSchemas has programs that have the published schemas read the files of the examples,
+// workflows and issue forms.
 func TestInteropExampleSchemas(t *testing.T) {
 	python := os.Getenv("GAIA_SCHEMAS")
 	if python == "" {
@@ -247,7 +248,12 @@ func TestInteropExampleSchemas(t *testing.T) {
 	if err != nil || len(workflows) == 0 {
 		t.Fatalf("workflows %q, %v", workflows, err)
 	}
+	forms, err := filepath.Glob(filepath.Join(root(t), ".github", "ISSUE_TEMPLATE", "[!c]*.yml"))
+	if err != nil || len(forms) == 0 {
+		t.Fatalf("forms %q, %v", forms, err)
+	}
 	for _, args := range [][]string{
+		append([]string{"-m", "check_jsonschema", "--builtin-schema", "vendor.github-issue-forms"}, forms...),
 		append([]string{"-m", "kubernetes_validate", "--strict"}, manifests...),
 		append([]string{"-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", filepath.Join(here, "ci", "gaia.yml")}, workflows...),
 		{"-m", "check_jsonschema", "--builtin-schema", "vendor.github-actions", filepath.Join(root(t), actionDir, "action.yml")},
