@@ -49,7 +49,8 @@ install_recipes() { \
 endef
 
 # Against other implementations: those of COSIGN, built once (two minutes each), PYTHON_PACKAGES (half a minute), INSPECT,
-# which reads exports, likewise, SCHEMAS, which have those of Kubernetes and workflows, CLIENTS and NODE with the recorded network, and python3, node and Chromium where they are
+# which reads exports, likewise, SCHEMAS, which have those of Kubernetes and workflows, CLIENTS and NODE with the recorded network, the MCP servers of
+# docs/howto-mcp.md (one minute), and python3, node and Chromium where they are
 # there. What is not there is skipped, and said.
 COSIGN ?= v2.6.5 v3.1.3
 PYTHON_PACKAGES ?= huggingface_hub==2.4.0 pyarrow==26.0.1 pandas==3.1.1 securesystemslib==1.6.0 cryptography==50.0.2
@@ -76,7 +77,7 @@ interop:
 	goreleaser=; [ -z '$(GORELEASER)' ] || { $(MAKE) --no-print-directory releasers && goreleaser=1; } || true; \
 	[ -n "$$goreleaser" ] || echo "SKIPPED: goreleaser $(GORELEASER) was not asked for or cannot be built, so no archive of a release is made"; \
 	$(INSTALL_RECIPES); install_recipes; \
-	GAIA_INTEROP=1 GAIA_GORELEASER=$$goreleaser GAIA_SCHEMAS=$$schemas GAIA_RECIPES=$(INTEROP)/agents GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect GAIA_CLIENTS=$$clients GAIA_NODE=$$node \
+	GAIA_INTEROP=1 GAIA_GORELEASER=$$goreleaser GAIA_SCHEMAS=$$schemas GAIA_RECIPES=$(INTEROP)/agents GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect GAIA_CLIENTS=$$clients GAIA_NODE=$$node GAIA_MCP=$(INTEROP)/mcp-home \
 		go test -count=1 -timeout 30m -run Interop -v ./internal/build ./agent/external ./judge ./submit ./submit/export ./trajectory ./trajectory/witness ./loader ./cmd/gaia
 	@command -v python3 >/dev/null || echo "SKIPPED: there is no python3 here, so what the fuzzer makes up is not put to Python"
 	GAIA_INTEROP=1 go test -run '^$$' -fuzz '^FuzzQuestionScorer$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./judge

@@ -9,13 +9,18 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/doctor"
+	"github.com/gaia-harness/gaia/internal/equip"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/testkit/pages"
+	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/tidwall/gjson"
 )
 
@@ -186,5 +191,43 @@ func TestEndpointsPage(t *testing.T) {
 	}
 	if len(tried) != len(providers) {
 		t.Errorf("tried only %v", tried)
+	}
+}
+
+// TestMCPPageInterop installs the servers of docs/howto-mcp.md as the page says, with the folder GAIA_MCP as home, if they
+// are not there yet. It starts them, and looks at what the page says of them.
+func TestMCPPageInterop(t *testing.T) {
+	home := os.Getenv("GAIA_MCP")
+	if home == "" {
+		t.Skip("SKIPPED: there is no folder for MCP servers: run make interop, or set GAIA_MCP")
+	}
+	if _, err := sandbox.New(t.Context(), sandbox.Config{Bwrap: equip.OnPath("bwrap")}); err != nil {
+		t.Skipf("SKIPPED: no server runs in the sandbox: %v", err)
+	}
+	page := pages.Read(t, root(t), "docs/howto-mcp.md")
+	p := newProgram(t)
+	p.env = append(p.env, "PATH="+os.Getenv("PATH"))
+	for _, b := range page.Blocks {
+		switch b.Info {
+		case "sh needs-network":
+			if _, err := os.Stat(filepath.Join(home, "mcp/notes/mill.txt")); err == nil {
+				continue
+			}
+			install := exec.Command("sh", "-ec", b.Text)
+			install.Env = append(os.Environ(), "HOME="+home)
+			if out, err := install.CombinedOutput(); err != nil {
+				t.Skipf("SKIPPED: the servers cannot be installed, so they are not started: %v\n%s", err, out)
+			}
+		case "yaml":
+			if err := os.WriteFile(filepath.Join(p.dir, "gaia.yaml"), []byte(strings.ReplaceAll(b.Text, "/home/me", home)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	out := p.want(exit.OK, "doctor")
+	for _, b := range page.Blocks {
+		if b.Info == "text" && !strings.Contains(out, strings.TrimRight(b.Text, "\n")) {
+			t.Errorf("doctor says:\n%s", out)
+		}
 	}
 }
