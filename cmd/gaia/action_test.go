@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,7 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/goccy/go-yaml"
@@ -340,7 +343,7 @@ func TestWorkflows(t *testing.T) {
 			}
 		}
 	}
-	if want := map[string]string{"gaia-audit.yml audit": "security-events", "release.yml draft": "contents", "release.yml pypi": "id-token"}; !maps.Equal(may, want) {
+	if want := map[string]string{"gaia-audit.yml audit": "security-events", "nightly.yml curve": "contents", "release.yml draft": "contents", "release.yml pypi": "id-token"}; !maps.Equal(may, want) {
 		t.Errorf("jobs may write %v, want %v", may, want)
 	}
 	// What the reusable workflow gives to the action, and takes of it, is there.
@@ -366,4 +369,98 @@ func TestWorkflows(t *testing.T) {
 	if want := []string{"actions/checkout", "actions/checkout", "actions/download-artifact", "./.gaia-audit/.github/actions/gaia-audit", "github/codeql-action/upload-sarif", "actions/upload-artifact"}; !slices.Equal(steps, want) {
 		t.Errorf("the workflow has the steps %q, want %q", steps, want)
 	}
+}
+
+var settingExpression = regexp.MustCompile(`^\$\{\{ (?:vars|secrets)\.([A-Z_]+)(?: \|\| '([^']*)')? \}\}$`)
+
+// TestNightly follows the nightly workflow for two nights, one without a key and one with: each job in a clone of a
+// repository, with the models and the dataset of the tests.
+func TestNightly(t *testing.T) {
+	t.Parallel()
+	long.OnlyThorough(t)
+	needBashAndJQ(t)
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip(err)
+	}
+	w := readYAML[struct {
+		Jobs map[string]struct {
+			Env   map[string]any
+			Steps []step
+		}
+	}](t, ".github/workflows/nightly.yml")
+	p := newProgram(t)
+	p.on(p.dir, "bash", `git init -q --bare origin && git clone -q origin made 2>/dev/null && cd made
+git -c user.name=x -c user.email=x@x.example commit -q --allow-empty -m x && git push -q origin HEAD:main && git -C ../origin symbolic-ref HEAD refs/heads/main`)
+	follow := func(job string, settings map[string]string) {
+		t.Helper()
+		here := program{t, filepath.Join(t.TempDir(), "workspace"), slices.Clone(p.env)}
+		artifacts := filepath.Join(p.dir, "artifacts")
+		here.env = append(here.env, "HOME="+filepath.Join(p.dir, job), "GITHUB_STEP_SUMMARY="+filepath.Join(p.dir, "summary"), "GITHUB_SERVER_URL=https://github.example", "GITHUB_REPOSITORY=x/y")
+		fill := func(env map[string]any) (filled []string) {
+			for name, value := range env {
+				m := settingExpression.FindStringSubmatch(fmt.Sprint(value))
+				if m == nil {
+					t.Fatalf("%s is %v", name, value)
+				}
+				filled = append(filled, name+"="+cmp.Or(settings[m[1]], m[2]))
+			}
+			return filled
+		}
+		here.env = append(here.env, fill(w.Jobs[job].Env)...)
+		for _, s := range w.Jobs[job].Steps {
+			action, _, _ := strings.Cut(s.Uses, "@")
+			switch {
+			case action == "actions/checkout":
+				p.on(p.dir, "bash", "mkdir -p "+filepath.Dir(here.dir)+" && git clone -q origin "+here.dir)
+			case action == "actions/setup-go", s.Name == "Install":
+			case action == "actions/upload-artifact":
+				p.on(here.dir, "bash", "rm -rf "+artifacts+" && cp -r "+fmt.Sprint(s.With["path"])+" "+artifacts)
+			case action == "actions/download-artifact":
+				p.on(here.dir, "bash", "cp -r "+artifacts+" "+fmt.Sprint(s.With["path"]))
+			case action == "./"+actionDir:
+				inputs := map[string]string{}
+				for name, value := range s.With {
+					inputs[name] = fmt.Sprint(value)
+				}
+				if done := here.act(inputs); done.code != exit.OK || done.outputs["clean"] != "true" {
+					t.Fatalf("the gate: exit code %d\n%s", done.code, done.log)
+				}
+			case action != "":
+				t.Fatalf("the action %q is not known here", s.Uses)
+			default:
+				here.on(here.dir, "bash", s.Run, fill(s.Env)...)
+			}
+		}
+	}
+	_, p.env = serveHub(t)
+	model := serveModel(t)
+	for _, settings := range []map[string]string{{}, {"OPENAI_API_KEY": "invented-key-of-a-test", "HF_TOKEN": hubToken, "GAIA_MODEL": fixtures.Model, "GAIA_JUDGE_MODEL": fixtures.JudgeModel, "GAIA_SAMPLE": "5"}} {
+		if settings["OPENAI_API_KEY"] != "" {
+			const price = `{"input_microusd_per_mtok":1000000,"cached_input_microusd_per_mtok":1000000,"output_microusd_per_mtok":2000000}`
+			p.on(p.dir, "bash", `cd made && echo prices: prices.json > gaia.yaml
+echo '{"version":"x","note":"Invented prices.","models":{"`+fixtures.Model+`":`+price+`,"`+fixtures.JudgeModel+`":`+price+`}}' > prices.json
+git add . && git -c user.name=x -c user.email=x@x.example commit -q -m x && git push -q origin HEAD:main`)
+			p.env = append(p.env, "OPENAI_BASE_URL="+model)
+		}
+		follow("run", settings)
+		follow("curve", settings)
+	}
+	branch := func(what string) string {
+		return p.on(p.dir, "bash", "git -C origin "+what+" cost-curve"+map[bool]string{true: ":costs.jsonl"}[what == "show"])
+	}
+	costs, err := history.ReadCosts([]byte(branch("show")))
+	if err != nil || len(costs) != 2 || !costs[0].Rehearsal || costs[1].Rehearsal || costs[1].Tasks != 5 || costs[1].CostMicroUSD == nil || costs[1].Solved == nil {
+		t.Fatalf("the curve: %+v, %v", costs, err)
+	}
+	if log := branch("log --format=%s"); log != "Add the run "+costs[1].RunID+"\nAdd the run "+costs[0].RunID+"\n" {
+		t.Errorf("the branch has the commits %q", log)
+	}
+	if svg := p.on(p.dir, "bash", "git -C origin show cost-curve:costs.svg"); !strings.HasPrefix(svg, "<svg ") || strings.Contains(svg, "rehearsals") {
+		t.Errorf("the picture: %s", svg)
+	}
+	packages, err := filepath.Glob(filepath.Join(p.dir, "artifacts", "submission-*-public"))
+	if err != nil || len(packages) != 1 || !strings.Contains(readAll(t, filepath.Join(packages[0], "metadata.json")), costs[1].ManifestSHA256) {
+		t.Errorf("packages %q, %v", packages, err)
+	}
+	wantAll(t, readAll(t, filepath.Join(p.dir, "summary")), "(https://github.example/x/y/raw/cost-curve/costs.svg)")
 }

@@ -54,6 +54,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "run event", chapter(t, doc, "## Ledger file"), reflect.TypeFor[rundir.RunEvent]())
 	documented(t, "history record", chapter(t, doc, "## History"), reflect.TypeFor[history.Record]())
 	documented(t, "what is counted of a run", chapter(t, doc, "## History"), reflect.TypeFor[rundir.RunStats](), "dataset")
+	documented(t, "cost", chapter(t, doc, "## Cost curve"), reflect.TypeFor[history.Cost]())
 	documented(t, "export", chapter(t, doc, "## Ledger file"), reflect.TypeFor[history.Export]())
 	documented(t, "board", chapter(t, doc, "## Board `data.json`"), reflect.TypeFor[board.Data](), "score", "judged", "own_agent", "prompts", "exceptions", "claims", "submitter")
 	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[rundir.Summary](), "dataset", "harness", "tokens")

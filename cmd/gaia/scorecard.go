@@ -210,8 +210,8 @@ func (a *app) finishedRun(path string) (*rundir.Run, error) {
 }
 
 func (a *app) trendCommand() *cobra.Command {
-	var by string
-	var asJSON, verifyAll bool
+	var by, draw string
+	var asJSON, costs, verifyAll bool
 	cmd := &cobra.Command{
 		Use:   "trend PATH…",
 		Short: "Show by day or week whether runs get better",
@@ -222,30 +222,58 @@ and this one did not. Rehearsals have separate rows. Runs without gold answers c
 neither for solved tasks nor for regressions.
 
 Runs that were verified before and are unchanged are not read again; --verify reads
-all. Runs that do not verify are named and left out, exit code 4.`,
+all. Runs that do not verify are named and left out, exit code 4.
+
+--costs prints a line of JSON for each run instead, to append to a file: tasks, solved,
+cost and tokens, with the digests of the run. It prints nothing if a run does not
+verify or is by a key that you do not trust. --draw draws the cost per task and per
+solved task in such a file as SVG; the lines themselves are not verified.`,
 		Example: `  gaia trend runs
+  gaia trend runs --costs >> costs.jsonl
+  gaia trend --draw costs.jsonl > costs.svg
   gaia trend runs submission-2026-01-02-5XK9QZ7M.tar.gz --by day
   gaia trend runs --json | jq '.buckets[].regressions[].task_id'`,
-		Args: cli.SomeArgs("see 'gaia trend --help'", "trend takes the runs to follow"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("draw") {
+				return cli.NoArgs(cmd, args)
+			}
+			return cli.SomeArgs("see 'gaia trend --help'", "trend takes the runs to follow")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.NotEmpty(cmd, "draw"); err != nil {
+				return err
+			}
+			for _, other := range []string{"by", "json", "costs", "verify"} {
+				if given := cmd.Flags().Changed; given(other) && (draw != "" || costs && (other == "by" || other == "json")) {
+					return usage("leave one of them out", "--%s does not apply to --%s", other, map[bool]string{true: "draw", false: "costs"}[draw != ""])
+				}
+			}
+			if draw != "" {
+				return a.write(ledger.DrawCosts(draw))
+			}
 			if by != history.ByDay && by != history.ByWeek {
 				return usage("give day or week", "--by is %q", by)
 			}
-			return a.trend(args, by, ledger.Query{Verify: verifyAll}, asJSON)
+			return a.trend(args, by, ledger.Query{Verify: verifyAll}, costs, asJSON)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&by, "by", history.ByWeek, "day or week")
 	f.BoolVar(&asJSON, "json", false, "print the rows as JSON, with all regressions")
+	f.BoolVar(&costs, "costs", false, "print a line of JSON for each run, for a cost curve")
+	f.StringVar(&draw, "draw", "", "draw the lines of --costs in this file as SVG")
 	f.BoolVar(&verifyAll, "verify", false, "verify all runs again")
 	cli.Complete(cmd, "by", history.ByDay, history.ByWeek)
 	return cmd
 }
 
-func (a *app) trend(paths []string, by string, q ledger.Query, asJSON bool) error {
+func (a *app) trend(paths []string, by string, q ledger.Query, costs, asJSON bool) error {
 	r, err := a.runReader()
 	if err != nil {
 		return err
+	}
+	if costs {
+		return a.write(r.Costs(paths, q))
 	}
 	result, read, err := r.Trend(paths, by, q)
 	if err != nil {

@@ -2,11 +2,9 @@ package ledger
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/stats"
@@ -28,7 +26,7 @@ func (r *Reader) Trend(paths []string, by string, q Query) (TrendResult, Read, e
 	all := history.Trend{By: by}
 	read, err := r.Runs(paths, q, func(s Run) error { return all.Add(s.RunStats) })
 	if err == nil && read.Runs == 0 {
-		err = cmp.Or(read.End(nil), exit.New(exit.Incomplete, errors.New("none of the runs is complete"), "gaia resume DIR goes on with one"))
+		err = cmp.Or(read.End(nil), noneComplete())
 	}
 	t := TrendResult{Buckets: all.Buckets(), By: by, Shortfall: read.Shortfall, Runs: read.Runs}
 	t.Rehearsal = slices.ContainsFunc(t.Buckets, func(b history.TrendBucket) bool { return b.Rehearsal })

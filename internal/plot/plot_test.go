@@ -55,6 +55,7 @@ func examples(t testing.TB, label string, n int) map[string]Plot {
 		spans   []Span
 		heat    []HeatRow
 		trend   []TrendPoint
+		costs   []RunCost
 		columns []string
 	)
 	for i := range n {
@@ -65,13 +66,14 @@ func examples(t testing.TB, label string, n int) map[string]Plot {
 		spans = append(spans, Span{label + strconv.Itoa(i), 1, int64(i/4) * 20_000, int64(i/4)*20_000 + int64(i*37%9+3)*4000, outcomes[i%4], i == n-1})
 		heat = append(heat, HeatRow{label + strconv.Itoa(i), []Cell{Cell(i % 5), Cell((i + 1) % 5), Cell((i * 3) % 5)}})
 		trend = append(trend, TrendPoint{"day", fmt.Sprintf("20%02d-%02d-%02d", 20+i/336%80, i/28%12+1, i%28+1), i%4 == 3, 1, rate(i*5%30, 40), micro(1000)})
+		costs = append(costs, RunCost{trend[i].Start, label + strconv.Itoa(i), label + strconv.Itoa(i/5), i%7 == 6, false, 20, new(i * 5 % 20), micro(int64(800_000 + i*i%97*1000))})
 	}
 	for i := range min(n, 3) {
 		columns = append(columns, label+strconv.Itoa(i))
 	}
 	all := map[string]Plot{}
 	for _, p := range []Plot{
-		AccuracyByLevel(levels), AccuracyAgainstCost(points), CostOverTime(spent, int64(n%2)), Turns(turns), Attempts(spans), Repeats(columns, "attempt", heat), Trend(trend),
+		AccuracyByLevel(levels), AccuracyAgainstCost(points), CostOverTime(spent, int64(n%2)), Turns(turns), Attempts(spans), Repeats(columns, "attempt", heat), Trend(trend), CostCurve(costs),
 		Difference(comparison(t, min(n, 2000), func(i int) bool { return i%3 != 0 }, func(i int) bool { return i%4 != 1 }), label+"A", label+"B"),
 	} {
 		all[p.Name] = p
@@ -199,6 +201,7 @@ func TestLargeInput(t *testing.T) {
 		CostOverTime([]Spent{{huge, huge, huge}, {0, 0, 0}}, huge),
 		Turns([]Turn{{1, huge, huge, huge, true}, {2, -huge, -huge, -huge, false}}),
 		Attempts([]Span{{"a", 1, huge, huge, "", false}, {"b", 1, -huge, 0, "", true}}),
+		CostCurve([]RunCost{{"0001-01-01", "a", "m", false, false, 1, new(1), &huge}, {"9999-12-31", "b", "n", false, false, math.MaxInt, new(math.MaxInt), &huge}}),
 	} {
 		check(t, p)
 	}
@@ -210,6 +213,7 @@ func TestEmptyInput(t *testing.T) {
 		AccuracyByLevel(nil), AccuracyByLevel([]LevelRate{{Name: "1"}}), AccuracyAgainstCost(nil), AccuracyAgainstCost([]CostPoint{{Label: "a", Rate: *rate(1, 2)}}),
 		CostOverTime(nil, 0), Turns(nil), Attempts(nil), Repeats(nil, "run", nil), Repeats([]string{"1"}, "run", nil), Trend(nil),
 		Trend([]TrendPoint{{Start: "soon", Rate: rate(1, 2)}}), Difference(stats.Comparison{}, "", ""),
+		CostCurve(nil), CostCurve([]RunCost{{Day: "soon", Tasks: 1, CostMicroUSD: micro(1)}, {Day: "2031-02-03", Tasks: 1}, {Day: "2031-02-03", CostMicroUSD: micro(1)}}),
 	} {
 		if check(t, p); p.SVG != "" {
 			t.Errorf("%s draws nothing as %s", p.Name, p.SVG)
@@ -229,6 +233,35 @@ func TestUnknownCost(t *testing.T) {
 	}
 	if p := CostOverTime([]Spent{{0, 5, 1}}, 3); !strings.Contains(p.Note, "The price of 3 calls is unknown") {
 		t.Errorf("the note %q", p.Note)
+	}
+}
+
+// TestCostCurve: an unknown number is in the table as unknown and is not drawn as 0; rehearsals are drawn only if there is
+// nothing else, and runs of the errors of others never.
+func TestCostCurve(t *testing.T) {
+	runs := []RunCost{
+		{"2031-02-03", "a", "m", false, false, 20, new(8), micro(1_000_000)}, {"2031-02-04", "b", "m", false, false, 20, new(0), micro(1_000_000)},
+		{"2031-02-05", "c", "m", false, false, 20, nil, nil}, {"2031-02-06", "d", "r", true, false, 6, new(4), micro(2_638)},
+		{"2031-02-07", "e", "m", false, true, 2, new(2), micro(9)}}
+	p := CostCurve(runs)
+	check(t, p)
+	for i, want := range []string{"1.000000 0.050000 0.125000 ", "1.000000 0.050000 unknown ", "unknown unknown unknown ", "0.002638 0.000439 0.000659 rehearsal", "0.000009 0.000004 0.000004 only errors"} {
+		if got := strings.Join(p.Rows[i][5:], " "); got != want {
+			t.Errorf("run %d: %q, want %q", i, got, want)
+		}
+	}
+	marks := func(p Plot) [2]int {
+		return [2]int{strings.Count(string(p.SVG), "a3 3 0 1 0 6 0"), strings.Count(string(p.SVG), "h6v6")}
+	}
+	if got := marks(p); got != [2]int{2, 1} || strings.Contains(p.Note, "rehearsals") || strings.Contains(p.Note, "another model") {
+		t.Errorf("%v marks, %s", got, p.Note)
+	}
+	if p := CostCurve(runs[3:4]); marks(p) != [2]int{1, 1} || !strings.Contains(p.Note, "All runs are rehearsals") {
+		t.Errorf("rehearsals alone: %v marks, %s", marks(p), p.Note)
+	}
+	runs[1].Model = "n"
+	if p := CostCurve(runs); !strings.Contains(p.Note, "another model") {
+		t.Errorf("another model: %s", p.Note)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // most is the largest value that is drawn; sums and steps of such values do not overflow.
@@ -158,4 +159,38 @@ func (d *drawing) timeAxis(p panel, ms int64) scale {
 	s := scale{0, ms, p.left, p.right}
 	d.xTicks(p, s, ticks(0, ms, step), func(v int64) string { return clock(v, step) })
 	return s
+}
+
+// epochDay returns the days since 1970 of a valid time.DateOnly.
+func epochDay(date string) int64 {
+	at, _ := time.Parse(time.DateOnly, date)
+	return at.Unix() / 86_400
+}
+
+// dateAxis writes dates below a panel, from one day to another since 1970, and returns its scale.
+func (d *drawing) dateAxis(in panel, first, last int64) scale {
+	x := scale{first, max(last, first+1), in.left + 12, in.right - 12}
+	if first == last {
+		x = scale{first - 1, first + 1, in.left, in.right}
+	}
+	// Dates are long: the first, the last and one between them have room at 400 px.
+	labels := []int64{first}
+	if last > first {
+		labels = []int64{first, last}
+		if middle := (first + last) / 2; middle > first && last-middle > 1 {
+			labels = []int64{first, middle, last}
+		}
+	}
+	for i, at := range labels {
+		anchor := []string{"start", "middle", "end"}[i*2/max(len(labels)-1, 1)]
+		where := x.at(at)
+		switch {
+		case len(labels) == 1:
+			anchor = "middle"
+		case i == 0:
+			where = in.left
+		}
+		d.text(where, in.bottom+18, anchor, time.Unix(at*86_400, 0).UTC().Format(time.DateOnly))
+	}
+	return x
 }

@@ -368,11 +368,7 @@ func Trend(points []TrendPoint) Plot {
 		p.Note = fmt.Sprintf("The last %d of %d are drawn. ", maxTrend, len(drawn))
 		drawn = drawn[len(drawn)-maxTrend:]
 	}
-	// Days since 1970, so that a week without runs is a gap.
-	day := func(t TrendPoint) int64 {
-		at, _ := time.Parse(time.DateOnly, t.Start) // checked above
-		return at.Unix() / 86_400
-	}
+	day := func(t TrendPoint) int64 { return epochDay(t.Start) } // so that a week without runs is a gap
 	d := &drawing{}
 	entries := []entry{{"s0", circle, false, "runs"}}
 	if slices.ContainsFunc(drawn, func(t TrendPoint) bool { return t.Rehearsal }) {
@@ -383,30 +379,7 @@ func Trend(points []TrendPoint) Plot {
 	d.height = in.bottom + 28
 	y := scale{0, 1_000_000, in.bottom, in.top}
 	d.yTicks(in, y, []int64{0, 200_000, 400_000, 600_000, 800_000, 1_000_000}, percent)
-	first, last := day(drawn[0]), day(drawn[len(drawn)-1])
-	x := scale{first, max(last, first+1), in.left + 12, in.right - 12}
-	if first == last {
-		x = scale{first - 1, first + 1, in.left, in.right}
-	}
-	// Dates are long: the first, the last and one between them have room at 400 px.
-	labels := []int64{first}
-	if last > first {
-		labels = []int64{first, last}
-		if middle := (first + last) / 2; middle > first && last-middle > 1 {
-			labels = []int64{first, middle, last}
-		}
-	}
-	for i, at := range labels {
-		anchor := []string{"start", "middle", "end"}[i*2/max(len(labels)-1, 1)]
-		where := x.at(at)
-		switch {
-		case len(labels) == 1:
-			anchor = "middle"
-		case i == 0:
-			where = in.left
-		}
-		d.text(where, in.bottom+18, anchor, time.Unix(at*86_400, 0).UTC().Format(time.DateOnly))
-	}
+	x := d.dateAxis(in, day(drawn[0]), day(drawn[len(drawn)-1]))
 	// Runs and rehearsals are two series, by whether it is a rehearsal.
 	path, whiskers, marks := map[bool]string{}, map[bool]string{}, map[bool]string{}
 	for _, t := range drawn {
