@@ -295,9 +295,11 @@ func TestExampleCommands(t *testing.T) {
 	}
 	apart := regexp.MustCompile(`\s{2,}[^\s\\|].*$`) // what the example does
 	visit = func(cmd *cobra.Command) {
+		var script strings.Builder
 		for line := range strings.Lines(cmd.Example) {
-			check("help of "+cmd.CommandPath(), apart.ReplaceAllString(strings.TrimSpace(line), ""))
+			fmt.Fprintln(&script, apart.ReplaceAllString(strings.TrimSpace(line), ""))
 		}
+		check("help of "+cmd.CommandPath(), script.String())
 		for _, c := range cmd.Commands() {
 			visit(c)
 		}
