@@ -176,6 +176,7 @@ func (r Rejudging) file(dir string) string {
 
 // Rejudged is a judgment that was written; its members are what 'gaia judge run' prints with --json.
 type Rejudged struct {
+	ErrorsOf  string              `json:"errors_of,omitzero"` // id of the run whose errors the run's tasks are
 	File      string              `json:"file"`
 	Judge     plan.JudgePlan      `json:"judge"`
 	Judgments int                 `json:"judgments"` // of the run, this one among them
@@ -219,7 +220,7 @@ func (r Rejudging) Write(ctx context.Context, dir string, key sign.Key, later in
 	if _, err := audit.ReadRejudgments(os.DirFS(dir), r.Run); err != nil {
 		return none, fmt.Errorf("reading what was written: %w", err)
 	}
-	return Rejudged{File: path, Judge: j.Judge, Judgments: audit.Judgments(r.Run.Manifest, later), KeyID: r.Run.Key.ID(), Rehearsal: j.Rehearsal,
+	return Rejudged{File: path, Judge: j.Judge, Judgments: audit.Judgments(r.Run.Manifest, later), ErrorsOf: r.Run.Manifest.Dataset.ErrorsOf.RunID, KeyID: r.Run.Key.ID(), Rehearsal: j.Rehearsal,
 		RunID: j.RunID, Score: j.Score(r.Run), SHA256: canonical.Digest(envelope), Totals: j.Totals, dir: dir}, nil
 }
 
@@ -229,6 +230,7 @@ func (r Rejudged) Rows() [][2]string {
 	if r.Rehearsal {
 		rows.Add("rehearsal", runview.RehearsalNote)
 	}
+	rows.AddNonEmpty(runview.ErrorsKey, runview.ErrorsNote(r.ErrorsOf))
 	rows = append(rows, runview.JudgeRows(&r.Totals)...)
 	if s := r.Score; s != nil {
 		rows.Addf("judged", "%d of %d, %s, by this judge", s.Correct, s.Planned, view.Percent(s.AccuracyPPM))

@@ -25,6 +25,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
@@ -60,6 +61,7 @@ type Run struct {
 // Shortfall is what has to be shown with everything that is counted of runs.
 type Shortfall struct {
 	Failed          int      `json:"failed,omitzero"`            // runs that could not be read
+	OnlyErrors      []string `json:"only_errors,omitempty"`      // ids of runs whose tasks were chosen because they failed in another
 	RecordingFailed []string `json:"recording_failed,omitempty"` // ids of runs that went on without evidence
 	SignerTrusted   bool     `json:"signer_trusted"`             // of all runs that are counted
 }
@@ -75,17 +77,24 @@ func (s Shortfall) Unread() string {
 // maxNamed bounds the runs that a message lists.
 const maxNamed = 10
 
-// Unrecorded is the line that names the runs whose evidence is not complete; "" if there are none.
-func (s Shortfall) Unrecorded() string {
-	n := len(s.RecordingFailed)
-	if n == 0 {
-		return ""
+// Unrecorded are the lines that name the runs whose evidence is not complete, and those whose tasks were chosen by an
+// outcome; "" if there are none.
+func (s Shortfall) Unrecorded() (lines string) {
+	for _, of := range []struct {
+		runs        []string
+		key, phrase string
+	}{{s.RecordingFailed, "recording failed", "went on without evidence"}, {s.OnlyErrors, runview.ErrorsKey, "with tasks that were chosen because they failed in another"}} {
+		n := len(of.runs)
+		if n == 0 {
+			continue
+		}
+		names := strings.Join(of.runs[:min(n, maxNamed)], ", ")
+		if n > maxNamed {
+			names += fmt.Sprintf(" and %d more", n-maxNamed)
+		}
+		lines += fmt.Sprintf("%s: %s %s: %s\n", of.key, view.Count(n, "run"), of.phrase, view.Line(names))
 	}
-	names := strings.Join(s.RecordingFailed[:min(n, maxNamed)], ", ")
-	if n > maxNamed {
-		names += fmt.Sprintf(" and %d more", n-maxNamed)
-	}
-	return fmt.Sprintf("recording failed: %s went on without evidence: %s\n", view.Count(n, "run"), view.Line(names))
+	return lines
 }
 
 // Read is the result of reading runs.
@@ -155,6 +164,9 @@ func (r *Reader) Runs(paths []string, q Query, give func(Run) error) (Read, erro
 			fmt.Fprintf(r.Log, "gaia: left out: %s: the run %s was read from %s\n", name, signed.RunID, view.Line(view.Quote(before)))
 		default:
 			given[signed.RunID] = at.path
+			if got.stats.Dataset.ErrorsOf.RunID != "" {
+				read.OnlyErrors = append(read.OnlyErrors, signed.RunID)
+			}
 			if got.stats.RecordingFailed != "" {
 				read.RecordingFailed = append(read.RecordingFailed, signed.RunID)
 			}

@@ -51,7 +51,7 @@ func (r TrendResult) Text() string {
 	if regressed := regressionTable(r.Buckets); regressed != "" {
 		out += "\n" + regressed + "\n"
 	}
-	if r.Failed > 0 || len(r.RecordingFailed) > 0 {
+	if r.Failed > 0 || r.Unrecorded() != "" {
 		out += fmt.Sprintf("\nof %s%s\n%s", view.Count(r.Runs, "run"), r.Unread(), r.Unrecorded())
 	}
 	return out

@@ -106,6 +106,11 @@ func Summary(w io.Writer, dir string, found *rundir.Run, unsubmittable string) e
 		for i, command := range []string{"show", "view", "audit", "report"} {
 			rows.Add([]string{"next", ""}[min(i, 1)], "gaia "+command+" "+view.Quote(dir))
 		}
+		if slices.ContainsFunc(found.Tasks, func(t *rundir.Task) bool {
+			return t.Sealed != nil && t.Sealed.Outcome == trajectory.Errored && t.Counted().Failed().Infrastructure()
+		}) {
+			rows.Add("", "gaia run --like "+view.Quote(dir)+" --only-errors")
+		}
 	}
 	return view.Rows(w, rows)
 }

@@ -263,6 +263,7 @@ func BundleRows(d *rundir.Disclosure) [][2]string {
 	if d.Bundle.Rehearsal {
 		rows.Add("rehearsal", runview.RehearsalNote)
 	}
+	rows.AddNonEmpty(runview.ErrorsKey, runview.ErrorsNote(d.Manifest.Dataset.ErrorsOf.RunID))
 	if d.Task == nil {
 		rows.Addf("tasks", "%d: %s", len(d.Tasks), runview.Outcomes(d.Summary().Outcomes))
 		rows.Addf("events", "%d", len(d.Bundle.Events))

@@ -76,6 +76,7 @@ type Verification struct {
 	Complete       bool                  `json:"complete"`
 	Dataset        string                `json:"dataset,omitzero"`     // of a public package: what was compared with the one given
 	Dismissals     []dismissal           `json:"dismissals,omitempty"` // of findings, by signed decisions
+	ErrorsOf       string                `json:"errors_of,omitzero"`   // id of the run whose errors its tasks are
 	Events         int64                 `json:"events"`               // of the journal, withheld or not
 	Findings       []string              `json:"findings"`             // what alone would have exit code 3
 	Integrity      string                `json:"integrity"`            // "ok"; a run without it is an error
@@ -168,7 +169,7 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 		return nil, err
 	}
 	word, untrusted := e.Trust.Of(found.Key)
-	v := Verification{Complete: found.Complete, Events: found.End.Events, Shards: newShards(found.Manifest, found.Shards, found.ShardsSummary()), Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
+	v := Verification{Complete: found.Complete, ErrorsOf: found.Manifest.Dataset.ErrorsOf.RunID, Events: found.End.Events, Shards: newShards(found.Manifest, found.Shards, found.ShardsSummary()), Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
 		Judgments: audit.Judgments(found.Manifest, len(later)), Later: laterJudgments(found, later), RunID: found.Manifest.RunID,
 		Prompts: found.Inputs.Share(), Tasks: len(found.Tasks), Trust: word, SignerTrusted: untrusted == nil, Unsubmittable: Unsubmittable(found)}

@@ -12,9 +12,9 @@ import (
 func TestCSV(t *testing.T) {
 	s := open(t, runs.Good()["pair"])
 	s.Void["fab1e902-0000-4000-8000-000000000001"] = true
-	want := "task_id,level,outcome,attempt,attempts,official_correct,judged_correct,scoring_path,model_answer,turns,tool_calls,tools_used,tokens_in,tokens_out,tokens_cached,tokens_reasoning,cost_microusd,latency_ms,rehearsal,void,prompt_bytes,witnessed_bytes\n" +
-		"fab1e902-0000-4000-8000-000000000001,2,solved,1,1,true,true,official,431,2,1,read_file,1000,120,0,0,80,119,true,true,1475,1475\n" +
-		"fab1e902-0000-4000-8000-000000000002,3,failed,2,2,false,false,judge,South Marrow,3,1,web_fetch,1000,120,0,0,80,105,true,false,2490,2490\n"
+	want := "task_id,level,outcome,attempt,attempts,official_correct,judged_correct,scoring_path,model_answer,turns,tool_calls,tools_used,tokens_in,tokens_out,tokens_cached,tokens_reasoning,cost_microusd,latency_ms,rehearsal,void,prompt_bytes,witnessed_bytes,errors_of\n" +
+		"fab1e902-0000-4000-8000-000000000001,2,solved,1,1,true,true,official,431,2,1,read_file,1000,120,0,0,80,119,true,true,1475,1475,\n" +
+		"fab1e902-0000-4000-8000-000000000002,3,failed,2,2,false,false,judge,South Marrow,3,1,web_fetch,1000,120,0,0,80,105,true,false,2490,2490,\n"
 	if got := csvOf(t, s); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

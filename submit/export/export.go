@@ -111,7 +111,7 @@ func (s Source) verdict(scorer string, t *rundir.Task, a *rundir.Attempt) *bool 
 func CSV(w io.Writer, s Source) error {
 	rows := [][]any{{"task_id", "level", "outcome", "attempt", "attempts", "official_correct", "judged_correct", "scoring_path",
 		"model_answer", "turns", "tool_calls", "tools_used", "tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning",
-		"cost_microusd", "latency_ms", "rehearsal", "void", "prompt_bytes", "witnessed_bytes"}}
+		"cost_microusd", "latency_ms", "rehearsal", "void", "prompt_bytes", "witnessed_bytes", "errors_of"}}
 	for _, t := range s.Run.Tasks {
 		r := s.Run.Result(t)
 		var sent, witnessed *int64
@@ -120,7 +120,7 @@ func CSV(w io.Writer, s Source) error {
 		}
 		rows = append(rows, []any{r.TaskID, r.Level, r.Outcome, r.Attempt, r.Attempts, r.OfficialCorrect, r.JudgedCorrect, r.ScoringPath,
 			r.ModelAnswer, r.Turns, r.ToolCalls, strings.Join(r.ToolsUsed, ";"), r.Tokens.In, r.Tokens.Out, r.Tokens.Cached, r.Tokens.Reasoning,
-			r.CostMicroUSD, r.LatencyMs, r.Rehearsal, s.Void[r.TaskID], sent, witnessed})
+			r.CostMicroUSD, r.LatencyMs, r.Rehearsal, s.Void[r.TaskID], sent, witnessed, s.Run.Manifest.Dataset.ErrorsOf.RunID})
 	}
 	out := csv.NewWriter(w)
 	judged := slices.Index(rows[0], any("judged_correct"))
