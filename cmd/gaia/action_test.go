@@ -346,9 +346,19 @@ func TestWorkflows(t *testing.T) {
 	if want := map[string]string{"gaia-audit.yml audit": "security-events", "nightly.yml curve": "contents", "release.yml draft": "contents", "release.yml pypi": "id-token"}; !maps.Equal(may, want) {
 		t.Errorf("jobs may write %v, want %v", may, want)
 	}
-	// What the reusable workflow gives to the action, and takes of it, is there.
+	// What the reusable workflow gives to the action, and takes of it, is there, and the page names it.
+	page := readFile(t, "docs/quickstart-ci.md")
 	audit := readYAML[workflow](t, ".github/workflows/gaia-audit.yml")
 	inputs := audit.On.(map[string]any)["workflow_call"].(map[string]any)["inputs"].(map[string]any)
+	for name := range inputs {
+		wantAll(t, page, "\n| `"+name+"` | ")
+	}
+	for name := range a.Outputs {
+		wantAll(t, page, "`"+name+"`")
+	}
+	for _, m := range regexp.MustCompile(`(?:vars|secrets)\.([A-Z_]+)`).FindAllStringSubmatch(readFile(t, ".github/workflows/nightly.yml"), -1) {
+		wantAll(t, page, "`"+m[1]+"`")
+	}
 	var steps []string
 	for _, s := range audit.Jobs["audit"].Steps {
 		name, _, _ := strings.Cut(s.Uses, "@")

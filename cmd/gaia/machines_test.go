@@ -248,12 +248,13 @@ func TestInteropExampleSchemas(t *testing.T) {
 	if err != nil || len(workflows) == 0 {
 		t.Fatalf("workflows %q, %v", workflows, err)
 	}
-	forms, err := filepath.Glob(filepath.Join(root(t), ".github", "ISSUE_TEMPLATE", "[!c]*.yml"))
+	forms, err := filepath.Glob(filepath.Join(root(t), ".github", "ISSUE_TEMPLATE", "[^c]*.yml"))
 	if err != nil || len(forms) == 0 {
 		t.Fatalf("forms %q, %v", forms, err)
 	}
 	for _, args := range [][]string{
 		append([]string{"-m", "check_jsonschema", "--builtin-schema", "vendor.github-issue-forms"}, forms...),
+		{"-m", "check_jsonschema", "--builtin-schema", "vendor.github-issue-config", filepath.Join(root(t), ".github", "ISSUE_TEMPLATE", "config.yml")},
 		append([]string{"-m", "kubernetes_validate", "--strict"}, manifests...),
 		append([]string{"-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", filepath.Join(here, "ci", "gaia.yml")}, workflows...),
 		{"-m", "check_jsonschema", "--builtin-schema", "vendor.github-actions", filepath.Join(root(t), actionDir, "action.yml")},

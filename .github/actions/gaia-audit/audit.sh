@@ -40,7 +40,9 @@ if [ -z "$GAIA" ]; then # not in the workspace, whose files are of strangers
 hint: set the input version to a version, a tag or a commit, or the input gaia to a program that is there"
 	GAIA=$work/gaia
 fi
-command -v -- "$GAIA" >"$work/program" || fail 1 "there is no program $GAIA
+command -v jq >/dev/null || fail 1 "jq is not installed on this runner
+hint: install it in a step before"
+command -v -- "$GAIA" >/dev/null || fail 1 "there is no program $GAIA
 hint: set the input gaia to the path of one, or leave it out"
 
 # ask FILE CODES ARGUMENTS… writes what gaia prints of the run into FILE, and its exit code into code. Any but 0 and CODES
