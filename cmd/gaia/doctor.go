@@ -79,7 +79,7 @@ rejected, make the run fail or spend without bound: exit code 3.`,
 	x.AddRunFlags(x.ofRun)
 	x.ofRun.Flags().SortFlags = false // as the help of run has them
 	x.ofRun.Flags().VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"help", "like", "only-errors", "dry-run", "json", "no-preflight"}, f.Name) {
+		if !slices.Contains([]string{"help", "like", "only-errors", "dry-run", "json", "no-preflight", "verbose"}, f.Name) {
 			cmd.Flags().AddFlag(f)
 		}
 	})

@@ -100,7 +100,7 @@ func (a *app) execute(args []string) error {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	var f *failure
 	if _, rest, unknown := root.Find(args); unknown != nil && len(rest) > 0 {
 		return usage(cli.NearCommand(root, rest[0]), "%s", unknown)
@@ -108,7 +108,7 @@ func (a *app) execute(args []string) error {
 	if err != nil && !begun && !errors.As(err, &f) {
 		return usage("see 'gaia --help'", "%s", err)
 	}
-	return err
+	return cli.NearValue(cmd, err)
 }
 
 func (a *app) root() *cobra.Command {

@@ -122,6 +122,7 @@ func (a *app) begin(ctx context.Context, s *runflags.Settings, begin func(equip.
 		tasks = planfolder.Tasks(s.Folder.Plan, s.Part.Shard)
 	}
 	progress := progress.New(a.stderr, a.tty, tasks, s.Plan.Voting.Attempts, s.Plan.Rehearsal)
+	progress.Verbose = s.Verbose
 	stopper.Begin(progress, progress.UnderWay)
 	news.Say(progress)
 	w.Watch, w.Warn, w.Resumed = progress.Watch, progress.Trouble, progress.CatchUp

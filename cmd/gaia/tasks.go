@@ -126,8 +126,10 @@ one, among the tasks that the flags select.`,
 		Example: `  gaia tasks show fab1e021
   gaia tasks show fab1e021 fab1e009 --json
   gaia tasks show --dataset dir:GAIA --gold 3f2a`,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		Args:              cli.SomeArgs("'gaia tasks list' lists them", "tasks show takes task ids, or the starts of some"),
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return a.user().LocalTasks(cmd), cobra.ShellCompDirectiveNoFileComp
+		},
+		Args: cli.SomeArgs("'gaia tasks list' lists them", "tasks show takes task ids, or the starts of some"),
 	}, q, true, func(ctx context.Context, args []string, set loader.Set, gold loader.Gold) error {
 		tasks, err := tasklist.Named(set, args)
 		if err != nil {

@@ -53,12 +53,25 @@ func (a *app) named(cmd *cobra.Command) {
 			cli.CompleteRuns(cmd, name, func() []string { return runlist.Names(runFolders(cmd)) })
 		}
 	}
+	if of := cmd.Flags().Lookup("task"); of != nil && takes {
+		cli.CompleteLater(cmd, "task", func(args []string) []string {
+			if len(args) == 0 {
+				return nil
+			}
+			return runlist.Tasks(args[0], runFolders(cmd))
+		})
+	} else if of != nil && !strings.HasPrefix(path, "ledger ") {
+		cli.CompleteLater(cmd, "task", func([]string) []string { return a.user().LocalTasks(cmd) })
+	}
 	if !takes && flags == nil {
 		return
 	}
 	if takes && cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if n >= 0 && len(args) >= n {
+				if path == "show" && len(args) == 1 {
+					return runlist.Tasks(args[0], runFolders(cmd)), cobra.ShellCompDirectiveNoFileComp
+				}
 				return nil, cobra.ShellCompDirectiveDefault
 			}
 			return runlist.Names(runFolders(cmd)), cobra.ShellCompDirectiveDefault

@@ -73,7 +73,7 @@ func (a *app) serve(ctx context.Context, s *runflags.Settings, o workers.Network
 	if _, err := os.Lstat(filepath.Join(s.Runs, f.Plan.RunID)); err == nil {
 		return a.resume(ctx, filepath.Join(s.Runs, f.Plan.RunID), s)
 	}
-	list, folders, remove, err := workers.Serve(ctx, f, key, s.Runs, o, workers.Terminal{Out: a.stderr, TTY: a.tty})
+	list, folders, remove, err := workers.Serve(ctx, f, key, s.Runs, o, workers.Terminal{Out: a.stderr, TTY: a.tty, Verbose: s.Verbose})
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (a *app) worker(ctx context.Context, s *runflags.Settings, o workers.Networ
 	if err != nil {
 		return err
 	}
-	r, err := workers.Work(ctx, o, workers.Terminal{Out: a.stderr, TTY: a.tty}, s.Runs, func(key sign.PublicKey) error {
+	r, err := workers.Work(ctx, o, workers.Terminal{Out: a.stderr, TTY: a.tty, Verbose: s.Verbose}, s.Runs, func(key sign.PublicKey) error {
 		_, err := trust.Of(key)
 		return err
 	}, func(ctx context.Context, f *planfolder.Folder) (plan.Plan, run.Env, func() error, error) {

@@ -256,7 +256,50 @@ func CompleteDirs(cmd *cobra.Command, flag string) {
 
 // CompleteWith completes a flag by some values and a directive of the shell.
 func CompleteWith(cmd *cobra.Command, flag string, directive cobra.ShellCompDirective, values ...string) {
+	annotateValues(cmd, flag, values)
 	complete(cmd, flag, cobra.FixedCompletions(values, directive))
+}
+
+// valuesKey annotates a flag with the values that complete it.
+const valuesKey = "gaia_values"
+
+func annotateValues(cmd *cobra.Command, flag string, values []string) {
+	if err := cmd.Flags().SetAnnotation(flag, valuesKey, values); err != nil {
+		panic("completing --" + flag + ": " + err.Error()) // there is no such flag
+	}
+}
+
+// NearValue adds a hint to an error of usage that quotes the value of a flag: the nearest of the values that complete it.
+func NearValue(cmd *cobra.Command, err error) error {
+	var wrong *exit.Error
+	if !errors.As(err, &wrong) || wrong.Code != exit.Usage || slices.ContainsFunc(wrong.Hints, isNear) {
+		return err
+	}
+	near := ""
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, value := range valuesOf(f) {
+			known := f.Annotations[valuesKey]
+			if near == "" && strings.Contains(wrong.Error(), strconv.Quote(value)) && !slices.Contains(known, value) {
+				near = settings.Nearest(value, known)
+			}
+		}
+	})
+	if near == "" {
+		return err
+	}
+	hinted := *wrong
+	hinted.Hints = append([]string{"did you mean " + near + "?"}, wrong.Hints...)
+	return &hinted
+}
+
+func isNear(hint string) bool { return strings.HasPrefix(hint, "did you mean ") }
+
+// valuesOf returns the values of a flag, one or a list.
+func valuesOf(f *pflag.Flag) []string {
+	if list, isList := f.Value.(pflag.SliceValue); isList {
+		return list.GetSlice()
+	}
+	return []string{f.Value.String()}
 }
 
 // CompleteRuns completes a flag by names that are looked up when they are asked for, else by files.
@@ -272,17 +315,13 @@ func EachValue(cmd *cobra.Command, flag string, change func(value *string) error
 	if !f.Changed {
 		return nil
 	}
-	values := []string{f.Value.String()}
-	list, isList := f.Value.(pflag.SliceValue)
-	if isList {
-		values = list.GetSlice()
-	}
+	values := valuesOf(f)
 	for i := range values {
 		if err := change(&values[i]); err != nil {
 			return err
 		}
 	}
-	if isList {
+	if list, isList := f.Value.(pflag.SliceValue); isList {
 		return list.Replace(values)
 	}
 	return f.Value.Set(values[0])
@@ -290,16 +329,27 @@ func EachValue(cmd *cobra.Command, flag string, change func(value *string) error
 
 // CompleteList completes the last of a flag's values, which are separated by commas.
 func CompleteList(cmd *cobra.Command, flag string, values ...string) {
-	complete(cmd, flag, func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		given := strings.Split(begun, ",")
-		given = given[:len(given)-1]
-		var lists []string
-		for _, value := range values {
-			if !slices.Contains(given, value) {
-				lists = append(lists, strings.Join(append(slices.Clone(given), value), ","))
+	annotateValues(cmd, flag, values)
+	CompleteLater(cmd, flag, func([]string) []string { return values })
+}
+
+// CompleteLater completes a flag by values that are looked up when they are asked for, with the arguments of the command. A
+// value may end in a tab and its description. Of a flag that takes a list it completes the last one.
+func CompleteLater(cmd *cobra.Command, flag string, values func(args []string) []string) {
+	_, isList := cmd.Flags().Lookup(flag).Value.(pflag.SliceValue)
+	complete(cmd, flag, func(_ *cobra.Command, args []string, begun string) (found []string, _ cobra.ShellCompDirective) {
+		var given []string
+		if isList {
+			given = strings.Split(begun, ",")
+			given, begun = given[:len(given)-1], given[len(given)-1]
+		}
+		for _, value := range values(args) {
+			name, _, _ := strings.Cut(value, "\t")
+			if strings.HasPrefix(name, begun) && !slices.Contains(given, name) {
+				found = append(found, strings.Join(append(slices.Clone(given), value), ","))
 			}
 		}
-		return lists, cobra.ShellCompDirectiveNoFileComp
+		return found, cobra.ShellCompDirectiveNoFileComp
 	})
 }
 

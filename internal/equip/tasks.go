@@ -20,9 +20,11 @@ import (
 	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runflags"
+	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/spf13/cobra"
 )
 
 // Rehearses reports whether the built-in tasks are meant: they are named, or
@@ -49,6 +51,34 @@ func (u *User) LoadTasks(ctx context.Context, t runflags.Tasks) (loader.Set, loa
 		err = fmt.Errorf("%s: %w", t.Source, err)
 	}
 	return set, gold, err
+}
+
+// LocalTasks returns what a shell completes a task by, each with a tab and its level: those of the dataset that the flags of a
+// command or gaia.yaml name, or the built-in ones. It is empty for a dataset of the hub, which is asked for nothing.
+func (u *User) LocalTasks(cmd *cobra.Command) (ids []string) {
+	t := runflags.Tasks{Source: runflags.SourceFixtures, Split: string(loader.Validation)}
+	if f := cmd.Flags().Lookup("dataset"); f != nil {
+		file, err := settings.Open("")
+		if err != nil || cli.TakeOldNames(cmd.Flags()) != nil {
+			return nil
+		}
+		t.Source = cmp.Or(f.Value.String(), file.Value("dataset"), file.Value("source"))
+		t.Split = cmp.Or(cmd.Flags().Lookup("split").Value.String(), t.Split)
+	}
+	if u.Rehearses(t) {
+		t.Source = runflags.SourceFixtures
+	}
+	if t.Source == "" || runflags.IsHub(t.Source) {
+		return nil
+	}
+	set, _, err := u.LoadTasks(cmd.Context(), t)
+	if err != nil {
+		return nil
+	}
+	for _, task := range set.Tasks {
+		ids = append(ids, fmt.Sprintf("%s\tlevel %d", view.Line(task.ID), task.Level))
+	}
+	return ids
 }
 
 // OpenSource returns the source that the flags name.

@@ -57,7 +57,10 @@ func Named(name string) (policy.Policy, error) {
 	if p, err := policy.Builtin(policy.Mode(name)); err == nil {
 		return p, nil
 	}
-	const hint = "give restricted, approved, autonomous, or a policy file"
+	hint := "give restricted, approved, autonomous, or a policy file"
+	if near := settings.Nearest(name, []string{string(policy.Restricted), string(policy.Approved), string(policy.Autonomous)}); near != "" {
+		hint = "did you mean " + near + "?"
+	}
 	info, err := os.Stat(name)
 	if err != nil {
 		return policy.Policy{}, exit.Usagef(hint, "reading the policy %q: %v", name, regular.Cause(err))

@@ -31,6 +31,9 @@ import (
 // Progress follows a run by its events: a bar on a terminal, a line for each
 // task otherwise. It shows no verdict.
 type Progress struct {
+	// Verbose also prints changes of the concurrency. It is set before the first event.
+	Verbose bool
+
 	mu     sync.Mutex
 	total  int
 	votes  int             // attempts a task is voted on with; 1: there is no vote
@@ -101,21 +104,24 @@ func (p *Progress) Watch(e trajectory.Event) {
 			p.Warn(n.text, n.pairs...)
 		case p.log != nil:
 			p.log.Info(n.text, n.pairs...)
+		case n.detail:
+			fmt.Fprintf(p, "gaia: %s\n", n.text)
 		}
 	}
 }
 
-// note is a line about an event. One that is no warning is for the log alone.
+// note is a line about an event. One that is neither a warning nor a detail is for the log alone.
 type note struct {
 	warning bool
+	detail  bool // was asked for by Verbose
 	text    string
 	pairs   []any
 }
 
 // take counts an event, and returns what to print about it. The caller holds the lock.
 func (p *Progress) take(e trajectory.Event) (notes []note) {
-	info := func(text string, pairs ...any) { notes = append(notes, note{false, text, pairs}) }
-	warn := func(text string, pairs ...any) { notes = append(notes, note{true, text, pairs}) }
+	info := func(text string, pairs ...any) { notes = append(notes, note{text: text, pairs: pairs}) }
+	warn := func(text string, pairs ...any) { notes = append(notes, note{warning: true, text: text, pairs: pairs}) }
 	once := func(text string, pairs ...any) {
 		if !p.warned[text] {
 			warn(text, pairs...)
@@ -160,7 +166,9 @@ func (p *Progress) take(e trajectory.Event) (notes []note) {
 		}
 	case trajectory.LimitChanged:
 		p.limit = payload.To
-		info(fmt.Sprintf("concurrency %d → %d: %s", payload.From, payload.To, view.Line(payload.Reason)))
+		if p.Verbose {
+			notes = append(notes, note{detail: true, text: fmt.Sprintf("concurrency %d → %d: %s", payload.From, payload.To, view.Line(payload.Reason))})
+		}
 	case trajectory.AttemptEnded:
 		if strings.HasPrefix(payload.Reason, prompt.RunMoneySpent) {
 			once("the budget of the whole run (--max-cost) is spent: an attempt ended without an answer")

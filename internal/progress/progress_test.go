@@ -30,7 +30,7 @@ func TestProgressTells(t *testing.T) {
 		p.Watch(e)
 	}
 	for line, times := range map[string]int{
-		`level=INFO msg="concurrency 8 → 7: status 429"`: 1,
+		"concurrency": 0,
 		`level=WARN msg="the endpoint did on its own what nothing records (citations): the run will not be submittable" task=fab1e001`: 1,
 		`(web_search_call): the run will not be submittable" task=fab1e001`:                                                            1,
 		"the run will not be submittable":             2,
@@ -43,6 +43,11 @@ func TestProgressTells(t *testing.T) {
 		if n := strings.Count(out.String(), line); n != times {
 			t.Errorf("%q is said %d times, want %d:\n%s", line, n, times, out.String())
 		}
+	}
+	p.Verbose = true
+	p.Watch(trajectory.Event{Payload: trajectory.LimitChanged{From: 8, To: 7, Origin: "https://api.example", Reason: "status 429"}})
+	if want := `level=INFO msg="concurrency 8 → 7: status 429"`; !strings.Contains(out.String(), want) {
+		t.Errorf("with Verbose, %s is not said:\n%s", want, out.String())
 	}
 	if state := p.state(decor.Statistics{}); !strings.HasSuffix(state, ", 7 at once") {
 		t.Errorf("behind the bar stands %q", state)

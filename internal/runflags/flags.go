@@ -115,6 +115,8 @@ func (s *Settings) AddRateFlags(cmd *cobra.Command) {
 	f.StringVar(&s.OnLost, "on-unsubmittable", GoOn, "if recording fails or a --submit-intent run becomes unsubmittable: continue or stop")
 	f.BoolVar(&s.Recheck, "recheck", false, "verify the finished run, as 'gaia verify' does")
 	cli.Section(f, cli.EvidenceFlags)
+	f.BoolVarP(&s.Verbose, "verbose", "v", false, "also print changes of the concurrency")
+	cli.Section(f, cli.OutputFlags)
 	cli.Complete(cmd, "approve", append(policy.BuiltinTools(), approve.All)...)
 	cli.Complete(cmd, "concurrency", AutoConcurrency)
 	cli.Complete(cmd, "on-unsubmittable", GoOn, stopRun)

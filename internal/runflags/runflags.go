@@ -50,6 +50,7 @@ type Settings struct {
 	OnLost           string // when evidence cannot be recorded: GoOn or "stop"
 	Approve          []string
 	Recheck          bool // read a finished run again from the disk
+	Verbose          bool // print changes of the concurrency, too
 	Resumed          bool
 
 	// Shards.

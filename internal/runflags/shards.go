@@ -19,10 +19,10 @@ import (
 )
 
 // ofProcess are the flags of run that are of the process that solves the tasks, and not of a plan.
-var ofProcess = []string{"concurrency", "on-unsubmittable", "recheck"}
+var ofProcess = []string{"concurrency", "on-unsubmittable", "recheck", "verbose"}
 
 // ofShard are the flags of run that a shard may be run with: all others would change its plan.
-var ofShard = []string{"plan", "shard", "shard-key", "dataset", "base-url", "searxng-url", "prices", "cassette", "concurrency", "on-unsubmittable", "out", "json"}
+var ofShard = []string{"plan", "shard", "shard-key", "dataset", "base-url", "searxng-url", "prices", "cassette", "concurrency", "on-unsubmittable", "out", "json", "verbose"}
 
 // AddShardFlags adds the flags of run for a shard.
 func (s *Settings) AddShardFlags(cmd *cobra.Command) {
@@ -156,7 +156,7 @@ func (s *Settings) OpenShard(flags *pflag.FlagSet, getenv func(string) string) (
 		if !slices.Contains(ofShard, flag.Name) && err == nil {
 			err = exit.Usagef("leave it out, or plan again: gaia plan --help", "--%s would change the plan of %q, which is signed", flag.Name, s.PlanDir)
 		}
-		if flag.Name != "json" {
+		if flag.Name != "json" && flag.Name != "verbose" {
 			s.again += " --" + flag.Name + " " + view.Quote(flag.Value.String())
 		}
 	})

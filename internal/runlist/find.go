@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/view"
 )
 
@@ -81,6 +82,22 @@ func named(folders []string) (found []place) {
 	}
 	newestFirst(found)
 	return found
+}
+
+// Tasks returns what a shell completes a task of a run or package by: the ids of its plan, each with a tab and its level.
+func Tasks(name string, folders []string) (ids []string) {
+	dir, err := Find(name, folders)
+	if err != nil {
+		return nil
+	}
+	m, err := verify.ReadPlan(dir)
+	if err != nil {
+		return nil
+	}
+	for _, t := range m.Tasks {
+		ids = append(ids, fmt.Sprintf("%s\tlevel %d", view.Line(t.TaskID), t.Level))
+	}
+	return ids
 }
 
 // Names returns what a shell completes a run by: "latest" and the ids of the runs in folders, the newest first, each with a tab

@@ -24,13 +24,15 @@ import (
 
 // Terminal is where progress is shown.
 type Terminal struct {
-	Out io.Writer
-	TTY bool
+	Out     io.Writer
+	TTY     bool
+	Verbose bool // changes of the concurrency, too
 }
 
 func (t Terminal) progress(f *planfolder.Folder) *progress.Progress {
 	p := progress.New(t.Out, t.TTY, len(f.Plan.Tasks), f.Plan.Voting.Attempts, f.Plan.Rehearsal)
 	p.Planned(f.Plan)
+	p.Verbose = t.Verbose
 	return p
 }
 
