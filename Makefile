@@ -76,8 +76,10 @@ interop:
 	schemas=$$(python_with 'kubernetes_validate, check_jsonschema' '$(SCHEMAS)') || echo "SKIPPED: $(SCHEMAS) cannot be installed, so examples are not read by published schemas"; \
 	goreleaser=; [ -z '$(GORELEASER)' ] || { $(MAKE) --no-print-directory releasers && goreleaser=1; } || true; \
 	[ -n "$$goreleaser" ] || echo "SKIPPED: goreleaser $(GORELEASER) was not asked for or cannot be built, so no archive of a release is made"; \
+	container='$(CONTAINER)'; [ -n "$$container" ] && $$container pull $(BASE) >/dev/null || \
+		{ container=; echo "SKIPPED: there is no podman, buildah or docker that runs and has $(BASE), so no image is built"; }; \
 	$(INSTALL_RECIPES); install_recipes; \
-	GAIA_INTEROP=1 GAIA_GORELEASER=$$goreleaser GAIA_SCHEMAS=$$schemas GAIA_RECIPES=$(INTEROP)/agents GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect GAIA_CLIENTS=$$clients GAIA_NODE=$$node GAIA_MCP=$(INTEROP)/mcp-home \
+	GAIA_INTEROP=1 GAIA_CONTAINER=$$container GAIA_GORELEASER=$$goreleaser GAIA_SCHEMAS=$$schemas GAIA_RECIPES=$(INTEROP)/agents GAIA_COSIGN=$$programs GAIA_PYTHON=$$python GAIA_INSPECT=$$inspect GAIA_CLIENTS=$$clients GAIA_NODE=$$node GAIA_MCP=$(INTEROP)/mcp-home \
 		go test -count=1 -timeout 30m -run Interop -v ./internal/build ./agent/external ./judge ./submit ./submit/export ./trajectory ./trajectory/witness ./loader ./cmd/gaia
 	@command -v python3 >/dev/null || echo "SKIPPED: there is no python3 here, so what the fuzzer makes up is not put to Python"
 	GAIA_INTEROP=1 go test -run '^$$' -fuzz '^FuzzQuestionScorer$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./judge
@@ -130,10 +132,11 @@ wheel: programs
 
 # The image IMAGE for this machine, by one of podman, buildah and docker.
 IMAGE ?= gaia
+BASE = docker.io/library/debian:trixie-slim
 CONTAINER ?= $(firstword $(foreach c,podman buildah docker,$(if $(shell command -v $(c)),$(c))))
 container: PLATFORMS = linux/$(shell go env GOARCH)
 container: programs
-	$(or $(CONTAINER),$(error there is no podman, buildah or docker)) build --build-arg TARGETARCH=$(PLATFORMS:linux/%=%) -t $(IMAGE) -f .github/packaging/Containerfile build/programs
+	$(or $(CONTAINER),$(error there is no podman, buildah or docker)) build --build-arg BASE=$(BASE) --build-arg TARGETARCH=$(PLATFORMS:linux/%=%) -t $(IMAGE) -f .github/packaging/Containerfile build/programs
 
 # Archives, bills of materials, and checksums, signed with RELEASE_KEY. GORELEASER (some 1,500 packages) and CYCLONEDX are
 # built once. With GITHUB_TOKEN the files become a draft of a release; RELEASE=--skip=publish only writes them.

@@ -240,3 +240,26 @@ func TestInteropRelease(t *testing.T) {
 		t.Errorf("its signature is left: %v", err)
 	}
 }
+
+// TestInteropContainer: 'make container' by GAIA_CONTAINER, which is podman, docker or buildah. The image runs a rehearsal
+// as an ordinary user.
+func TestInteropContainer(t *testing.T) {
+	program := os.Getenv("GAIA_CONTAINER")
+	if program == "" {
+		t.Skip("SKIPPED: needs podman, buildah or docker, which make interop looks for")
+	}
+	root, commit := checkout(t)
+	image := "gaia-interop-" + strings.ToLower(filepath.Base(t.TempDir())) + commit[:8]
+	output(t, root, []string{"GOFLAGS="}, "make", "-s", "container", "CONTAINER="+program, "IMAGE="+image)
+	defer output(t, "", nil, program, "rmi", "-f", image)
+	run := []string{"run", "--rm", "--entrypoint", "sh", image}
+	if filepath.Base(program) == "buildah" {
+		container := output(t, "", nil, program, "from", image)
+		defer output(t, "", nil, program, "rm", container)
+		run = []string{"run", container, "--", "sh"}
+	}
+	said := output(t, "", nil, program, append(run, "-euc", "id -u; gaia version; gaia run --submit-intent >/dev/null 2>&1; gaia verify latest | grep '^integrity'")...)
+	if want := "1000\ngaia " + version + "\ncommit " + commit + "\nintegrity      ok"; !strings.HasPrefix(said, want) {
+		t.Errorf("the image says %q, want %q", said, want)
+	}
+}
