@@ -532,11 +532,7 @@ func (r Report) CheckClosable(f Finding, d Decision) error {
 	default:
 		hint = "no decision closes it: gaia audit --explain " + f.Check
 	}
-	e := &exit.Error{Code: exit.Failure, Err: fmt.Errorf("finding %s cannot be closed so: %s", id, why)}
-	if hint != "" {
-		e.Hints = []string{hint}
-	}
-	return e
+	return exit.New(exit.Failure, fmt.Errorf("finding %s cannot be closed so: %s", id, why), hint)
 }
 
 // DecisionByName returns the one decision that name gives: by its file, or by the start of its finding's id or of

@@ -55,18 +55,14 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// New returns err with its exit code and hints.
+// New returns err with its exit code and hints; those that are empty are left out.
 func New(code int, err error, hints ...string) error {
-	return &Error{Code: code, Err: err, Hints: hints}
+	return &Error{Code: code, Err: err, Hints: slices.DeleteFunc(slices.Clone(hints), func(hint string) bool { return hint == "" })}
 }
 
 // Usagef returns an error of usage; hint may be empty.
 func Usagef(hint, format string, args ...any) error {
-	e := &Error{Code: Usage, Err: fmt.Errorf(format, args...)}
-	if hint != "" {
-		e.Hints = []string{hint}
-	}
-	return e
+	return New(Usage, fmt.Errorf(format, args...), hint)
 }
 
 // Of returns err with its exit code: the one it carries, that of its method Exit, or that of its kind.

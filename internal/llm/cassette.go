@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"mime"
 	"net/http"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -184,18 +184,9 @@ func readExchange(dir, digest string, n int) (e exchanged, err error) {
 		err = errors.New("its name is that of another request")
 	}
 	if err != nil {
-		return exchanged{}, fmt.Errorf("reading cassette file %q: %w", path, bare(err))
+		return exchanged{}, fmt.Errorf("reading cassette file %q: %w", path, regular.Cause(err))
 	}
 	return e, nil
-}
-
-// bare takes the path out of an error that will be named with it.
-func bare(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
 }
 
 var exchangeFile = regexp.MustCompile(`^([0-9a-f]{64})-([1-9][0-9]{0,8})\.json$`)
@@ -209,7 +200,7 @@ func openCassette(dir string) (map[string]int, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		return fail("%w", bare(err))
+		return fail("%w", regular.Cause(err))
 	case !info.IsDir():
 		return fail("not a directory")
 	case info.Mode().Perm()&0o022 != 0:
@@ -217,7 +208,7 @@ func openCassette(dir string) (map[string]int, error) {
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return fail("%w", bare(err))
+		return fail("%w", regular.Cause(err))
 	}
 	counts, present := map[string]int{}, map[string]bool{}
 	for _, f := range files {
@@ -263,7 +254,7 @@ var ErrRecorded = errors.New("it holds a recording already")
 // cassette is refused with ErrRecorded. Requests go to next; nil = a plain transport without a proxy.
 func NewRecorder(dir string, next http.RoundTripper) (*Recorder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("opening cassette %q: %w", dir, bare(err))
+		return nil, fmt.Errorf("opening cassette %q: %w", dir, regular.Cause(err))
 	}
 	r, err := ContinueRecorder(dir, next)
 	if err == nil && len(r.counts) > 0 {
@@ -322,7 +313,7 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return unrecorded("cassette file %q is there already: does another process record there?", path)
 	}
 	if err := renameio.WriteFile(path, data, 0o600, renameio.WithTempDir(r.dir)); err != nil {
-		return unrecorded("writing cassette file %q: %v", path, bare(err))
+		return unrecorded("writing cassette file %q: %v", path, regular.Cause(err))
 	}
 	r.counts[digest]++
 	res.Body = io.NopCloser(bytes.NewReader(answer))

@@ -204,20 +204,9 @@ func publicTask(s Source, of *submit.Public, id string) (page.Task, error) {
 		rows.Addf("answered", "%t", r.Answered)
 		p.Facts = rows
 		if r.OfficialCorrect != nil {
-			p.Verdicts = [][2]string{{"official", verdict(r.OfficialCorrect)}, {"judged", verdict(r.JudgedCorrect)}, {"scored by", r.ScoringPath}}
+			p.Verdicts = [][2]string{{"official", runview.Correct(r.OfficialCorrect)}, {"judged", runview.Correct(r.JudgedCorrect)}, {"scored by", r.ScoringPath}}
 		}
 		return p, nil
 	}
 	return page.Task{}, ErrNoTask
-}
-
-// verdict writes a verdict that can be missing.
-func verdict(v *bool) string {
-	switch {
-	case v == nil:
-		return "not judged"
-	case *v:
-		return "correct"
-	}
-	return "wrong"
 }

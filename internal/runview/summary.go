@@ -249,7 +249,7 @@ func Tasks(w io.Writer, found *rundir.Run, f Filter) error {
 		}
 		if task.Sealed != nil {
 			r := found.Result(task)
-			official, judged = correct(r.OfficialCorrect), correct(r.JudgedCorrect)
+			official, judged = Correct(r.OfficialCorrect), Correct(r.JudgedCorrect)
 		}
 		t.Row(cells(task.Plan.TaskID, task.Plan.Level, outcome(task), official, judged, attempts, turns, calls, answer,
 			text.Trim(view.Line(f.Gold[task.Plan.TaskID]), 40))...)

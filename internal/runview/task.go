@@ -346,14 +346,15 @@ func verdicts(j *trajectory.Judgment) string {
 	judged := ""
 	switch {
 	case j.Judged != nil:
-		judged = ", judge says " + correct(j.Judged)
+		judged = ", judge says " + Correct(j.Judged)
 	case !slices.Contains([]string{judge.PathOfficial, judge.PathNoAnswer, judge.PathNoJudge}, j.Path): // which need one to be judged
 		judged = ", not judged"
 	}
-	return fmt.Sprintf("official %s%s (%s)", correct(&j.Official), judged, view.Line(j.Path))
+	return fmt.Sprintf("official %s%s (%s)", Correct(&j.Official), judged, view.Line(j.Path))
 }
 
-func correct(v *bool) string {
+// Correct writes a verdict that can be missing.
+func Correct(v *bool) string {
 	switch {
 	case v == nil:
 		return "not judged"

@@ -159,7 +159,7 @@ func (r *rule) accepts(text string, s *span) bool {
 		s.to = end
 	}
 	secret := text[s.from:s.to]
-	return entropy(secret) >= r.entropy && (r.check == nil || r.check(secret))
+	return Entropy(secret) >= r.entropy && (r.check == nil || r.check(secret))
 }
 
 var escapeBefore = regexp.MustCompile(`(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|%[0-9A-Fa-f]{2})$`)
@@ -183,8 +183,8 @@ func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// entropy returns the bits per byte of s by the frequency of its bytes.
-func entropy(s string) float64 {
+// Entropy returns the bits per byte of s by the frequency of its bytes.
+func Entropy[T string | []byte](s T) float64 {
 	var count [256]int
 	for i := range len(s) {
 		count[s[i]]++

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/secret"
 )
 
 const (
@@ -67,7 +68,7 @@ func (w *walker) encoded(path string, data []byte, depth int) {
 		switch {
 		case decoded == nil:
 		case len(decoded) > shortDecoded || !isText(decoded):
-			if len(decoded) <= shortDecoded && entropy(decoded) > packedBits && nextMagic(decoded, 0) == len(decoded) && !isPicture(decoded) {
+			if len(decoded) <= shortDecoded && secret.Entropy(decoded) > packedBits && nextMagic(decoded, 0) == len(decoded) && !isPicture(decoded) {
 				break // any long name is base64 of something
 			}
 			w.content(path+"!"+strconv.Itoa(i), decoded, depth+1)

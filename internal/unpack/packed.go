@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/andybalholm/brotli"
+	"github.com/gaia-harness/gaia/internal/secret"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 	"github.com/ulikunitz/xz/lzma"
@@ -172,7 +173,7 @@ func (w *walker) binary(name string, data []byte, depth int) {
 func (w *walker) dense(name string, data []byte, depth int) bool {
 	const step = 64 << 10
 	for part := range slices.Chunk(data, step) {
-		if len(part) < fewestPacked || entropy(part) <= packedBits {
+		if len(part) < fewestPacked || secret.Entropy(part) <= packedBits {
 			continue
 		}
 		if len(part) == min(len(data), step) && &part[0] == &data[0] { // deflate without a head has none that could be found

@@ -14,7 +14,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math"
 	"path"
 	"regexp"
 	"strings"
@@ -219,22 +218,6 @@ func (c *checked) Read(b []byte) (int, error) {
 		return 0, io.ErrUnexpectedEOF
 	}
 	return c.r.Read(b)
-}
-
-// entropy returns the bits of a byte of data, at most 8.
-func entropy(data []byte) float64 {
-	var count [256]int
-	for _, c := range data {
-		count[c]++
-	}
-	bits := 0.0
-	for _, n := range count {
-		if n > 0 {
-			p := float64(n) / float64(len(data))
-			bits -= p * math.Log2(p)
-		}
-	}
-	return bits
 }
 
 // isPicture reports whether the dense parts of a file are known to be pictures, sound or letters.
