@@ -258,7 +258,7 @@ func (x *exam) programs(ctx context.Context) []doctor.Finding {
 	if err != nil {
 		return []doctor.Finding{doctor.Fails("sandbox", "code, servers, poppler in it", err, "start gaia by its whole path")}
 	}
-	w := equip.World{Sandbox: f.Sandbox, NoSandbox: f.NoSandbox}
+	w := equip.World{Programs: f}
 	programs := doctor.Programs{Sandbox: f.Sandbox, NoSandbox: f.NoSandbox, Python: equip.OnPath("python3"), Text: equip.OnPath("pdftotext"),
 		Pages: equip.OnPath("pdftoppm"), Environ: x.user().ForShims(), Unconfined: x.Python == runflags.PythonUnconfined}
 	all := append(programs.Check(ctx), doctor.CheckServers(ctx, x.mcpServers(&w), x.ServersFrom))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -566,10 +565,7 @@ func (a *app) sure(do string, yes bool) (bool, error) {
 
 // historyDir is the folder of records of runs and of imported events; "" if there is none.
 func (a *app) historyDir() string {
-	if base := a.user().XDG("XDG_DATA_HOME", ".local/share"); base != "" {
-		return filepath.Join(base, "gaia", "history")
-	}
-	return ""
+	return a.user().XDG("XDG_DATA_HOME", ".local/share", "gaia", "history")
 }
 
 // runReader returns a reader of the runs that a user names. Without a signing key nothing is kept of runs.

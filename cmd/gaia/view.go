@@ -226,9 +226,7 @@ then give a certificate, too, since without TLS others can read what is sent.`,
 }
 
 func (a *app) view(ctx context.Context, places []string, v viewing) error {
-	if v.Control = a.user().XDG("XDG_RUNTIME_DIR", ".cache"); v.Control != "" {
-		v.Control = filepath.Join(v.Control, "gaia", "view")
-	}
+	v.Control = a.user().XDG("XDG_RUNTIME_DIR", ".cache", "gaia", "view")
 	if v.newToken {
 		running, err := viewer.NewAddresses(v.Control)
 		for _, r := range running {

@@ -8,15 +8,18 @@
 package equip
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
+	mathrand "math/rand/v2"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/build"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/guard"
 	"github.com/gaia-harness/gaia/internal/intercept"
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -37,9 +40,8 @@ import (
 // World is a run's environment with the servers it needs; Close ends them.
 type World struct {
 	runenv.Env
-	close     func() error
-	Sandbox   *sandbox.Sandbox          // nil: there is none
-	NoSandbox error                     // why
+	close func() error
+	Programs
 	upstreams map[string]proxy.Upstream // of an own agent, by dialect
 	network   intercept.Config          // of its recorded network
 }
@@ -83,16 +85,16 @@ func (u *User) Configure(ctx context.Context, s *runflags.Settings) (_ World, er
 	if w.Set, w.Gold, err = u.LoadTasks(ctx, s.Tasks); err != nil {
 		return World{}, err
 	}
-	tried := programs()
+	w.Programs = programs()
 	if ctx.Err() != nil {
 		return World{}, ctx.Err()
 	}
-	w.Sandbox, w.NoSandbox, w.network.Guard = tried.Sandbox, tried.NoSandbox, guard.New(pages.Exceptions, "")
+	w.network.Guard = guard.New(pages.Exceptions, "")
 	w.network.Guard.Offline = pages.Offline
 	if err = w.equip(pages, engine); err != nil {
 		return World{}, err
 	}
-	if err = u.addPython(s, &w, tried); err != nil {
+	if err = u.addPython(s, &w); err != nil {
 		return World{}, err
 	}
 	headers, err := u.addServers(ctx, &w, s)
@@ -266,4 +268,37 @@ func child(in *sandbox.Sandbox) (document.Reader, error) {
 		r.Poppler = &p // its programs run in the sandbox, if there is one
 	}
 	return r, nil
+}
+
+// JudgeToCheck is the judge that the settings name, or the built-in one, which is
+// there until end is called; atOnce bounds the requests that are under way.
+func (u *User) JudgeToCheck(s *runflags.Settings, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
+	limiter := llm.NewLimiter(llm.LimiterConfig{Fixed: atOnce, Now: time.Now})
+	limiter.OnUnreachable(func(err error) { u.Warn(err.Error()) })
+	c := llm.Config{BaseURL: s.BaseURL, MaxTries: remote.CallTries, Now: time.Now, Jitter: mathrand.Float64, Limiter: limiter}
+	if s.Plan.Rehearsal {
+		fmt.Fprintln(u.Stderr, "gaia: rehearsal: a scripted judge; this says nothing of a real one")
+		if c.Prices, err = llm.ParsePrices(u.Builtin.Prices()); err != nil {
+			return nil, prices, nil, fmt.Errorf("reading the built-in prices: %w", err)
+		}
+		server, err := u.Builtin.Serve()
+		if err != nil {
+			return nil, prices, nil, fmt.Errorf("serving the built-in judge: %w", err)
+		}
+		c.BaseURL = server.ModelURL
+		e = remote.Judge(c, cmp.Or(s.JudgeModel(), u.Builtin.JudgeModel), c.BaseURL)
+		e.Origin, e.URL = runflags.RehearsalHost+e.Name, ""
+		return e, c.Prices, func() { _ = server.Close() }, nil
+	}
+	base, err := remote.ParseURL(s.BaseURL)
+	if err != nil {
+		return nil, prices, nil, err
+	}
+	if c.APIKey = u.Getenv("OPENAI_API_KEY"); c.APIKey == "" && !remote.IsLocal(base) {
+		return nil, prices, nil, remote.NoKey(base)
+	}
+	if c.Prices, err = remote.Prices(s.Prices); err != nil {
+		return nil, prices, nil, err
+	}
+	return remote.Judge(c, s.JudgeModel(), s.BaseURL), c.Prices, func() {}, nil
 }

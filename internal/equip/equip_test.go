@@ -60,8 +60,8 @@ func TestPython(t *testing.T) {
 		{runflags.PythonUnconfined, false, "--unsafe-local-python: bubblewrap is not installed", ""},
 	} {
 		var stderr bytes.Buffer
-		w := &World{NoSandbox: &sandbox.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
-		err := (&User{Stderr: &stderr}).addPython(&runflags.Settings{Python: c.python, Resumed: c.resumed}, w, Programs{NoPython: w.NoSandbox})
+		w := &World{Programs: Programs{NoPython: &sandbox.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}}
+		err := (&User{Stderr: &stderr}).addPython(&runflags.Settings{Python: c.python, Resumed: c.resumed}, w)
 		if (err == nil) != (c.fails == "") || err != nil && err.Error() != c.fails || stderr.String() != c.stderr || len(w.Tools) > 0 {
 			t.Errorf("%q: %v, %q", c.python, err, stderr.String())
 		}

@@ -50,19 +50,21 @@ func (u *User) FindPrograms(ctx context.Context, s *runflags.Settings, wanted st
 		if f.Sandbox, f.NoSandbox = sandbox.New(ctx, sandbox.Config{Bwrap: bwrap, Hidden: hidden}); f.NoSandbox != nil {
 			f.Sandbox = nil
 		}
-		switch {
+		switch unconfined := wanted == runflags.PythonUnconfined; {
 		case wanted == runflags.PythonNo:
-		case wanted == runflags.PythonUnconfined:
-			var i sandbox.Interpreter
-			if i, f.NoPython = sandbox.FindPython(ctx, nil, python, env); f.NoPython == nil {
-				f.Python = sandbox.NewUnsafePython(i)
-			}
-		case f.NoSandbox != nil:
+		case f.NoSandbox != nil && !unconfined:
 			f.NoPython = f.NoSandbox
 		default:
+			in := f.Sandbox
+			if unconfined {
+				in = nil
+			}
 			var i sandbox.Interpreter
-			if i, f.NoPython = sandbox.FindPython(ctx, f.Sandbox, python, env); f.NoPython == nil {
-				f.Python = sandbox.NewPython(f.Sandbox, i)
+			if i, f.NoPython = sandbox.FindPython(ctx, in, python, env); f.NoPython != nil {
+				break
+			}
+			if f.Python = sandbox.NewPython(in, i); unconfined {
+				f.Python = sandbox.NewUnsafePython(i)
 			}
 		}
 		done <- f
@@ -72,8 +74,8 @@ func (u *User) FindPrograms(ctx context.Context, s *runflags.Settings, wanted st
 
 // addPython adds the tool python where it works and is wanted. A new run goes on
 // without it, and says so; a run that was planned with it does not.
-func (u *User) addPython(s *runflags.Settings, w *World, f Programs) error {
-	switch err := f.NoPython; {
+func (u *User) addPython(s *runflags.Settings, w *World) error {
+	switch err := w.NoPython; {
 	case s.Python == runflags.PythonNo:
 		return nil
 	case err == nil:
@@ -85,7 +87,7 @@ func (u *User) addPython(s *runflags.Settings, w *World, f Programs) error {
 	default:
 		return exit.New(exit.Failure, fmt.Errorf("--unsafe-local-python: %w", err), unusableHint(err))
 	}
-	w.Tools = append(w.Tools, f.Python)
+	w.Tools = append(w.Tools, w.Python)
 	if s.Python == runflags.PythonUnconfined {
 		s.Plan.Unconfined = append(s.Plan.Unconfined, runflags.PythonName)
 		u.Warn("the model's Python code runs without a sandbox, as you, with your files and network; the run will not be submittable")

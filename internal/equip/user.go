@@ -2,6 +2,7 @@ package equip
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,11 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/planfolder"
 	"github.com/gaia-harness/gaia/internal/runflags"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/judgecache"
 )
 
 // User is the user's environment.
@@ -53,26 +56,23 @@ type Served struct {
 // Warn prints a warning.
 func (u *User) Warn(message string) { fmt.Fprintf(u.Stderr, "gaia: warning: %s\n", view.Line(message)) }
 
-// XDG returns a base directory of the XDG specification, which ignores relative ones;
-// "" if there is no home either.
-func (u *User) XDG(name, below string) string {
-	if base := u.Getenv(name); filepath.IsAbs(base) {
-		return base
+// XDG returns a base directory of the XDG specification, which ignores relative ones, or a place in it; "" if there is no
+// home either.
+func (u *User) XDG(name, below string, in ...string) string {
+	base := u.Getenv(name)
+	if !filepath.IsAbs(base) {
+		if base = u.Getenv("HOME"); base == "" {
+			return ""
+		}
+		base = filepath.Join(base, below)
 	}
-	if home := u.Getenv("HOME"); home != "" {
-		return filepath.Join(home, below)
-	}
-	return ""
+	return filepath.Join(append([]string{base}, in...)...)
 }
 
 // Keyring returns the keys that the environment names.
 func (u *User) Keyring() keyring.Ring {
-	r := keyring.Ring{Content: u.Getenv(keyring.FromContent), File: u.Getenv(keyring.FromFile),
+	return keyring.Ring{Content: u.Getenv(keyring.FromContent), File: u.Getenv(keyring.FromFile), Dir: u.XDG("XDG_CONFIG_HOME", ".config", "gaia", "keys"),
 		Notice: func(text string) { fmt.Fprintf(u.Stderr, "gaia: %s\n", text) }}
-	if base := u.XDG("XDG_CONFIG_HOME", ".config"); base != "" {
-		r.Dir = filepath.Join(base, "gaia", "keys")
-	}
-	return r
 }
 
 // ExistingKey returns the key to sign with, or keyring.ErrNoKey.
@@ -88,12 +88,8 @@ func (u *User) hidden(s *runflags.Settings) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this program, to hide it: %w", err)
 	}
-	paths := []string{executable, "runs", s.Runs, u.Hub().Cache(), u.Hub().Home(), u.Hub().Expand(u.Getenv("HF_TOKEN_PATH")), s.Key, u.Getenv("GAIA_SIGNING_KEY_FILE")}
-	for _, base := range []string{u.XDG("XDG_CONFIG_HOME", ".config"), u.XDG("XDG_CACHE_HOME", ".cache"), u.XDG("XDG_DATA_HOME", ".local/share")} {
-		if base != "" {
-			paths = append(paths, filepath.Join(base, "gaia"))
-		}
-	}
+	paths := []string{executable, "runs", s.Runs, u.Hub().Cache(), u.Hub().Home(), u.Hub().Expand(u.Getenv("HF_TOKEN_PATH")), s.Key, u.Getenv("GAIA_SIGNING_KEY_FILE"),
+		u.XDG("XDG_CONFIG_HOME", ".config", "gaia"), u.XDG("XDG_CACHE_HOME", ".cache", "gaia"), u.XDG("XDG_DATA_HOME", ".local/share", "gaia")}
 	if dir, found := strings.CutPrefix(s.Source, runflags.SourceDir); found {
 		paths = append(paths, dir)
 	}
@@ -108,11 +104,10 @@ func (u *User) hidden(s *runflags.Settings) ([]string, error) {
 
 // OnPath is the absolute path of a program on PATH, "" if there is none.
 func OnPath(name string) string {
-	path, err := exec.LookPath(name)
-	if err != nil { // also one in the current folder, which is not to be trusted
-		return ""
+	path, err := exec.LookPath(name) // an error, too, for a program in the current folder, which is not to be trusted
+	if err == nil {
+		path, err = filepath.Abs(path)
 	}
-	path, err = filepath.Abs(path)
 	if err != nil {
 		return ""
 	}
@@ -132,12 +127,8 @@ func (u *User) Secrets() []string {
 	var values []string
 	for _, entry := range u.Environ {
 		name, value, _ := strings.Cut(entry, "=")
-		name = strings.ToUpper(name)
-		for _, word := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"} {
-			if strings.Contains(name, word) {
-				values = append(values, value)
-				break
-			}
+		if slices.ContainsFunc([]string{"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"}, func(word string) bool { return strings.Contains(strings.ToUpper(name), word) }) {
+			values = append(values, value)
 		}
 	}
 	return values
@@ -145,3 +136,32 @@ func (u *User) Secrets() []string {
 
 // OwnTrust returns whom the user trusts without flags.
 func (u *User) OwnTrust() (keyring.Trust, error) { return u.Keyring().Own("") }
+
+// JudgeCache opens the signed cache of the judge's verdicts. Those by the user's
+// own key and by the keys in the key directory count. A run that goes on cannot
+// do without the cache of its plan.
+func (u *User) JudgeCache(key sign.Key, resumed bool) (*judgecache.Cache, error) {
+	instead := "fix that, or give --no-judge-cache"
+	if resumed {
+		instead = "fix that: the run was planned with a judge cache"
+	}
+	dir, err := u.JudgeCacheDir(instead)
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := u.OwnTrust()
+	if err != nil {
+		return nil, err
+	}
+	return judgecache.Open(dir, key, trusted.Valid(), time.Now)
+}
+
+// JudgeCacheDir is where the judge's verdicts are kept; hint says what to do
+// where there is no such place.
+func (u *User) JudgeCacheDir(hint string) (string, error) {
+	dir := u.XDG("XDG_CACHE_HOME", ".cache", "gaia", "judgments")
+	if dir == "" {
+		return "", exit.New(exit.Failure, errors.New("no place for the judge cache: neither XDG_CACHE_HOME nor HOME is set"), hint)
+	}
+	return dir, nil
+}
