@@ -61,7 +61,7 @@ continues without evidence or stops (--on-unsubmittable).`,
 		Example: `  OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o \
       --judge-model gpt-4o-mini --max-cost 50
   OPENAI_API_KEY=… gaia run --dataset dir:GAIA --model gpt-4o --dry-run
-  gaia run --like runs/01J…`,
+  gaia run --like runs/01J… --only-errors`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.PlanDir+s.Shard+s.ShardKey != "" {

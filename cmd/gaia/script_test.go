@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
@@ -97,10 +98,15 @@ func TestScript(t *testing.T) {
 }
 
 // serveEndpoint writes COUNT generated tasks and their prices, and sets ENDPOINT to an endpoint for them at which every
-// request of each named task fails, and of no other: endpoint DIR COUNT [TASK=FAULT…]
+// request of each named task fails, and of no other: endpoint DIR COUNT [TASK=FAULT…]. From endpoint heal on, none fails.
 func serveEndpoint(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 1 && args[0] == "heal" {
+		server, _ := endpoints.Load(ts.Getenv("ENDPOINT"))
+		server.(*endpoint.Server).Heal()
+		return
+	}
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: endpoint dir count [task=fault...]")
+		ts.Fatalf("usage: endpoint dir count [task=fault...], or endpoint heal")
 	}
 	count, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -117,7 +123,10 @@ func serveEndpoint(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(c.Tasks.Write(ts.MkAbs(args[0])))
 	ts.Check(os.WriteFile(ts.MkAbs("prices.json"), endpoint.Prices(), 0o600))
 	ts.Setenv("ENDPOINT", server.URL)
+	endpoints.Store(server.URL, server)
 }
+
+var endpoints sync.Map // the servers of serveEndpoint, by their URL
 
 // keptBody sets BODYFILE to a body that a run keeps and BODY to its digest.
 func keptBody(ts *testscript.TestScript, neg bool, args []string) {
