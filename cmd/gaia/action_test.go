@@ -420,6 +420,7 @@ git -c user.name=x -c user.email=x@x.example commit -q --allow-empty -m x && git
 		for _, s := range w.Jobs[job].Steps {
 			action, _, _ := strings.Cut(s.Uses, "@")
 			switch {
+			case action == "actions/checkout" && s.With["path"] != nil: // gaia, which is on the path here
 			case action == "actions/checkout":
 				p.on(p.dir, "bash", "mkdir -p "+filepath.Dir(here.dir)+" && git clone -q origin "+here.dir)
 			case action == "actions/setup-go", s.Name == "Install":
@@ -427,7 +428,7 @@ git -c user.name=x -c user.email=x@x.example commit -q --allow-empty -m x && git
 				p.on(here.dir, "bash", "rm -rf "+artifacts+" && cp -r "+fmt.Sprint(s.With["path"])+" "+artifacts)
 			case action == "actions/download-artifact":
 				p.on(here.dir, "bash", "cp -r "+artifacts+" "+fmt.Sprint(s.With["path"]))
-			case action == "./"+actionDir:
+			case action == "./.gaia-nightly/"+actionDir:
 				inputs := map[string]string{}
 				for name, value := range s.With {
 					inputs[name] = fmt.Sprint(value)
