@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/spf13/cobra"
@@ -65,46 +66,53 @@ func TestVariablesAreDocumented(t *testing.T) {
 	}
 }
 
-// flagsPage returns docs/reference-flags.md.
+// flagsPage returns docs/reference-flags.md. Commands and flags are in the groups of the help.
 func flagsPage() string {
-	var list, sections strings.Builder
+	var list, pages strings.Builder
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
-		if cmd.HasParent() {
-			anchor := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
-			fmt.Fprintf(&list, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), anchor, cmd.Short)
-			fmt.Fprintf(&sections, "\n## %s\n\n%s:\n%s\n", cmd.CommandPath(), cmd.Short, code(strings.TrimSuffix(cmd.UseLine(), " [flags]")))
-			table := flagTable(cmd.LocalFlags(), func(f *pflag.Flag) bool { return !f.Hidden }, func(f *pflag.Flag) []string {
-				if cmd.CommandPath() == "gaia key init" { // whose --key is a file to create
-					return nil
-				}
-				return settings.Environment(f.Name)
-			}, "--")
-			if table != "" {
-				sections.WriteString("\n" + table)
+		path := cmd.CommandPath()
+		fmt.Fprintf(&list, "| [`%s`](#%s) | %s |\n", path, strings.ReplaceAll(path, " ", "-"), cmd.Short)
+		fmt.Fprintf(&pages, "\n## %s\n\n%s:\n%s\n", path, cmd.Short, code(strings.TrimSuffix(cmd.UseLine(), " [flags]")))
+		pages.WriteString(flagTables(cmd.Flags(), "--", func(f *pflag.Flag) bool { return !f.Hidden }, func(f *pflag.Flag) []string {
+			if path == "gaia key init" { // whose --key is a file to create
+				return nil
 			}
-		}
-		for _, child := range cmd.Commands() {
-			if !child.Hidden {
-				walk(child)
+			return settings.Environment(f.Name)
+		}))
+		for _, below := range cmd.Commands() {
+			if below.IsAvailableCommand() && cmd.Name() != "completion" {
+				walk(below)
 			}
 		}
 	}
-	walk((&app{}).root())
+	root := (&app{}).root()
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&list, "\n**%s**\n\n| command | what it does |\n|---|---|\n", strings.TrimSuffix(group.Title, ":"))
+		for _, cmd := range root.Commands() {
+			if cmd.GroupID == group.ID && cmd.IsAvailableCommand() {
+				walk(cmd)
+			}
+		}
+	}
 	return generatedNote + `
 # Commands and flags
 
 Each command with its flags. ` + "`--help`" + ` after a command prints the same, with examples.
 A flag that is not given has the value of its variable of the environment, then of ` + "`gaia.yaml`" + ` ([reference-settings.md](reference-settings.md)), then its default.
-
-| command | what it does |
-|---|---|
-` + list.String() + sections.String()
+` + list.String() + pages.String()
 }
 
-// flagTable returns the rows of flags that keep reports; "" if there is none.
-func flagTable(flags *pflag.FlagSet, keep func(*pflag.Flag) bool, variables func(*pflag.Flag) []string, dashes string) string {
-	var rows strings.Builder
+// helpOrder has the groups of flags in the order of a help.
+var helpOrder = []string{"", cli.TaskFlags, cli.ModelFlags, cli.JudgeFlags, cli.LimitFlags, cli.AgentFlags, cli.EvidenceFlags, cli.MachineFlags, cli.OutputFlags}
+
+// flagTables returns the tables of the flags that keep reports, one for each group of the help where there are many. dashes
+// stand before a name.
+func flagTables(flags *pflag.FlagSet, dashes string, keep func(*pflag.Flag) bool, variables func(*pflag.Flag) []string) string {
+	rows := map[string]string{}
+	var sections []string
+	count := 0
+	flags.SortFlags = false
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name == "help" || !keep(f) {
 			return
@@ -122,16 +130,24 @@ func flagTable(flags *pflag.FlagSet, keep func(*pflag.Flag) bool, variables func
 		for _, v := range variables(f) {
 			names = append(names, code(v))
 		}
-		fmt.Fprintf(&rows, "| %s | %s | %s | %s | %s |\n", name, valueOf(f.Value.Type()), cell(byDefault), strings.Join(names, ", "), cell(text))
+		section := cli.SectionOf(f)
+		if count++; rows[section] == "" {
+			sections = append(sections, section)
+		}
+		rows[section] += fmt.Sprintf("| %s | %s | %s | %s | %s |\n", name, valueOf(f.Value.Type()), cell(byDefault), strings.Join(names, ", "), cell(text))
 	})
-	if rows.Len() == 0 {
-		return ""
+	heading := "\n| " + map[bool]string{true: "setting", false: "flag"}[dashes == ""] + " | value | default | environment | what |\n|---|---|---|---|---|\n"
+	slices.SortStableFunc(sections, func(a, b string) int { return slices.Index(helpOrder, a) - slices.Index(helpOrder, b) })
+	var tables strings.Builder
+	for i, section := range sections {
+		if section != "" && count > 12 {
+			fmt.Fprintf(&tables, "\n**%s**\n%s", section, heading)
+		} else if i == 0 {
+			tables.WriteString(heading)
+		}
+		tables.WriteString(rows[section])
 	}
-	heading := "flag"
-	if dashes == "" {
-		heading = "setting"
-	}
-	return "| " + heading + " | value | default | environment | what |\n|---|---|---|---|---|\n" + rows.String()
+	return tables.String()
 }
 
 func code(s string) string { return "`" + s + "`" }
@@ -194,8 +210,7 @@ func settingsPage(t *testing.T) string {
 
 The setting ` + "`model: gpt-4o`" + ` is the flag ` + "`--model gpt-4o`" + `. A list is ` + "`[1, 2]`" + `, or one value per line.
 The environment is stronger than the file, and the command line is stronger than both.
-
-` + flagTable(flags, isSetting, variables, "") + `
+` + flagTables(flags, "", isSetting, variables) + `
 These are for the command line only: ` + strings.Join(onlyFlags, ", ") + `.
 
 ## mcp
