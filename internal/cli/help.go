@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -60,11 +61,13 @@ func AddCommands(root *cobra.Command, title string, commands ...*cobra.Command) 
 	root.AddCommand(commands...)
 }
 
-func init() { cobra.EnableCommandSorting = false } // commands are listed in the order in which they are added
+// keepOrder has commands listed in the order in which they are added.
+var keepOrder = sync.OnceFunc(func() { cobra.EnableCommandSorting = false })
 
 // AddHelp gives root and all commands below it their help, the commands "help" and "completion", which are listed in a group,
 // and errors for flags.
 func AddHelp(root *cobra.Command, group string) {
+	keepOrder()
 	root.SetUsageFunc(writeUsage)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		usage := ""
