@@ -268,6 +268,3 @@ func (a *app) checkSigner(found *rundir.Run) error {
 	}
 	return err
 }
-
-// maxHinted bounds the items that an error lists.
-const maxHinted = 10

@@ -237,31 +237,23 @@ func (a *app) ledgerShowCommand() *cobra.Command {
 }
 
 func (a *app) showEvent(r *ledger.Reader, q *ledgerQuery) error {
-	var found []ledger.Event
-	n := 0
+	var found ledger.Event
+	var ids []string
 	read, err := r.Events(q.Selection, func(e ledger.Event) error {
-		if n++; len(found) < maxHinted {
-			found = append(found, e)
-		}
+		found, ids = e, append(ids, e.ID)
 		return nil
 	}, nil)
 	if err != nil {
 		return err
 	}
-	if n > 1 {
-		f := &failure{Code: exit.Usage, Err: fmt.Errorf("%q is the start of the ids of %s", q.ID, view.Count(n, "event")), Hints: []string{"give more of the id"}}
-		for _, e := range found {
-			f.Reasons = append(f.Reasons, e.ID)
-		}
-		if n > len(found) {
-			f.Reasons = append(f.Reasons, fmt.Sprintf("and %d more", n-len(found)))
-		}
-		return f
+	if n := len(ids); n > 1 {
+		return &failure{Code: exit.Usage, Err: fmt.Errorf("%q is the start of the ids of %s", q.ID, view.Count(n, "event")), Hints: []string{"give more of the id"},
+			Reasons: view.First(10, ids)}
 	}
 	err = view.Result(a.stdout, q.asJSON, struct {
 		ledger.Event
 		ledger.Shortfall
-	}{found[0], read.Shortfall}, view.RowsText(ledger.Rows(found[0])))
+	}{found, read.Shortfall}, view.RowsText(ledger.Rows(found)))
 	return cmp.Or(err, read.Read.End(nil))
 }
 

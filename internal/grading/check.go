@@ -78,17 +78,14 @@ const maxNamed = 10
 // Reasons says of the first bad entries what is wrong with them.
 func (e *CacheError) Reasons() []string {
 	var reasons []string
-	for i, b := range e.Sweep.Bad {
-		if i == maxNamed {
-			return append(reasons, fmt.Sprintf("and %d more", len(e.Sweep.Bad)-i))
-		}
+	for _, b := range e.Sweep.Bad {
 		name := b.Name
 		if name == judgecache.Place {
 			name = e.Dir
 		}
 		reasons = append(reasons, view.Quote(name)+": "+b.Reason)
 	}
-	return reasons
+	return view.First(maxNamed, reasons)
 }
 
 // Hints says what can be done about the bad entries.

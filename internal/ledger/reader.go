@@ -534,12 +534,9 @@ func unreadable(failures []*exit.Error, runs int) error {
 	what := map[int]string{exit.Evidence: "do not verify or cannot be read", exit.Incomplete: "are not complete or cannot be read"}
 	e := &exit.Error{Code: worst.Code, Hints: worst.Hints,
 		Err: fmt.Errorf("%d of %s %s", len(failures), view.Count(runs, "run"), cmp.Or(what[worst.Code], "cannot be read"))}
-	for i, one := range failures {
-		if i == maxNamed {
-			e.Reasons = append(e.Reasons, fmt.Sprintf("and %d more", len(failures)-i))
-			break
-		}
+	for _, one := range failures {
 		e.Reasons = append(e.Reasons, one.Err.Error())
 	}
+	e.Reasons = view.First(maxNamed, e.Reasons)
 	return e
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -139,13 +140,10 @@ func toolDifferences(old, now []ToolPlan) string {
 		}
 		out = append(out, what)
 	}
-	if more := len(out) - maxToolsShown; more > 0 {
-		out = append(out[:maxToolsShown], fmt.Sprintf("and %d more", more))
-	}
 	if len(out) == 0 { // the difference is in members that are not compared
 		return "tools differ"
 	}
-	return "tools differ: " + strings.Join(out, ", ")
+	return "tools differ: " + strings.Join(view.First(maxToolsShown, out), ", ")
 }
 
 // maxToolsShown bounds how many tools a difference names.

@@ -63,12 +63,10 @@ func Find(name string, folders []string) (dir string, err error) {
 		return found[0].dir, nil
 	}
 	e := &exit.Error{Code: exit.Usage, Err: fmt.Errorf("%q is the start of the ids of %s", name, view.Count(len(found), "run")), Hints: []string{"give more of the id, or a path"}}
-	for _, at := range found[:min(len(found), maxNamed)] {
+	for _, at := range found {
 		e.Reasons = append(e.Reasons, strings.TrimSpace(at.dir+"  "+at.started))
 	}
-	if n := len(found) - maxNamed; n > 0 {
-		e.Reasons = append(e.Reasons, fmt.Sprintf("and %d more", n))
-	}
+	e.Reasons = view.First(maxNamed, e.Reasons)
 	return "", e
 }
 

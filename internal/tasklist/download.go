@@ -225,12 +225,8 @@ func Find(start string, n int, id func(int) string) (int, error) {
 	if len(found) <= 1 {
 		return at, nil
 	}
-	e := &exit.Error{Code: exit.Usage, Err: fmt.Errorf("%q is the start of %d task ids", start, len(found)), Hints: []string{"give more of the id"},
-		Reasons: found}
-	if more := len(found) - maxNamed; more > 0 {
-		e.Reasons = append(found[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
-	}
-	return 0, e
+	return 0, &exit.Error{Code: exit.Usage, Err: fmt.Errorf("%q is the start of %d task ids", start, len(found)), Hints: []string{"give more of the id"},
+		Reasons: view.First(maxNamed, found)}
 }
 
 // OfRun is Find among the tasks of a run, which must have one.

@@ -224,11 +224,8 @@ func (f folder) checkContents() []doctor.Finding {
 		links = slices.DeleteFunc(links, func(name string) bool { return strings.HasPrefix(filepath.Base(name), "python") })
 	}
 	optional := func(name, use string, what []string, remedy string) {
-		if n := len(what); n > 3 {
-			what = append(what[:3:3], fmt.Sprintf("and %d more", n-3))
-		}
 		if len(what) > 0 {
-			found = append(found, doctor.Finding{Name: name, State: doctor.Missing, Detail: strings.Join(what, ", "), Remedy: remedy, Use: use})
+			found = append(found, doctor.Finding{Name: name, State: doctor.Missing, Detail: strings.Join(view.First(3, what), ", "), Remedy: remedy, Use: use})
 		}
 	}
 	optional("links", "lead to files that the sandbox has not", links, "copy what they lead to into the folder, or name its folder in 'folders' below agent in gaia.yaml")

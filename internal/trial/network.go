@@ -136,11 +136,8 @@ func (r Report) observedNetwork() (found []doctor.Finding) {
 		for i, host := range order {
 			order[i] = fmt.Sprintf("%s: %s", host, view.Count(hosts[host], "exchange"))
 		}
-		if len(order) > shown {
-			order = append(order[:shown:shown], fmt.Sprintf("and %d more", len(order)-shown))
-		}
 		if len(order) > 0 {
-			add("network", doctor.OK, strings.Join(order, ", "), "is recorded", "")
+			add("network", doctor.OK, strings.Join(view.First(shown, order), ", "), "is recorded", "")
 		} else {
 			add("network", doctor.Missing, "the agent asked for nothing", "is recorded", "if it is to read the web: "+proxied)
 		}

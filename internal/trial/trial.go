@@ -330,10 +330,7 @@ func addRows(l *view.List, name string, rows []string) {
 	if len(rows) == 0 {
 		rows = []string{"none"}
 	}
-	if len(rows) > shown {
-		rows = append(rows[:shown:shown], fmt.Sprintf("and %d more", len(rows)-shown))
-	}
-	for i, row := range rows {
+	for i, row := range view.First(shown, rows) {
 		if i > 0 {
 			name = ""
 		}

@@ -136,6 +136,14 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// First returns the first lines, so many at most, and behind them how many more there are.
+func First(most int, lines []string) []string {
+	if more := len(lines) - most; more > 0 {
+		return append(lines[:most:most], fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
 // Count returns a number and the thing counted, in the plural unless n is 1.
 func Count(n int, thing string) string {
 	if n == 1 {

@@ -71,3 +71,16 @@ func TestForms(t *testing.T) {
 		}
 	}
 }
+
+// TestFirst: lines beyond the most are counted, and the caller's are left as they are.
+func TestFirst(t *testing.T) {
+	lines := []string{"a", "b", "c"}
+	for most, want := range map[int]string{4: "a b c", 3: "a b c", 2: "a b and 1 more", 0: "and 3 more"} {
+		if got := strings.Join(First(most, lines), " "); got != want {
+			t.Errorf("%d: %q", most, got)
+		}
+	}
+	if lines[2] != "c" {
+		t.Errorf("%q", lines)
+	}
+}
