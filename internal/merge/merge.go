@@ -50,7 +50,7 @@ func Plan(f *planfolder.Folder, folders []string, lost []int, verified func(fold
 	if err != nil {
 		return none, nil, err
 	}
-	m, missing := f.Plan, &Missing{Plan: f.Dir, Of: f.Plan.Shards}
+	m, missing := f.Plan, &Missing{Plan: f.Dir, Of: f.Plan.Shards, Out: outOf(folders, found)}
 	var all []*journal
 	there := map[int]bool{}
 	for _, folder := range found {
@@ -178,6 +178,17 @@ func find(given []string) (folders []string, err error) {
 		seen = append(seen, info)
 	}
 	return folders, nil
+}
+
+// outOf returns the folder that holds the first folder of a shard, or where none was found the first that was given.
+func outOf(given, found []string) string {
+	switch {
+	case len(found) > 0:
+		return filepath.Dir(filepath.Clean(found[0]))
+	case len(given) > 0:
+		return filepath.Clean(given[0])
+	}
+	return "shards"
 }
 
 // identify returns what shard a folder is of, by its delegation, and whether it can be done. It reads no journal.
@@ -308,6 +319,7 @@ type Missing struct {
 	Plan   string // folder of the plan
 	Of     int    // shards of the plan
 	Absent []int  // shards that no folder is of
+	Out    string // where the folders of the others are
 
 	undone []*journal
 }
@@ -349,7 +361,7 @@ func (e *Missing) Exit() *exit.Error {
 		hints = append(hints, command(j.shard.Index, filepath.Dir(filepath.Clean(j.folder))))
 	}
 	for _, index := range e.Absent {
-		hints = append(hints, command(index, "shards"))
+		hints = append(hints, command(index, e.Out))
 	}
 	if more := len(hints) - maxCommands; more > 0 {
 		hints = append(hints[:maxCommands], fmt.Sprintf("and so on for %d more, with the number of each as --shard", more))

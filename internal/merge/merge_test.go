@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -103,6 +104,8 @@ func TestPlanRefuses(t *testing.T) {
 	again, err := sign.Seal(runs.ShardKey(7), plan.ManifestType, s.folder.Manifest)
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(signed, plan.EnvelopeFile), again, 0o644))
+	empty := filepath.Join(s.dir, "done here")
+	check(t, os.MkdirAll(empty, 0o755))
 	run := filepath.Join(s.dir, "run")
 	check(t, os.CopyFS(run, os.DirFS(two)))
 	check(t, os.Remove(filepath.Join(run, plan.DelegationFile)))
@@ -115,7 +118,8 @@ func TestPlanRefuses(t *testing.T) {
 	}{
 		"nothing":               {nil, nil, exit.Incomplete, "not all of the 3 shards are there: missing: 1-3", "--shard 1/3 --out shards"},
 		"no folder":             {[]string{filepath.Join(s.dir, "none")}, nil, exit.Usage, "no such file or directory", "name the folders of the shards"},
-		"a missing one":         {[]string{one, three}, nil, exit.Incomplete, "not all of the 3 shards are there: missing: 2", "gaia run --plan plan --shard 2/3 --out shards"},
+		"a missing one":         {[]string{one, three}, nil, exit.Incomplete, "not all of the 3 shards are there: missing: 2", "gaia run --plan plan --shard 2/3 --out " + filepath.Dir(one)},
+		"all, of a folder":      {[]string{empty}, nil, exit.Incomplete, "missing: 1-3", "gaia run --plan plan --shard 1/3 --out " + view.Quote(empty)},
 		"two missing ones":      {[]string{one}, nil, exit.Incomplete, "missing: 2-3", "if their journals are gone for good: --lost 2-3"},
 		"one that is not done":  {[]string{one, undone, three}, nil, exit.Incomplete, "are there: not done: 2", "--shard 2/3 --out " + filepath.Dir(undone)},
 		"one with a head only":  {[]string{one, part, three}, nil, exit.Incomplete, "are there: not done: 2", "--shard 2/3 --out " + filepath.Dir(part)},

@@ -60,7 +60,7 @@ func newSite(t testing.TB, runID string, tasks, shards int) *site {
 	envelope, err := sign.Seal(key, plan.ManifestType, manifest)
 	check(t, err)
 	return &site{t, t.TempDir(), key, &planfolder.Folder{Dir: "plan", Plan: m, Manifest: manifest, Envelope: envelope,
-		ManifestSHA256: canonical.Digest(manifest), Key: key.Public()}}
+		ManifestSHA256: canonical.Digest(manifest), EnvelopeSHA256: canonical.Digest(envelope), Key: key.Public()}}
 }
 
 // told is what a shard's journal is made of, and how it is delegated.

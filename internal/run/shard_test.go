@@ -98,7 +98,7 @@ func (d divided) shards(t testing.TB) (folders []string) {
 // list is shards.json of the folders of all shards.
 func (d divided) list(t testing.TB, folders []string) (rundir.Shards, []string) {
 	t.Helper()
-	f := planfolder.Folder{Plan: d.Plan, Manifest: d.Manifest, Envelope: d.Envelope, ManifestSHA256: canonical.Digest(d.Manifest), Key: d.env.Key.Public()}
+	f := planfolder.Folder{Plan: d.Plan, ManifestSHA256: canonical.Digest(d.Manifest), EnvelopeSHA256: canonical.Digest(d.Envelope), Key: d.env.Key.Public()}
 	shards, folders, err := merge.Plan(&f, folders, nil, nil)
 	if err != nil {
 		t.Fatal(err)
