@@ -287,6 +287,11 @@ func (r *Run) takeShards(folders []string) ([]trajectory.Draft, error) {
 		r.unfit.Add(e)
 		return nil
 	})
+	for i := 0; err == nil && i < len(r.fold.Tasks); i++ { // before an answer is graded
+		if t := r.fold.Tasks[i]; !r.fold.Asked(t, r.env.Set.Tasks[i].Question) {
+			err = trajectory.Faultf(rundir.ShardsFile, "lists a journal that asks another question than planned in task %q", t.Plan.TaskID)
+		}
+	}
 	if err == nil {
 		err = r.unwritten
 	}

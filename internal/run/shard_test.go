@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/grading"
@@ -26,6 +27,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
@@ -586,6 +588,18 @@ func TestMergedRefused(t *testing.T) {
 	}
 	if err := os.WriteFile(journal, whole, 0o644); err != nil {
 		t.Fatal(err)
+	}
+	p, _ := d.part(t, 2, 2)
+	again, told := t.TempDir(), runs.Told{After: time.Hour}
+	for range d.Plan.Tasks {
+		told.Questions = append(told.Questions, "What is the name of the ferry?")
+	}
+	if err := runs.WriteShard(again, d.merged(t, shards, folders).Signed.Plan, d.Manifest, d.Envelope, p.Delegation, p.Envelope, p.Key, told); err != nil {
+		t.Fatal(err)
+	}
+	twice, three := d.list(t, append(slices.Clone(folders), again))
+	if _, err := CreateMerged(d.out, d.merged(t, twice, three), d.env); !errors.As(err, &fault) || !strings.Contains(fault.Reason, "asks another question than planned") {
+		t.Errorf("another question in a journal that does not count: %v", err)
 	}
 	other, err := grading.NewSalts(rand.Reader, true)
 	if err != nil {

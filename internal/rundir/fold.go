@@ -34,6 +34,7 @@ type Fold struct {
 	part       part // of the current journal
 	process    int  // which process wrote the last event, from 1
 	superseded Superseded
+	askedToo   map[int][sha256.Size]byte            // digests of the questions of superseded attempts, by task
 	dropped    func(trajectory.Event, []byte) error // given the events of superseded attempts; nil: no one is
 	reading    sync.Locker                          // held while the fold changes
 	completed  string
@@ -449,6 +450,9 @@ func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 		return "has no salt of 32 bytes"
 	case len(t.Attempts) > 0 && plan.SaltedQuestion(salt, t.asked) != t.Plan.QuestionSHA256:
 		return "was asked another question than planned"
+	}
+	if asked, more := f.askedToo[t.Index]; more && plan.SaltedQuestion(salt, asked) != t.Plan.QuestionSHA256 {
+		return "was asked another question than planned in an attempt that does not count"
 	}
 	t.Sealed = &s
 	t.digest.Sum(t.sum[:0])

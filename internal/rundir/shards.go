@@ -288,7 +288,7 @@ func (f *Fold) OfShard(d plan.Delegation) {
 
 // Merge makes a fold that has no events one of a merged run.
 func (f *Fold) Merge(s Shards) {
-	f.Shards, f.superseded = &s, Superseded{CostMicroUSD: new(int64)}
+	f.Shards, f.superseded, f.askedToo = &s, Superseded{CostMicroUSD: new(int64)}, map[int][sha256.Size]byte{}
 }
 
 // readParts finds out whether the files are of a run, of a shard, or of a merged run. It returns the key of the shard.
@@ -542,15 +542,21 @@ func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sig
 	}
 	files[s.Journal()], files[path.Join(s.Dir(), plan.DelegationFile)] = canonical.DigestOf(whole), canonical.Digest(envelope)
 	files[path.Join(s.Dir(), trajectory.CheckpointFile)] = canonical.Digest(note)
-	f.endPart()
-	return started, nil
+	return started, f.endPart()
+}
+
+// Asked reports whether all attempts at a task, those that do not count included, can be at this question.
+func (f *Fold) Asked(t *Task, question string) bool {
+	asked, more := f.askedToo[t.Index]
+	return t.Asks(question) && (!more || asked == sha256.Sum256([]byte(question)))
 }
 
 // anyCommit is the end of a task in the journal of a shard that was read to its end.
 var anyCommit trajectory.TaskCommitted
 
-// endPart adds up and drops what does not count of the journal that was read.
-func (f *Fold) endPart() {
+// endPart adds up and drops what does not count of the journal that was read. What its attempts were asked is compared
+// with the plan when their task is sealed.
+func (f *Fold) endPart() error {
 	f.reading.Lock()
 	defer f.reading.Unlock()
 	f.Stopped = nil // of this journal alone
@@ -562,6 +568,12 @@ func (f *Fold) endPart() {
 		if open := t.Open(); open != nil {
 			f.open -= open.bytes
 		}
+		if len(t.Attempts) > 0 {
+			if asked, more := f.askedToo[t.Index]; more && asked != t.asked {
+				return trajectory.Faultf(trajectory.JournalFile, "asks another question in task %q than a journal before it", t.Plan.TaskID)
+			}
+			f.askedToo[t.Index] = t.asked
+		}
 		f.superseded.Tasks++
 		f.superseded.Attempts += len(t.Attempts)
 		f.byID[t.Plan.TaskID].Superseded += len(t.Attempts)
@@ -570,6 +582,7 @@ func (f *Fold) endPart() {
 			f.superseded.Tokens = f.superseded.Tokens.Add(a.Tokens)
 		}
 	}
+	return nil
 }
 
 // verifyShard checks the tree head of a shard's folder, and says why it is no complete run.

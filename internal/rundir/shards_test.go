@@ -281,6 +281,21 @@ func says(kind trajectory.Type, member string, v any) func([]runs.Line) []runs.L
 	}
 }
 
+// TestSupersededQuestion: an attempt that does not count was asked the planned question, too, or no run is made of it.
+func TestSupersededQuestion(t *testing.T) {
+	const other = "What is the name of the ferry?"
+	for reason, parts := range map[string][]runs.Part{
+		"was asked another question than planned in an attempt that does not count": {{Index: 1}, {Index: 2}, {Index: 2, Asks: other}},
+		"than a journal before it":                {{Index: 1}, {Index: 2}, {Index: 2}, {Index: 2, Asks: other}},
+		"was asked another question than planned": {{Index: 1}, {Index: 2, Asks: other}, {Index: 2}},
+	} {
+		var fault *trajectory.Fault
+		if _, err := fourTasks(t).Merged(2, parts...); !errors.As(err, &fault) || !strings.HasSuffix(fault.Reason, reason) {
+			t.Errorf("%v, want %q", err, reason)
+		}
+	}
+}
+
 // TestForgedShards: what a holder of the keys of shards, or of all keys, can do to a merged run is refused, and the file
 // named.
 func TestForgedShards(t *testing.T) {

@@ -19,10 +19,11 @@ import (
 
 // Part is the journal of a shard, or of a worker, as [Case.Merged] writes it.
 type Part struct {
-	Index int   // from 1; a second part of a shard is superseded
-	Tasks []int // places in the plan of the tasks that it has, from 0, in this order; nil: those of the shard
-	Begun []int // likewise, tasks with an attempt that has begun before the last of Tasks ends, and has no end
-	Gone  bool  // the journal is not there
+	Index int    // from 1; a second part of a shard is superseded
+	Tasks []int  // places in the plan of the tasks that it has, from 0, in this order; nil: those of the shard
+	Begun []int  // likewise, tasks with an attempt that has begun before the last of Tasks ends, and has no end
+	Gone  bool   // the journal is not there
+	Asks  string // asked in each task in place of its question; "": that
 	// Stopped: it was closed since the endpoint could not be reached.
 	Stopped bool
 }
@@ -91,6 +92,12 @@ func (c Case) part(n int, p Part, merged *trajectory.ShardMerged) (map[string][]
 	w, signed, err := c.begin(max(merged.Shard.Of, 1))
 	if err != nil {
 		return nil, err
+	}
+	if p.Asks != "" {
+		w.c.tasks = slices.Clone(w.c.tasks)
+		for i := range w.c.tasks {
+			w.c.tasks[i].question = p.Asks
+		}
 	}
 	key := ShardKey(p.Index)
 	merged.Shard.Key = key.Public().Line()
