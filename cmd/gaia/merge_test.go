@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 // killAfter starts a command, kills it when so many lines of its standard error hold a text, and reports whether it was
@@ -119,6 +121,66 @@ func TestMergeAfterKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.want(exit.Evidence, "verify", run)
+}
+
+// TestMergeKilledWhileCopying: gaia merge is killed while it copies the shards or verifies the copies. What it leaves is no
+// run, and the same command makes the run of an undisturbed merge.
+func TestMergeKilledWhileCopying(t *testing.T) {
+	t.Parallel()
+	p := program{t, t.TempDir(), []string{"HF_ENDPOINT=" + noHub, "OPENAI_API_KEY=none"}}
+	p.writeShards(t, 100, runs.Told{Turns: 4})
+	merge := []string{"merge", "shards", "--on-unsubmittable", "continue", "-o"}
+	p.want(exit.OK, append(merge, "whole")...)
+	want, random := p.results(p.merged("whole")), rand.New(rand.NewPCG(3, 4))
+	kills := 2
+	if long.Thorough() {
+		kills = 20
+	}
+	for round, killed := 0, 0; killed < kills; round++ {
+		if round == 100 {
+			t.Fatal("no merge was killed before its run was in its place")
+		}
+		out := "runs" + strconv.Itoa(round)
+		cmd := p.command(append(merge, out)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			_ = cmd.Wait() // it is killed
+			close(ended)
+		}()
+		copied := filepath.Join(p.dir, out, ".new-*", rundir.ShardsDir, strconv.Itoa(1+random.IntN(4)), "*")
+		for found := 0; found == 0; {
+			select {
+			case <-ended:
+				found++
+			default:
+				names, err := filepath.Glob(copied)
+				if found = len(names); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
+		_ = cmd.Process.Kill() // it may have ended
+		<-ended
+		if left, err := filepath.Glob(filepath.Join(p.dir, out, ".new-*")); err != nil || len(left) > 0 {
+			killed++
+			if err := p.command("verify", left[0]).Run(); err == nil {
+				t.Errorf("what a merge that was killed left verifies: %s", left[0])
+			}
+		}
+		p.want(exit.OK, append(merge, out)...)
+		if left, err := filepath.Glob(filepath.Join(p.dir, out, ".new-*")); err != nil || len(left) > 0 {
+			t.Errorf("%v is left, %v", left, err)
+		}
+		run := p.merged(out)
+		if p.results(run) != want {
+			t.Error("the results are not those of a merge that was not killed")
+		}
+		p.want(exit.OK, "verify", run)
+	}
 }
 
 // TestSameResults: one process, one shard and three give the same results without submit intent, too.
