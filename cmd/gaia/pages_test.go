@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -141,9 +142,19 @@ func gaiaArgs(words []string) (args []string, is bool) {
 	return nil, false
 }
 
+// expression is an expression of a workflow, variable what a shell expands: values that are not known here.
+var (
+	expression = regexp.MustCompile(`\$\{\{[^}]*\}\}`)
+	variable   = regexp.MustCompile(`\$[A-Za-z_]+|\$\{[A-Za-z_]+\}`)
+)
+
 // parse returns why gaia would refuse the command line by itself, without looking at a file: an unknown command or flag,
 // a value of another kind, or too many arguments. Flags under an earlier name are refused, too.
 func parse(args []string) error {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		args[i] = variable.ReplaceAllString(arg, "1")
+	}
 	cmd, rest, err := (&app{getenv: func(string) string { return "" }}).root().Find(args)
 	if err != nil {
 		return err
@@ -234,7 +245,7 @@ func TestPageCommands(t *testing.T) {
 					case kind != "yaml" && kind != "dockerfile":
 						t.Errorf("%s:%d: a command in a block that is not one of commands", p.Name, n)
 					default:
-						check(n, strings.NewReplacer("${{", "x", "}}", "").Replace(m[3]))
+						check(n, expression.ReplaceAllString(m[3], "1"))
 					}
 				}
 			}
@@ -277,8 +288,7 @@ func keysOf[V any](m map[string]V, suffix string) func(func(string) bool) {
 	}
 }
 
-// TestExampleCommands: each example in the help of a command is one that the program parses, and so is each command in
-// the files of examples, of the workflows and of packaging.
+// TestExampleCommands: each example in the help of a command is one that the program parses.
 func TestExampleCommands(t *testing.T) {
 	t.Parallel()
 	var visit func(*cobra.Command)
@@ -308,6 +318,51 @@ func TestExampleCommands(t *testing.T) {
 	if examples < 60 {
 		t.Errorf("only %d examples", examples)
 	}
+}
+
+// TestCommandsInFiles: each command in the files of examples, workflows and packaging is one that the program parses. Commands
+// that messages of the program and comments name, as in 'gaia verify', exist, and so do their flags.
+func TestCommandsInFiles(t *testing.T) {
+	t.Parallel()
+	step := regexp.MustCompile(`^(?:#   +)?(?:- )?(?:run: |exec )?(gaia [a-z].*)`)
+	quoted := regexp.MustCompile(`'gaia ([a-z][^'"\n]*)['"]`)
+	commands, mentions := 0, 0
+	err := fs.WalkDir(os.DirFS(root(t)), ".", func(name string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() && (e.Name() == "testdata" || e.Name() == ".git") {
+			return fs.SkipDir
+		}
+		code := path.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go")
+		if err != nil || !e.Type().IsRegular() || !code && !strings.HasPrefix(name, "examples/") && !strings.HasPrefix(name, ".github/") {
+			return err
+		}
+		n := 0
+		for line := range strings.Lines(readFile(t, name)) {
+			n++
+			for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+				mentions++
+				if err := parseMention(strings.Fields(m[1])); err != nil {
+					t.Errorf("%s:%d: 'gaia %s': %v", name, n, m[1], err)
+				}
+			}
+			m := step.FindStringSubmatch(strings.TrimSpace(line))
+			if code || m == nil || path.Ext(name) == ".md" {
+				continue
+			}
+			for _, words := range shellCommands(expression.ReplaceAllString(m[1], "1")) {
+				if args, is := gaiaArgs(words); is {
+					commands++
+					if err := parse(args); err != nil {
+						t.Errorf("%s:%d: gaia %s: %v", name, n, strings.Join(args, " "), err)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || commands < 10 || mentions < 50 {
+		t.Errorf("%d commands, %d mentions, %v", commands, mentions, err)
+	}
+	t.Logf("%d commands, %d mentions", commands, mentions)
 }
 
 // TestShellCommands: the words of commands are found where a page could have them.

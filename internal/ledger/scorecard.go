@@ -109,7 +109,7 @@ func (r CardResult) Err() error {
 		if !c.Pass {
 			e.Reasons = append(e.Reasons, c.Name+" is "+compared(c))
 			if c.Name == rundir.CriterionPolicies {
-				e.Hints = append(e.Hints, "give the runs of one policy, or --mixed-policies; 'gaia ledger metrics' lists them")
+				e.Hints = append(e.Hints, "give the runs of one policy, or --mixed-policies; 'gaia ledger list --metrics' lists them")
 			}
 		}
 	}
