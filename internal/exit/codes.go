@@ -27,10 +27,10 @@ var Codes = []Code{
 	{Findings, "findings", []string{
 		"`audit`: a CRITICAL or HIGH finding is open, or a check of the gate has a gap; with `--strict` a REVIEW finding is open, too; `--only` is no full audit",
 		"`submit`, `board`: the package is refused; `verify`: the run is not submittable, or a dismissal does not count",
-		"`run`, `resume`: each attempt ended in an error, or the run is not submittable although it was meant to be",
+		"`run`, `resume`: each attempt ended in an error, the run is not submittable although it was meant to be, or the judge cache has a bad entry",
 		"`doctor`, `agent doctor`: a row is `failed`; `agent try`: the agent gave no answer",
 		"`judge check`: the judge failed its self-test; `policy check`: the call is denied or needs approval",
-		"`scorecard --accept`: a threshold is missed; `ledger evaluate`: an evaluation failed",
+		"`scorecard --accept`: a threshold is missed; `ledger evaluate`: an evaluation failed; `ledger export`: the evidence of a run is not complete",
 		"`witness`: the signature is not checked, or a bundle has no readable verdict",
 	}, "The evidence is intact and the output is complete. Let a person read it; do not publish the score."},
 	{Evidence, "evidence", []string{
@@ -41,7 +41,7 @@ var Codes = []Code{
 	}, "Reject the run or package and keep the file: it may be the proof."},
 	{Incomplete, "incomplete", []string{
 		"`run`, `resume`: no model answers, a key is refused, a quota is used up, or the disk is full",
-		"a run or shard is not finished; `merge`: a shard is missing",
+		"a run or shard is not finished; `merge`: a shard is missing; `judge run`: `--max-cost` is used up",
 	}, "`gaia resume DIR` continues after the cause is gone. The state is saved."},
 	{Untrusted, "signer not trusted", []string{
 		"the bytes are what was signed, but you do not trust the key, or not at that time",
