@@ -280,9 +280,12 @@ func startedIn(d ast.Decl) (commands, given []string) {
 	return commands, given
 }
 
-// TestPackageDocs: every package says what it promises, in one place.
+// TestPackageDocs: every package says what it promises, in one place. One of tests alone promises nothing.
 func TestPackageDocs(t *testing.T) {
 	for _, p := range packages(t) {
+		if len(p.GoFiles) == 0 {
+			continue
+		}
 		var doc string
 		places := 0
 		eachFile(t, p, func(_ string, f *ast.File) {

@@ -1,4 +1,8 @@
 // Package pages reads the documents of this repository for tests: their blocks and their prose.
+//
+// [Read] divides one page; [All] reads all that describe the program to its users. Tests run or parse the commands in the
+// blocks, and look up in the prose what a page must name. Nothing is rendered and no link is followed. A file that
+// cannot be read ends the test. Only tests import it.
 package pages
 
 import (
