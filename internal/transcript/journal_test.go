@@ -395,9 +395,13 @@ func TestMerged(t *testing.T) {
 	m := mergedRun(t)
 	dir := os.DirFS(write(t, m.Files))
 	j := read(t, dir)
-	names, err := rundir.Journals(dir)
-	if err != nil || len(names) != 4 {
-		t.Fatal(names, err)
+	found, err := rundir.Verify(dir, rundir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := found.Journals()
+	if len(names) != 4 {
+		t.Fatal(names)
 	}
 	var want []string // places
 	var lines [][]byte
