@@ -86,7 +86,6 @@ func flagsPage() string {
 			}
 		}
 	}
-	cobra.EnableCommandSorting = false // as when the program prints a help
 	root := (&app{}).root()
 	for _, group := range root.Groups() {
 		fmt.Fprintf(&list, "\n**%s**\n\n| command | what it does |\n|---|---|\n", strings.TrimSuffix(group.Title, ":"))

@@ -54,6 +54,7 @@ func SectionOf(flag *pflag.Flag) string { return strings.Join(flag.Annotations[s
 
 // AddCommands adds commands to a group of the root's help.
 func AddCommands(root *cobra.Command, title string, commands ...*cobra.Command) {
+	keepOrder()
 	root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
 	for _, cmd := range commands {
 		cmd.GroupID = title
