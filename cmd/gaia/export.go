@@ -24,7 +24,6 @@ import (
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/submit/export"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 // An exportFormat is a format that a run is written in.
@@ -119,8 +118,10 @@ func (a *app) export(ctx context.Context, dir string, format exportFormat, out s
 	toFile := out != "" && out != "-"
 	if !toFile {
 		shown := a.stdout
-		if f, is := shown.(*os.File); is && format.json && term.IsTerminal(int(f.Fd())) {
-			shown = printing{f}
+		if screen, is := shown.(*view.Screen); is { // as it is: what looks like a table is none
+			if shown = screen.File; format.json {
+				shown = printing{screen.File}
+			}
 		}
 		err = write(outfile.Interruptible(ctx, shown))
 	} else if err = verify.NotWithin("the export", dir, filepath.Dir(out)); err == nil {

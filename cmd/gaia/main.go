@@ -21,6 +21,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/shim"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -66,9 +67,16 @@ type app struct {
 
 func newApp() *app {
 	tty := term.IsTerminal(int(os.Stderr.Fd()))
-	return &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, environ: os.Environ(),
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, environ: os.Environ(),
 		tty: tty, asks: tty && term.IsTerminal(int(os.Stdin.Fd())), began: time.Now()}
+	if term.IsTerminal(int(os.Stdout.Fd())) {
+		a.stdout = &view.Screen{File: os.Stdout, Colour: a.colours()}
+	}
+	return a
 }
+
+// colours reports whether a terminal may be written to in colours.
+func (a *app) colours() bool { return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" }
 
 // exceptions are what the guard against private addresses lets through. Only tests have any.
 var exceptions map[string]string
@@ -207,6 +215,9 @@ func classify(err error) *failure {
 func (a *app) exit(err error) int {
 	if err != nil {
 		err = classify(err)
+	}
+	if f, is := a.stderr.(*os.File); is && a.tty && a.colours() {
+		return exit.Print(&view.Screen{File: f, Colour: true}, err)
 	}
 	return exit.Print(a.stderr, err)
 }

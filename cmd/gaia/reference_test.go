@@ -263,6 +263,7 @@ Variables that are not the value of a flag. Keys are in the environment only, ne
 | ` + "`SLURM_ARRAY_TASK_ID`, `SLURM_ARRAY_TASK_MIN`, `SLURM_ARRAY_TASK_MAX`, `SLURM_ARRAY_TASK_COUNT`, `JOB_COMPLETION_INDEX`" + ` | which shard of a plan runs, without ` + "`--shard`" + ` |
 | ` + "`XDG_CONFIG_HOME`, `XDG_CACHE_HOME`, `XDG_DATA_HOME`, `XDG_RUNTIME_DIR`" + ` | where keys, the judge cache, the history and the viewer's socket are, in their folder ` + "`gaia`" + `; without them below ` + "`HOME`" + ` |
 | ` + "`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`" + ` | proxy for the hub. Models, search engines, web pages and MCP servers are reached directly, without a proxy |
+| ` + "`NO_COLOR`" + ` | if it is not empty, a terminal is written to without colours; so is one with ` + "`TERM=dumb`" + ` |
 | ` + "`TMPDIR`" + ` | where workspaces of attempts are |
 `
 

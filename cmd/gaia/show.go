@@ -25,7 +25,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 func (a *app) showCommand() *cobra.Command {
@@ -119,8 +118,9 @@ func (a *app) showBody(ctx context.Context, dir, digest, out string) error {
 			return err
 		})
 	}
-	if f, is := a.stdout.(*os.File); is && term.IsTerminal(int(f.Fd())) {
-		body = []byte(visible.Text(string(body)) + "\n")
+	if screen, is := a.stdout.(*view.Screen); is {
+		_, err := screen.File.WriteString(visible.Text(string(body)) + "\n") // as it is: what looks like a table is none
+		return err
 	}
 	return a.write(body, nil)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -143,8 +142,8 @@ one, among the tasks that the flags select.`,
 
 // columns returns the width of the terminal that w is, and 120 if it is none.
 func columns(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+	if screen, ok := w.(*view.Screen); ok {
+		if width, _, err := term.GetSize(int(screen.Fd())); err == nil && width > 0 {
 			return width
 		}
 	}

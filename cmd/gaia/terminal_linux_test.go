@@ -11,12 +11,14 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/gaia-harness/gaia/internal/approve"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/progress"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/term"
@@ -147,5 +149,34 @@ func TestShowBodyOnATerminal(t *testing.T) {
 	line, err := bufio.NewReader(screen).ReadString('\n')
 	if want := `red \u001b[31m, a title \u001b]0;owned\u0007, no newline` + "\r\n"; err != nil || line != want {
 		t.Errorf("the terminal gets %q, %v", line, err)
+	}
+}
+
+// TestTablesFitTheTerminal: a table is as wide as the terminal at most, and whole and without escapes elsewhere.
+func TestTablesFitTheTerminal(t *testing.T) {
+	keyboard, terminal := openTerminal(t)
+	shown := make(chan int)
+	go func() {
+		widest, lines := 0, bufio.NewScanner(keyboard)
+		for lines.Scan() && !strings.HasPrefix(lines.Text(), "end") {
+			widest = max(widest, utf8.RuneCountInString(strings.TrimSuffix(lines.Text(), "\r")))
+		}
+		shown <- widest
+	}()
+	a := &app{stdout: &view.Screen{File: terminal, Colour: true}, stderr: io.Discard, getenv: func(string) string { return "" }}
+	if err := a.execute([]string{"agent", "list"}); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(terminal, "end")
+	if widest := <-shown; widest < 60 || widest > 100 {
+		t.Errorf("the table has %d columns on a terminal of 100", widest)
+	}
+	var piped strings.Builder
+	a.stdout = &piped
+	if err := a.execute([]string{"agent", "list"}); err != nil {
+		t.Fatal(err)
+	}
+	if widest, _, _ := strings.Cut(piped.String(), "\n"); utf8.RuneCountInString(widest) <= 100 || strings.Contains(piped.String(), "\x1b") {
+		t.Errorf("in a pipe the table is:\n%s", piped.String())
 	}
 }

@@ -68,7 +68,6 @@ var keepOrder = sync.OnceFunc(func() { cobra.EnableCommandSorting = false })
 // AddHelp gives root and all commands below it their help, the commands "help" and "completion", which are listed in a group,
 // and errors for flags.
 func AddHelp(root *cobra.Command, group string) {
-	keepOrder()
 	root.SetUsageFunc(writeUsage)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		usage := ""
