@@ -94,7 +94,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 	doc := readFile(t, "docs/running.md")
 	flags := runFlags(t)
 	named := map[string]bool{}
-	others := []string{"chat_format", "config", "enable-auto-tool-choice", "evaluators", "follow", "jinja", "n_ctx", "scope", "shards", "tool-call-parser", "user"}
+	others := []string{"evaluators", "follow", "scope", "shards", "user"}
 	for _, m := range regexp.MustCompile("--([a-z][a-z_-]*)").FindAllStringSubmatch(doc, -1) {
 		named[m[1]] = true
 		if flags.Lookup(m[1]) == nil && !slices.Contains(others, m[1]) {
