@@ -2,6 +2,7 @@ package build_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -219,6 +220,32 @@ func TestInteropRelease(t *testing.T) {
 		if err != nil {
 			t.Errorf("a signed release is refused: %v", err)
 		}
+	}
+	// What the workflow does before it publishes wheels, which were those of a draft.
+	published := func() (string, error) {
+		_, verify, ok := strings.Cut(string(read(t, root, ".github/workflows/release.yml")), "- name: Verify")
+		_, verify, found := strings.Cut(verify, "run: |\n")
+		verify, _, ends := strings.Cut(verify, "\n      - ")
+		if !ok || !found || !ends {
+			t.Fatal("the workflow verifies no wheels")
+		}
+		return script(t, root, verify, nil)
+	}
+	if err := errors.Join(os.Link(keys+"/release.pub", root+"/.github/packaging/release.pub"), os.Symlink(dir, root+"/dist")); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := published(); err != nil || strings.Count(said, ".whl\n") != wheels {
+		t.Errorf("signed wheels are not published: %v\n%s", err, said)
+	}
+	added := filepath.Join(dir, "added.whl")
+	if err := os.WriteFile(added, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := published(); err == nil {
+		t.Errorf("a wheel without a signed digest is published:\n%s", said)
+	}
+	if err := os.Remove(added); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(strings.Replace(sums, " ", "  ", 1)), 0o600); err != nil {
 		t.Fatal(err)
