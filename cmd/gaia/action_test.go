@@ -115,7 +115,7 @@ func (p program) act(inputs map[string]string) acted {
 		done.outputs[name] = value
 	}
 	stopped := ""
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(strings.ReplaceAll(string(out), "\r", "\n")) { // the runner takes both for ends of lines
 		switch text := strings.TrimSpace(line); { // GitHub takes a command behind blanks, too
 		case stopped != "":
 			if text == "::"+stopped+"::" {
@@ -191,6 +191,14 @@ func TestAction(t *testing.T) {
 	}
 	leak, key := foreignRun(t, "AUD-01/fires-uuid-json.txt")
 	line := strings.TrimSpace(readAll(t, key))
+	moved := filepath.Join(p.dir, "moved") // reads another run each time but the first, as if the run had been replaced
+	if err := os.WriteFile(moved, []byte("#!/bin/sh\n[ $1 = verify ] || cd elsewhere\nexec gaia \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(p.dir, "elsewhere"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program{t, filepath.Join(p.dir, "elsewhere"), p.env}.want(exit.OK, "run", "--submit-intent", "--limit", "6")
 	noGold := "5 gaps: AUD-1, AUD-3, AUD-5, AUD-12, AUD-19 could not see"
 	for i, tt := range []struct {
 		name               string
@@ -204,6 +212,7 @@ func TestAction(t *testing.T) {
 		{"a key as a line", map[string]string{"path": leak, "trusted-key": line}, exit.Findings, "false", "0", "0", "open findings of AUD-1%0Ahint: "},
 		{"a changed journal", map[string]string{"path": changed}, exit.Evidence, "false", "", "", "the evidence does not verify. Get the files again"},
 		{"a report, not a run", map[string]string{"path": report}, exit.Evidence, "false", "", "", "the evidence does not verify"},
+		{"a run that changes", map[string]string{"path": "latest", "gaia": moved}, exit.Evidence, "false", "", "", "is not the one that was audited"},
 		{"a package with gold", map[string]string{"path": packages[0], "dataset": "fixtures"}, exit.OK, "true", "0", "0.666667", "::notice title=gaia audit::run 0"},
 		{"its gaps accepted", map[string]string{"path": packages[0], "fail-on": "findings"}, exit.Findings, "false", "5", "0.666667", "AUD-1, AUD-3, AUD-5, AUD-12 could not see"},
 		{"only evidence asked", map[string]string{"path": packages[0], "fail-on": "evidence"}, exit.OK, "false", "5", "0.666667", "not clean (could not see: "},
@@ -242,7 +251,7 @@ func TestAction(t *testing.T) {
 func TestActionHostile(t *testing.T) {
 	t.Parallel()
 	needBashAndJQ(t)
-	const evil = "`touch owned`$(touch owned)\";touch owned;'\n::error title=owned::x\n##[error]owned\nclean=true\n<b>owned"
+	const evil = "`touch owned`$(touch owned)\";touch owned;'\n::error title=owned::x\n##[error]owned\nclean=true\n<b>owned\r<b>owned\r::error title=owned::x"
 	c, err := runs.Parse(strings.NewReplacer("viewer?row=17", "$(touch${IFS}owned)%0A::error::owned?`touch%20owned`<b>owned</b>",
 		"fab1e101-0000-4000-8000-000000000701", "x$(touch_owned)::error::%0A##[error]<b>owned</b>").Replace(readFile(t, "audit/testdata/AUD-01/fires-class-a-missing.txt")))
 	if err != nil {
@@ -280,7 +289,7 @@ func TestActionHostile(t *testing.T) {
 				t.Errorf("%q: GitHub carries out %q", tt.inputs, command)
 			}
 		}
-		for line := range strings.Lines(done.summary) {
+		for line := range strings.Lines(strings.ReplaceAll(done.summary, "\r", "\n")) { // both end lines
 			if strings.Contains(line, "owned") && !strings.HasPrefix(line, "    ") && !strings.Contains(line, "`") {
 				t.Errorf("%q: markup in the summary: %q", tt.inputs, line)
 			}
@@ -364,7 +373,7 @@ func TestWorkflows(t *testing.T) {
 		name, _, _ := strings.Cut(s.Uses, "@")
 		steps = append(steps, name)
 		for with, value := range s.With {
-			if s.ID == "audit" && !strings.HasPrefix(fmt.Sprint(value), "${{ inputs."+with+" ") {
+			if s.ID == "audit" && with != "path" && !strings.HasPrefix(fmt.Sprint(value), "${{ inputs."+with+" ") {
 				t.Errorf("the action is given %v as %s", value, with)
 			} else if _, ok := a.Inputs[with]; s.ID == "audit" && (!ok || inputs[with] == nil) {
 				t.Errorf("the action or the workflow has no input %s", with)
@@ -376,8 +385,13 @@ func TestWorkflows(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"actions/checkout", "actions/checkout", "actions/download-artifact", "./.gaia-audit/.github/actions/gaia-audit", "github/codeql-action/upload-sarif", "actions/upload-artifact"}; !slices.Equal(steps, want) {
-		t.Errorf("the workflow has the steps %q, want %q", steps, want)
+	if want := []string{"actions/checkout", "", "actions/checkout", "actions/download-artifact", "./.gaia-audit/.github/actions/gaia-audit", "github/codeql-action/upload-sarif", "actions/upload-artifact"}; !slices.Equal(steps, want) {
+		t.Fatalf("the workflow has the steps %q, want %q", steps, want)
+	}
+	// An artifact is of a job that may run code of strangers. At the top of the workspace it could replace the action.
+	const given = "${{ inputs.artifact != '' && format('.gaia-artifact/{0}', inputs.path) || inputs.path }}"
+	if s := audit.Jobs["audit"].Steps; s[1].Run != "rm -rf .gaia-audit .gaia-artifact" || s[3].With["path"] != ".gaia-artifact" || s[4].With["path"] != given {
+		t.Errorf("%q goes before an artifact, which goes to %v, and the action gets %v", s[1].Run, s[3].With["path"], s[4].With["path"])
 	}
 }
 
@@ -433,7 +447,9 @@ git -c user.name=x -c user.email=x@x.example commit -q --allow-empty -m x && git
 				for name, value := range s.With {
 					inputs[name] = fmt.Sprint(value)
 				}
-				if done := here.act(inputs); done.code != exit.OK || done.outputs["clean"] != "true" {
+				gate := here
+				gate.env = append(slices.Clone(here.env), fill(s.Env)...)
+				if done := gate.act(inputs); done.code != exit.OK || done.outputs["clean"] != "true" {
 					t.Fatalf("the gate: exit code %d\n%s", done.code, done.log)
 				}
 			case action != "":

@@ -16,7 +16,8 @@ fail() {
 	local text=${2//'%'/%25}
 	text=${text//$'\r'/%0D}
 	printf '::error title=gaia audit::%s\n' "${text//$'\n'/%0A}"
-	printf '\nThe job fails:\n\n%s\n' "    ${2//$'\n'/$'\n    '}" >>"$GITHUB_STEP_SUMMARY" # indented, nothing in it is markup
+	text=${2//$'\r'/ }
+	printf '\nThe job fails:\n\n%s\n' "    ${text//$'\n'/$'\n    '}" >>"$GITHUB_STEP_SUMMARY" # indented, nothing in it is markup
 	exit "$1"
 }
 
@@ -77,6 +78,8 @@ audited=$code
 audit "$reports/report.sarif" --format=sarif
 audit "$reports/report.md" --format=markdown
 audit "$work/annotations" --format=github
+[ "$(jq .run_id "$reports/verify.json")" = "$(jq .run_id "$reports/report.json")" ] || fail 4 "the run that was verified is not the one that was audited
+hint: give a run directory that no other step writes, by its path and not as latest"
 cat "$work/annotations"
 cat "$reports/report.md" >>"$GITHUB_STEP_SUMMARY"
 
