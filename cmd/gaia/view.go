@@ -219,7 +219,7 @@ then give a certificate, too, since without TLS others can read what is sent.`,
 	f.StringVar(&v.Listen, "listen", "", "host:port (default: 127.0.0.1 and a free port)")
 	f.StringVar(&v.Cert, "tls-cert", "", "certificate in PEM, for HTTPS")
 	f.StringVar(&v.Key, "tls-key", "", "key of the certificate in PEM")
-	runflags.AddDataset(cmd, &v.gold, "show answers: private, hub, hub:OWNER/NAME or dir:PATH", "gold", verify.GoldPrivate)
+	runflags.AddDataset(cmd, &v.gold, "show answers: private, hub, hub:OWNER/NAME, dir:PATH or fixtures", "gold", verify.GoldPrivate)
 	f.BoolVar(&v.newToken, "new-token", false, "print new addresses of the viewers that run, and end")
 	cli.Complete(cmd, "listen", "127.0.0.1:")
 	return cmd
