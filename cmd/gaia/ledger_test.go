@@ -224,7 +224,7 @@ func TestAttemptShows(t *testing.T) {
 // runs only where it is asked for.
 func TestOwnEvaluators(t *testing.T) {
 	_, doc, found := strings.Cut(readFile(t, "docs/ledger.md"), "**Custom evaluators**")
-	blocks := regexp.MustCompile("(?s)```(yaml|sh)\n(.*?)```").FindAllStringSubmatch(doc, 2)
+	blocks := regexp.MustCompile("(?s)```(yaml|shell)\n(.*?)```").FindAllStringSubmatch(doc, 2)
 	if !found || len(blocks) != 2 {
 		t.Fatalf("docs/ledger.md has the examples %q", blocks)
 	}

@@ -142,7 +142,7 @@ func TestShowBodyOnATerminal(t *testing.T) {
 	if code, stdout, stderr := command(t, "show", "--body", digest, dir); code != exit.OK || stdout != hostile {
 		t.Errorf("exit code %d, %q, %s", code, stdout, stderr)
 	}
-	a := &app{stdout: terminal, stderr: os.Stderr, getenv: func(string) string { return "" }}
+	a := &app{stdout: &view.Screen{File: terminal}, stderr: os.Stderr, getenv: func(string) string { return "" }}
 	if code := a.exit(a.execute([]string{"show", "--body", digest, dir})); code != exit.OK {
 		t.Fatalf("exit code %d", code)
 	}
