@@ -84,7 +84,8 @@ func TestMergeAfterKills(t *testing.T) {
 	p.want(exit.OK, "plan", "-o", "plan", "--submit-intent", "--shards", "2", "--task", loopTasks)
 	first := []string{"run", "--plan", "plan", "--shard", "1/2", "--out", "shards"}
 	if p.killAfter(1, "attempt ended", first...) {
-		if out := p.want(exit.Incomplete, "merge", "shards"); !strings.Contains(out, "missing: 2; not done: 1\n") {
+		// It may have been done before it was killed.
+		if out := p.want(exit.Incomplete, "merge", "shards"); !regexp.MustCompile(`missing: 2(; not done: 1)?\n`).MatchString(out) {
 			t.Errorf("with a shard that was killed, merge says:\n%s", out)
 		}
 	}
