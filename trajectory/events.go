@@ -69,10 +69,13 @@ type Harness struct {
 // Devel is the version of a program that does not know its own, such as one that 'go run' built.
 const Devel = "devel"
 
-// SameSource reports whether two programs were built from the same source, perhaps for machines of another kind. Of a
-// program that knows neither its version nor its commit, only the executable says what it was built from.
+// SourceKnown reports whether version or commit say what a program was built from. If not, or if there were changes that are
+// in no commit, only the executable says it.
+func (h Harness) SourceKnown() bool { return !h.Dirty && (h.Version != Devel || h.Commit != "") }
+
+// SameSource reports whether two programs were built from the same source, perhaps for machines of another kind.
 func (h Harness) SameSource(other Harness) bool {
-	if h.Version != Devel || h.Commit != "" {
+	if h.SourceKnown() {
 		other.ExecutableSHA256 = h.ExecutableSHA256
 	}
 	return h == other

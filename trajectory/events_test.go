@@ -389,20 +389,20 @@ func TestTokensAdd(t *testing.T) {
 	}
 }
 
-// TestSameSource: programs for other machines are the same if a version or a commit says so.
+// TestSameSource: programs for other machines are the same if a version or a commit says so, and nothing was changed.
 func TestSameSource(t *testing.T) {
-	released, pinned, unknown := Harness{Version: "v0.9.9"}, Harness{Version: Devel, Commit: "0a1b"}, Harness{Version: Devel}
-	for _, h := range []Harness{released, pinned, unknown} {
+	for h, known := range map[Harness]bool{{Version: "v0.9.9"}: true, {Version: Devel, Commit: "0a1b"}: true, {Version: Devel}: false,
+		{Version: "v0.9.9+dirty", Commit: "0a1b", Dirty: true}: false, {Version: Devel, Commit: "0a1b", Dirty: true}: false} {
 		h.ExecutableSHA256 = "sha256:aa"
 		other := h
 		if !h.SameSource(other) {
 			t.Errorf("%+v is not its own source", h)
 		}
 		other.ExecutableSHA256 = "sha256:bb"
-		if got, want := h.SameSource(other), h.Version != Devel || h.Commit != ""; got != want {
-			t.Errorf("another executable of %+v: the same source is %v, want %v", h, got, want)
+		if got := h.SameSource(other); got != known {
+			t.Errorf("another executable of %+v: the same source is %v, want %v", h, got, known)
 		}
-		for _, change := range []func(){func() { other.Version = "v0.9.8" }, func() { other.Commit = "0a1c" }, func() { other.Dirty = true }} {
+		for _, change := range []func(){func() { other.Version = "v0.9.8" }, func() { other.Commit = "0a1c" }, func() { other.Dirty = !h.Dirty }} {
 			other = h
 			if change(); h.SameSource(other) || other.SameSource(h) {
 				t.Errorf("%+v is the source of %+v", h, other)

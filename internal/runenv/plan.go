@@ -123,7 +123,7 @@ func Version(h trajectory.Harness) string {
 	if h.Dirty {
 		text += " with changes"
 	}
-	if h.Version == trajectory.Devel && h.Commit == "" {
+	if !h.SourceKnown() {
 		text += ", executable " + view.Line(h.ExecutableSHA256)
 	}
 	return text
