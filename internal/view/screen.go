@@ -56,15 +56,16 @@ func colour(word string) string {
 	return word
 }
 
-// fit makes the tables of a text fit a width, and colours it. A table is lines of one width, the second of which is a rule.
+// fit makes the tables of a text fit a width, and colours it. A table is lines of one width, the second of which is a rule. The
+// width is the sum of the characters' widths, as where tables are written: it differs from that of the string for some scripts.
 // Text of others is indented and so is never taken for one.
 func fit(s string, width int, withColour bool) string {
 	lines := strings.Split(s, "\n")
 	var out []string
 	for i := 0; i < len(lines); i++ {
-		if n := text.StringWidth(lines[i]); i+1 < len(lines) && n >= minColumn && lines[i+1] == strings.Repeat(ruled, n) {
+		if n := text.StringWidthWithoutEscSequences(lines[i]); i+1 < len(lines) && n >= minColumn && lines[i+1] == strings.Repeat(ruled, n) {
 			end := i
-			for end < len(lines) && text.StringWidth(lines[end]) == n {
+			for end < len(lines) && text.StringWidthWithoutEscSequences(lines[end]) == n {
 				end++
 			}
 			out = append(out, fitTable(lines[i:end], n, width, withColour)...)
@@ -80,8 +81,8 @@ func fit(s string, width int, withColour bool) string {
 	return strings.Join(out, "\n")
 }
 
-// fitTable takes columns from the widest cells until the lines of a table, all n wide, fit. A cell of several words is
-// wrapped, another one is cut.
+// fitTable takes columns from the widest cells until the lines of a table, all n wide, fit. Cells are wrapped where one of
+// their column has several words, and cut elsewhere.
 func fitTable(lines []string, n, width int, withColour bool) (out []string) {
 	grid := make([][]string, len(lines)) // the character at each column; "" behind a wide one
 	blank := make([]bool, n)
@@ -90,8 +91,13 @@ func fitTable(lines []string, n, width int, withColour bool) (out []string) {
 	}
 	for i, line := range lines {
 		for _, r := range line {
+			columns := text.RuneWidth(r)
+			if last := len(grid[i]) - 1; columns == 0 && last >= 0 { // an accent or vowel of the character before it
+				grid[i][last] += string(r)
+				continue
+			}
 			grid[i] = append(grid[i], string(r))
-			for range text.StringWidth(string(r)) - 1 {
+			for range columns - 1 {
 				grid[i] = append(grid[i], "")
 			}
 		}
@@ -139,7 +145,7 @@ func fitTable(lines []string, n, width int, withColour bool) (out []string) {
 		for k := range starts {
 			cell := strings.Join(grid[i][min(starts[k], len(grid[i])):min(ends[k], len(grid[i]))], "")
 			if cells[k] = []string{cell}; widths[k] < ends[k]-starts[k] {
-				cells[k] = shorten(strings.TrimSpace(cell), widths[k])
+				cells[k] = shorten(strings.TrimSpace(cell), widths[k], least[k] == minColumn)
 			}
 			height = max(height, len(cells[k]))
 		}
@@ -162,13 +168,13 @@ func fitTable(lines []string, n, width int, withColour bool) (out []string) {
 	return out
 }
 
-// shorten wraps a cell of several words to a width, and cuts another one.
-func shorten(cell string, width int) []string {
-	if text.StringWidth(cell) <= width {
+// shorten wraps or cuts a cell that is wider than a width.
+func shorten(cell string, width int, wraps bool) []string {
+	if text.StringWidthWithoutEscSequences(cell) <= width {
 		return []string{cell}
 	}
-	if !strings.Contains(cell, " ") {
-		return []string{text.Trim(cell, width-1) + "…"}
+	if !wraps {
+		return []string{text.Trim(cell, width-text.RuneWidth('…')) + "…"}
 	}
 	lines := strings.Split(text.WrapSoft(cell, width), "\n")
 	for i := range lines {

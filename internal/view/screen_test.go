@@ -19,7 +19,7 @@ func TestFit(t *testing.T) {
 	}
 	got := fit(whole, 60, false)
 	for line := range strings.Lines(got) {
-		if n := text.StringWidth(strings.TrimSuffix(line, "\n")); n > 60 {
+		if n := text.StringWidthWithoutEscSequences(strings.TrimSuffix(line, "\n")); n > 60 {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
@@ -48,6 +48,43 @@ func TestFit(t *testing.T) {
 	for _, same := range []string{"", "\n", `{"a":"failed"}` + "\n", "    a table of a page\n    ─────────────────\n", strings.Repeat("x", 100) + "\nshort\n"} {
 		if got := fit(same, 20, true); got != same {
 			t.Errorf("%q is shown as %q", same, got)
+		}
+	}
+}
+
+// TestFitKeepsCells: accents and vowels take no column, and a long word below several ones, such as a path, is not cut.
+func TestFitKeepsCells(t *testing.T) {
+	table := NewTable("what", "found", "used for")
+	table.Row("key", "the file that is named", "signs")
+	table.Row("key", "/home/someone/.config/gaia/keys/signing", "signs the plan")
+	table.Row("e\u0301e\u0301e\u0301e\u0301", "ที่นี่ ที่นี่", "x")
+	got := fit(table.String(), 44, false)
+	lines := strings.Split(got, "\n")
+	for i, line := range lines {
+		if n := text.StringWidthWithoutEscSequences(line); n != text.StringWidthWithoutEscSequences(lines[0]) || n > 44 {
+			t.Errorf("line %d has %d columns:\n%s", i, n, got)
+		}
+	}
+	for _, want := range []string{"e\u0301e\u0301e\u0301e\u0301 ", "ที่นี่ ที่นี่ ", " signs the plan"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "…") || !strings.Contains(got, "keys/signing") {
+		t.Errorf("the path is cut:\n%s", got)
+	}
+}
+
+// TestFitEastAsian: a rule is as wide as the table where the locale has wide characters.
+func TestFitEastAsian(t *testing.T) {
+	text.OverrideRuneWidthEastAsianWidth(true)
+	defer text.OverrideRuneWidthEastAsianWidth(false)
+	table := NewTable("task", "answer")
+	table.Row("fab1e005-0000-4000-8000-000000000005", "灯台 of the harbour")
+	got := fit(table.String(), 30, false)
+	for i, line := range strings.Split(got, "\n") {
+		if n := text.StringWidthWithoutEscSequences(line); n > 30 {
+			t.Errorf("line %d has %d columns:\n%s", i, n, got)
 		}
 	}
 }
