@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) keyCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "key",
 		Short: "Create signing keys, and choose the keys you trust",
 		Long: `Keys are Ed25519 keys in OpenSSH files. They are in $XDG_CONFIG_HOME/gaia/keys
@@ -24,11 +24,7 @@ when it is trusted.`,
 		Example: `  gaia key init --rotate --until 2027-01-31
   gaia key export -o me.pub                           to give to others
   gaia key trust alice.pub`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.keyInitCommand(), a.keyShowCommand(), a.keyListCommand(), a.keyTrustCommand(), a.keyExportCommand())
-	return cmd
+	}, a.keyInitCommand(), a.keyShowCommand(), a.keyListCommand(), a.keyTrustCommand(), a.keyExportCommand())
 }
 
 func (a *app) keyInitCommand() *cobra.Command {

@@ -86,15 +86,15 @@ to a file or pipe, with control characters as escapes to a terminal.`,
 			return a.showTask(cmd.Context(), args[0], args[1], asJSON, wholeDiff, dataset)
 		},
 	}
-	cli.RejectEmpty(cmd, "body", "out", "dataset")
+	cli.RejectEmpty(cmd, "body", "out", "dataset", "tool")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary, the task's trajectories, or with --follow each step, as JSON")
 	cmd.Flags().BoolVar(&filter.Failed, "failed", false, "only tasks that are wrong, unanswered, in error or never begun")
 	cmd.Flags().IntSliceVar(&filter.Levels, "level", nil, "only tasks of these levels, such as 1,2")
 	cmd.Flags().StringSliceVar(&filter.Tools, "tool", nil, "only tasks in which all of these tools ran")
 	cmd.Flags().BoolVar(&gold, "gold", false, "also show the gold answers: keep them out of anything that an agent reads")
 	runflags.AddDataset(cmd, &dataset, "with --gold: the plan's dataset: hub, hub:OWNER/NAME, dir:PATH or fixtures", "")
-	cli.Complete(cmd, "level", "1", "2", "3")
-	cli.Complete(cmd, "tool", policy.BuiltinTools()...)
+	cli.CompleteList(cmd, "level", "1", "2", "3")
+	cli.CompleteList(cmd, "tool", policy.BuiltinTools()...)
 	cmd.Flags().BoolVar(&wholeDiff, "diff", false, "print the whole diff of the workspace, not its beginning")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print steps as they are recorded, until the run or task ends")
 	cmd.Flags().StringVar(&body, "body", "", "write the whole body of this digest, a body_sha256 of the journal")

@@ -223,7 +223,7 @@ func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 func NearCommand(cmd *cobra.Command, name string) string {
 	var names []string
 	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
+		if c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
 			names = append(names, c.Name())
 		}
 	}

@@ -52,7 +52,7 @@ func (t *Tasks) AddTasks(cmd *cobra.Command) {
 	f.IntVar(&t.Filter.Limit, "limit", 0, "only the first N of the selected tasks")
 	cli.Section(f, cli.TaskFlags)
 	cli.Complete(cmd, "split", string(loader.Validation), string(loader.Test))
-	cli.Complete(cmd, "level", "1", "2", "3")
+	cli.CompleteList(cmd, "level", "1", "2", "3")
 }
 
 // CheckTasks rejects what the flags alone show to be wrong; given reports which were given
