@@ -155,13 +155,12 @@ func (g *Grader) Score(ctx context.Context, item judge.Item) (judge.Verdict, tra
 		err = ErrBudget
 	}
 	if err == nil {
-		err = a.unavailable()
-	}
-	if err != nil && a.err == nil && passed && a.failed.Status == http.StatusForbidden {
-		// A judge that passed and forbids a request, as filters do, is asked about something else.
-		v.Tries++
-		if (judge.Judge{Asker: a}).Answers(ctx) {
-			err = nil
+		if err = a.unavailable(); err != nil && passed && a.failed.Status == http.StatusForbidden {
+			// A judge that passed and forbids a request, as filters do, is asked about something else.
+			v.Tries++
+			if (judge.Judge{Asker: a}).Answers(ctx) {
+				err = nil
+			}
 		}
 	}
 	if err != nil {
