@@ -177,7 +177,7 @@ type mutation struct {
 func mutations() []mutation {
 	each := func(of func(section) []section) func(story) story { return func(s story) story { return s.mapped(of) } }
 	leaks := []string{"AUD-01"}
-	count := []string{"AUD-07/fires-foreign-task.txt", "AUD-07/fires-test-committed.txt", "AUD-07/fires-unlabelled-part.txt",
+	count := []string{"AUD-07/fires-foreign-task.txt", "AUD-07/fires-test-committed.txt", "AUD-07/fires-unlabelled-part.txt", "AUD-07/fires-errors-of-whole-split.txt",
 		"AUD-11/fires-every-attempt-failed.txt", "AUD-11/fires-failed-after-replies.txt", "AUD-13/fires-totals-just-too-high.txt", "AUD-14/fires-preflight.txt"}
 	later := append([]string{"AUD-06/fires-again-after-grading.txt", "AUD-06/fires-task-after-grading.txt"}, count...) // the task comes after grading, too
 	return []mutation{
