@@ -300,6 +300,46 @@ func (c *cluster) worker(change func(*orders)) *proc {
 	return c.begin(o, "joined")
 }
 
+// line returns an address that leads to the server. While cut is locked no byte passes, and connections stay open.
+func (c *cluster) line() (address string, cut *sync.RWMutex) {
+	c.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { listener.Close() })
+	cut = &sync.RWMutex{}
+	pass := func(to, from net.Conn) {
+		defer to.Close()
+		defer from.Close()
+		for b := make([]byte, 32<<10); ; {
+			n, err := from.Read(b)
+			cut.RLock()
+			_, failed := to.Write(b[:n])
+			cut.RUnlock()
+			if err != nil || failed != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			here, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			there, err := net.Dial("tcp", c.orders.Address)
+			if err != nil {
+				here.Close()
+				continue
+			}
+			go pass(there, here)
+			go pass(here, there)
+		}
+	}()
+	return listener.Addr().String(), cut
+}
+
 // kill is kill -9.
 func (p *proc) kill() {
 	_ = p.cmd.Process.Kill()
@@ -405,6 +445,15 @@ func faults() []fault {
 			c.worker(nil)
 			time.Sleep(3 * time.Second) // its tasks go to the other
 			w.signal(syscall.SIGCONT)
+		}},
+		{"a worker cut off from the server beyond its time", true, func(c *cluster) {
+			address, cut := c.line()
+			c.worker(func(o *orders) { o.Address = address })
+			c.claimed(2)
+			cut.Lock()
+			c.worker(nil)
+			time.Sleep(3 * time.Second) // its tasks go to the other, while it works on
+			cut.Unlock()
 		}},
 		{"clocks an hour ahead and behind", true, func(c *cluster) {
 			c.worker(func(o *orders) { o.Clock = time.Hour })
