@@ -228,7 +228,7 @@ func NearCommand(cmd *cobra.Command, name string) string {
 		}
 	}
 	if near := settings.Nearest(name, names); near != "" {
-		return "did you mean " + strings.TrimSpace(commandPath(cmd)+" "+near) + "?"
+		return "did you mean '" + cmd.CommandPath() + " " + near + "'?"
 	}
 	return "see '" + cmd.CommandPath() + " --help'"
 }

@@ -67,7 +67,7 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if hint := NearCommand(keys, "trsut"); hint != "did you mean key trust?" {
+	if hint := NearCommand(keys, "trsut"); hint != "did you mean 'gaia key trust'?" {
 		t.Errorf("the hint is %q", hint)
 	}
 	if err := NoArgs(keys, nil); err != nil {
