@@ -214,8 +214,9 @@ func (a *app) printPartial(dir string, found *rundir.Run, p partial) error {
 
 // taskResult is what show prints of a task with --json.
 type taskResult struct {
-	Complete     bool                `json:"complete"`      // the run is
-	Gold         *string             `json:"gold,omitzero"` // left out: no dataset was given
+	Complete     bool                `json:"complete"`           // the run is
+	ErrorsOf     string              `json:"errors_of,omitzero"` // run whose errors are the tasks of this one
+	Gold         *string             `json:"gold,omitzero"`      // left out: no dataset was given
 	Rehearsal    bool                `json:"rehearsal,omitzero"`
 	RunDir       string              `json:"run_dir"`
 	TaskID       string              `json:"task_id"`
@@ -251,7 +252,7 @@ func (a *app) showTask(ctx context.Context, dir, prefix string, asJSON, wholeDif
 	}
 	records = slices.DeleteFunc(records, func(t rundir.Trajectory) bool { return t.TaskID != task.Plan.TaskID })
 	if asJSON {
-		err = view.JSON(a.stdout, taskResult{Complete: found.Complete, Gold: gold, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, TaskID: task.Plan.TaskID, Trajectories: records})
+		err = view.JSON(a.stdout, taskResult{Complete: found.Complete, ErrorsOf: found.Manifest.Dataset.ErrorsOf.RunID, Gold: gold, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, TaskID: task.Plan.TaskID, Trajectories: records})
 	} else {
 		err = runview.Task(a.stdout, os.DirFS(dir), found, task, records, wholeDiff)
 		if err == nil && gold != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -102,6 +103,8 @@ func readCost(line []byte) (c Cost, err error) {
 		return c, fmt.Errorf("it began at %q, which is no time", c.Started)
 	case c.RunID == "" || c.Tasks < 0 || c.Tokens < 0 || c.CostMicroUSD != nil && *c.CostMicroUSD < 0 || c.Solved != nil && (*c.Solved < 0 || *c.Solved > c.Tasks):
 		return c, errors.New("it has values that no run has")
+	case strings.HasPrefix(c.Selection, "errors-of=") != c.OnlyErrors:
+		return c, fmt.Errorf("its selection %q and only_errors are of no run", c.Selection)
 	}
 	return c, nil
 }

@@ -38,12 +38,13 @@ func TestCosts(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	for cause, lines := range map[string]string{
-		"line 1: it does not end":                    first,
-		"line 2: another line has the run b":         first + "\n" + strings.Replace(first, `"solved":1`, `"solved":0`, 1) + "\n",
-		"line 1: its schema is":                      strings.Replace(first, "gaia.cost/1", "gaia.cost/2", 1) + "\n",
-		`line 1: it began at "soon"`:                 strings.Replace(first, "2031-02-04T12:00:00.000Z", "soon", 1) + "\n",
-		"line 1: it has values that no run has":      strings.Replace(first, `"solved":1`, `"solved":3`, 1) + "\n",
-		"line 2: not the canonical JSON of its type": first + "\n\n",
+		"line 1: it does not end":                     first,
+		"line 2: another line has the run b":          first + "\n" + strings.Replace(first, `"solved":1`, `"solved":0`, 1) + "\n",
+		"line 1: its schema is":                       strings.Replace(first, "gaia.cost/1", "gaia.cost/2", 1) + "\n",
+		`line 1: it began at "soon"`:                  strings.Replace(first, "2031-02-04T12:00:00.000Z", "soon", 1) + "\n",
+		"line 1: it has values that no run has":       strings.Replace(first, `"solved":1`, `"solved":3`, 1) + "\n",
+		`its selection "errors-of=b task=x" and only`: strings.Replace(string(b), `"only_errors":true,`, "", 1),
+		"line 2: not the canonical JSON of its type":  first + "\n\n",
 	} {
 		if _, err := ReadCosts([]byte(lines)); err == nil || !strings.Contains(err.Error(), cause) {
 			t.Errorf("%v, want %s", err, cause)

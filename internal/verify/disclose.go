@@ -28,6 +28,7 @@ type Disclosure struct {
 
 // Disclosed is a bundle that was written; its members are what disclose prints with --json.
 type Disclosed struct {
+	ErrorsOf      string         `json:"errors_of,omitzero"` // run whose errors are the tasks of this one
 	Events        int            `json:"events"`
 	File          string         `json:"file"`
 	Proof         string         `json:"proof,omitzero"` // the tlog-proof file
@@ -76,7 +77,7 @@ func (d Disclosure) Write(ctx context.Context, p *Evidence, signer sign.Signer, 
 	}
 	files := []outfile.File{{Path: cmp.Or(d.Out, path+".json"), Data: data}}
 	b := made.Bundle
-	out := Disclosed{Events: len(b.Events), File: files[0].Path, Rehearsal: b.Rehearsal, RunID: made.Manifest.RunID,
+	out := Disclosed{ErrorsOf: made.Manifest.Dataset.ErrorsOf.RunID, Events: len(b.Events), File: files[0].Path, Rehearsal: b.Rehearsal, RunID: made.Manifest.RunID,
 		SHA256: canonical.Digest(data), Signature: b.Signature, Unsubmittable: Unsubmittable(found), made: made, by: d}
 	if b.Inclusion != nil {
 		out.TaskID, out.Proof = made.Task.Plan.TaskID, strings.TrimSuffix(out.File, ".json")+".tlog-proof"
