@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -177,9 +178,20 @@ func parse(args []string) error {
 	return errors.Join(cmd.ValidateArgs(cmd.Flags().Args()), cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups())
 }
 
+// mentioned are the commands that mentions name, which no mention changes: to make them takes milliseconds.
+var mentioned struct {
+	sync.Mutex
+	root *cobra.Command
+}
+
 // parseMention returns what is wrong with a command that a sentence mentions. It may lack arguments and values.
 func parseMention(args []string) error {
-	cmd, rest, err := (&app{}).root().Find(args)
+	mentioned.Lock()
+	defer mentioned.Unlock()
+	if mentioned.root == nil {
+		mentioned.root = (&app{}).root()
+	}
+	cmd, rest, err := mentioned.root.Find(args)
 	if err != nil {
 		return err
 	}
