@@ -129,8 +129,7 @@ func (h *hub) Resolve(ctx context.Context) (Origin, error) {
 		found.Revision = file.commit
 		return found, nil
 	}
-	refused := (*SourceError)(nil)
-	if cached != "" && ctx.Err() == nil && errors.As(err, &refused) && !refused.final {
+	if refused, known := errors.AsType[*SourceError](err); cached != "" && ctx.Err() == nil && known && !refused.final {
 		h.Notice(fmt.Sprintf("going on with the cached copy, commit %s: %s", cached, refused))
 		found.Revision = cached
 		return found, nil

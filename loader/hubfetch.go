@@ -256,8 +256,7 @@ func (h *hub) retry(ctx context.Context, do func() error) error {
 	waits := &backoff.ExponentialBackOff{InitialInterval: h.FirstWait, RandomizationFactor: 0.5, Multiplier: 2, MaxInterval: longestWait}
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := do()
-		var e *SourceError
-		if err != nil && (!errors.As(err, &e) || !e.again || e.after > longestTold) {
+		if e, known := errors.AsType[*SourceError](err); err != nil && (!known || !e.again || e.after > longestTold) {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
@@ -368,11 +367,10 @@ func (h *hub) unreachable(ctx context.Context, host string, err error) error {
 		err = u.Err
 	}
 	var network net.Error // a refused connection, an unknown name, a time-out
-	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		err = errors.New("the connection was cut")
-	case errors.Is(err, errStalled), errors.As(err, &network), errors.As(err, &certificate):
+	case errors.Is(err, errStalled), errors.As(err, &network), errors.As(err, new(*tls.CertificateVerificationError)):
 	default: // the library shows what came, which may be a key
 		err = errors.New("what answers does not speak HTTP as it should")
 	}

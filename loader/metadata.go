@@ -189,16 +189,15 @@ func readMembers(line []byte, ended bool) (map[string]jsontext.Value, error) {
 		return members, errors.New("not a JSON object: " + repairCopy)
 	}
 	err := json.UnmarshalDecode(d, &members)
-	var syntax *jsontext.SyntacticError
-	switch {
+	switch syntax, is := errors.AsType[*jsontext.SyntacticError](err); {
 	case err == nil:
 	case errors.Is(err, io.ErrUnexpectedEOF) && !ended:
 		return members, errors.New("cut short: " + fetchAgain)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return members, errors.New("ends within a JSON object: give each object one whole line, or " + fetchAgain)
-	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
+	case is && errors.Is(err, jsontext.ErrDuplicateName):
 		return members, fmt.Errorf("the key %q is there twice: %s", syntax.JSONPointer.LastToken(), repairCopy)
-	case errors.As(err, &syntax):
+	case is:
 		return members, fmt.Errorf("not JSON after byte %d: %w: %s", syntax.ByteOffset, syntax.Err, repairCopy)
 	default:
 		return members, fmt.Errorf("%w: %s", err, repairCopy)

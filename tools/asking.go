@@ -65,9 +65,9 @@ func (k *Asking) TryCompleted(done llm.Try) error {
 // Failure handles err, not nil: it is a result where the model (who) rejects the
 // request, and ends the attempt where the model cannot be asked.
 func (k *Asking) Failure(err error, cannot, who string) (Output, error) {
-	var refused *llm.Error
+	refused, known := errors.AsType[*llm.Error](err)
 	switch {
-	case !errors.As(err, &refused) || refused.Stop || refused.Retryable || errors.Unwrap(refused) != nil:
+	case !known || refused.Stop || refused.Retryable || errors.Unwrap(refused) != nil:
 		// It cannot be asked at all, or not now. What the requests took counts if it is anything.
 		if c := k.use.CostMicroUSD; c != nil && *c == 0 {
 			return Output{}, err

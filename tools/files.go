@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/regular"
 )
 
 type listFilesArgs struct{}
@@ -116,12 +117,8 @@ var errTooLarge = fmt.Errorf("it is larger than %d MiB", MaxFile>>20)
 
 // whyNot words an error of the file system without paths of this machine.
 func whyNot(err error) error {
-	var p *fs.PathError
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("there is no such file; list_files shows what is there")
-	case errors.As(err, &p):
-		return p.Err // also for links that lead out: "path escapes from parent"
 	}
-	return err
+	return regular.Cause(err) // also for links that lead out: "path escapes from parent"
 }

@@ -17,8 +17,8 @@ func (s *Session) keep(passes []*pass) ([]trajectory.Payload, error) {
 		return nil, nil
 	}
 	_, err := s.workspace.keep()
-	var u *unkeepable
-	if !errors.As(err, &u) {
+	u, bad := errors.AsType[*unkeepable](err)
+	if !bad {
 		return nil, err
 	}
 	if s.workspace.kept == nil || s.shared {
@@ -70,8 +70,8 @@ func (s *Session) leave(passes []*pass) ([]trajectory.Payload, error) {
 	}
 	if !violated {
 		removed, err := s.workspace.keep()
-		var u *unkeepable
-		if !errors.As(err, &u) {
+		u, bad := errors.AsType[*unkeepable](err)
+		if !bad {
 			if len(removed) > 0 {
 				note(writers, "removed from the workspace, since it was neither file, folder nor link: "+PlainName(removed[0]))
 			}

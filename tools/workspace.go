@@ -124,8 +124,7 @@ func (w *Workspace) keep() (removed []string, err error) {
 
 // now looks at the workspace. Nothing, "", is returned of one that cannot be kept.
 func (w *Workspace) now() (found tree, sum string, err error) {
-	var u *unkeepable
-	if found, err = look(w.root, nil); errors.As(err, &u) {
+	if found, err = look(w.root, nil); errors.As(err, new(*unkeepable)) {
 		return nil, "", nil
 	}
 	if err == nil {

@@ -104,8 +104,7 @@ func (w *Workspace) Change(rec *trajectory.Attempt) (*trajectory.WorkspaceChange
 		return &trajectory.WorkspaceChange{Files: []string{}, TreeSHA256: sum}, err
 	}
 	_, err := w.keep()
-	var u *unkeepable
-	if errors.As(err, &u) {
+	if errors.As(err, new(*unkeepable)) {
 		if w.shared {
 			return &trajectory.WorkspaceChange{Files: []string{}, Truncated: true}, nil
 		}

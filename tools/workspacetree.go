@@ -157,9 +157,8 @@ func look(f *Folder, take func(e *entry, content io.ReadSeeker) error) (tree, er
 		found = append(found, e)
 		return err
 	})
-	var u *unkeepable
-	switch {
-	case errors.As(err, &u):
+	switch u, bad := errors.AsType[*unkeepable](err); {
+	case bad:
 		return nil, u
 	case errors.Is(err, errStore):
 		return nil, err

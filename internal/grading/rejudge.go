@@ -88,11 +88,10 @@ func (r Rejudging) Judgment(ctx context.Context) (audit.Rejudgment, error) {
 	for i, item := range items {
 		group.Go(func() error {
 			v, event, err := g.Score(ctx, item)
-			var asked *llm.Error
-			switch {
-			case errors.As(err, &asked) && budget.IsSpent(asked):
+			switch asked, known := errors.AsType[*llm.Error](err); {
+			case budget.IsSpent(asked):
 				return ErrBudget
-			case asked != nil:
+			case known:
 				return fmt.Errorf("asking the judge: %w", asked)
 			case errors.As(err, new(*untestedError)):
 				return errors.New("the judge could not be asked")

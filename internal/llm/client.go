@@ -129,8 +129,8 @@ func (c *Client) call(ctx context.Context, p prepared, read reading, o Observer)
 			return Response{}, cancelled(ctx.Err(), "before the request was sent")
 		}
 		response, err := c.try(ctx, number, p, read, o)
-		var failed *Error
-		if err == nil || !errors.As(err, &failed) || !failed.Retryable || number >= c.config.MaxTries {
+		failed, known := errors.AsType[*Error](err)
+		if !known || !failed.Retryable || number >= c.config.MaxTries {
 			return response, err
 		}
 		if err := c.config.Sleep(ctx, c.wait(failed, waits)); err != nil {

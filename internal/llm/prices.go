@@ -126,9 +126,7 @@ func tableFault(b []byte, err error) string {
 	var offset int64
 	var place jsontext.Pointer
 	what := "is not JSON"
-	var wrong *json.SemanticError
-	var broken *jsontext.SyntacticError
-	if errors.As(err, &wrong) {
+	if wrong, is := errors.AsType[*json.SemanticError](err); is {
 		offset, place, what = wrong.ByteOffset, wrong.JSONPointer, "is not of the form that docs/formats.md states"
 		switch last := place.LastToken(); {
 		case errors.Is(err, json.ErrUnknownName):
@@ -136,7 +134,7 @@ func tableFault(b []byte, err error) string {
 		case strings.Contains(last, "_microusd_per_"):
 			what = "is not an integer"
 		}
-	} else if errors.As(err, &broken) {
+	} else if broken, is := errors.AsType[*jsontext.SyntacticError](err); is {
 		offset, place = broken.ByteOffset, broken.JSONPointer
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			what = "is there twice"

@@ -68,12 +68,10 @@ func (x *exchange) send(ctx context.Context, baseURL, key string) *Error {
 // TransportError describes why a request got no whole answer. The URL is left out: it may hold
 // credentials.
 func TransportError(err error) *Error {
-	var own *Error // of a transport that is ours: a cassette
-	if errors.As(err, &own) {
+	if own, is := errors.AsType[*Error](err); is { // of a transport that is ours: a cassette
 		return own
 	}
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, is := errors.AsType[*url.Error](err); is {
 		err = wrapped.Err
 	}
 	e := &Error{Code: "transport", Message: err.Error(), Retryable: true}

@@ -111,9 +111,8 @@ func (x *Export) Write(ctx context.Context, dir string, p *verify.Evidence) (*ru
 	if err != nil || !found.Complete {
 		return found, err
 	}
-	var unpriced *rundir.UnpricedError
 	switch err := reader.Err(); {
-	case errors.As(err, &unpriced):
+	case errors.As(err, new(*rundir.UnpricedError)):
 		return nil, exit.New(exit.Failure, err, "count such calls as free with --unpriced-as-zero, or give prices to the next run")
 	case err != nil:
 		return nil, err

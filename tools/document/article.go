@@ -36,8 +36,7 @@ func (q request) article() (doc tools.Document, why string, err error) {
 		return tools.Document{}, "whole, since it is no web page", nil
 	}
 	doc, err = readArticle(text, q.Base)
-	var u *tools.Unreadable
-	if errors.As(err, &u) {
+	if u, is := errors.AsType[*tools.Unreadable](err); is {
 		return tools.Document{}, "whole, since " + u.Why, nil
 	}
 	doc.Notes = append(notes, doc.Notes...)

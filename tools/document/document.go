@@ -68,11 +68,10 @@ func (q request) whole(ctx context.Context) (tools.Document, error) {
 		return tools.Document{}, errEmpty
 	}
 	doc, err := q.read(ctx)
-	var u *tools.Unreadable
-	switch {
+	switch u, is := errors.AsType[*tools.Unreadable](err); {
 	case ctx.Err() != nil:
 		return tools.Document{}, ctx.Err()
-	case err != nil && !errors.Is(err, errExhausted) && errors.As(err, &u):
+	case is && !errors.Is(err, errExhausted):
 		return tools.Document{}, &tools.Unreadable{Why: tools.Plain(u)}
 	case err != nil:
 		return tools.Document{}, err

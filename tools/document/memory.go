@@ -49,8 +49,7 @@ func (m *Memory) recall(q request, read func() (tools.Document, error)) (tools.D
 	}
 	doc, err := read()
 	doc.Notes = doc.Notes[:len(doc.Notes):len(doc.Notes)] // those who add to them add to a copy
-	var why *tools.Unreadable
-	if err != nil && !errors.As(err, &why) {
+	if err != nil && !errors.As(err, new(*tools.Unreadable)) {
 		return doc, err
 	}
 	m.mu.Lock()

@@ -31,8 +31,7 @@ func NewReadFile(reader Reader) tools.Tool {
 			if a.Inside != "" {
 				title += ", inside it " + tools.PlainName(a.Inside)
 			}
-			var u *tools.Unreadable
-			if errors.As(err, &u) {
+			if u, is := errors.AsType[*tools.Unreadable](err); is {
 				return tools.Failed("cannot read %q: %v", a.Path, u), nil
 			}
 			if err != nil {
@@ -46,8 +45,7 @@ func NewReadFile(reader Reader) tools.Tool {
 // them, the bytes as they are. An error means that the machinery broke.
 func (r Reader) Text(ctx context.Context, name string, data []byte) (string, error) {
 	doc, err := r.Read(ctx, Source{Name: name, Data: data})
-	var u *tools.Unreadable
-	if errors.As(err, &u) || doc.Kind == media.KindPicture || doc.Kind == media.KindRecording {
+	if errors.As(err, new(*tools.Unreadable)) || doc.Kind == media.KindPicture || doc.Kind == media.KindRecording {
 		return string(data), nil
 	}
 	return doc.Text, err

@@ -77,14 +77,14 @@ func (c *attemptServer) call(ctx context.Context, remote string, args []byte) (t
 	defer stop()
 	r, err := session.CallTool(limited, &mcp.CallToolParams{Name: remote, Arguments: jsontext.Value(args)})
 	var out tools.Output
-	switch theirs := (*jsonrpc.Error)(nil); {
+	switch theirs, refused := errors.AsType[*jsonrpc.Error](err); {
 	case ctx.Err() != nil:
 		c.drop()
 		return tools.Output{}, ctx.Err()
 	case limited.Err() != nil:
 		c.drop()
 		out = tools.Failed("no answer from the server within %s; it was ended, and the next call starts it again", c.plan.callTime())
-	case errors.As(err, &theirs) && theirs.Code != jsonrpc.CodeInvalidRequest: // by which the library calls what is no message, too
+	case refused && theirs.Code != jsonrpc.CodeInvalidRequest: // by which the library calls what is no message, too
 		out = tools.Failed("the server refused the call: %s", tools.PlainLine(theirs.Message))
 	case err != nil || r == nil:
 		talked, beyond := session.left.spent(), session.beyond.Load()
@@ -140,7 +140,7 @@ func (c *attemptServer) ready(ctx context.Context) (refusal string) {
 		return "the server could not be started; go on without it, or try once more" + c.plan.wrote(session)
 	}
 	listed, err := c.plan.list(limited, session)
-	if own := (*listFault)(nil); err != nil && !errors.As(err, &own) {
+	if err != nil && !errors.As(err, new(*listFault)) {
 		c.end(session)
 		return "the server did not list its tools; go on without it, or try once more" + c.plan.wrote(session)
 	}

@@ -126,13 +126,12 @@ func (s Server) Tools(ctx context.Context) ([]tools.Tool, error) {
 // unusable ends a session and says to the user why a server cannot be planned with.
 func (s Server) unusable(ctx, limited context.Context, session *connection, err error) error {
 	session.end()
-	var own *listFault
-	switch {
+	switch own, is := errors.AsType[*listFault](err); {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case limited.Err() != nil:
 		err = fmt.Errorf("it did not list its tools within %s; start_timeout gives it longer", s.startTime())
-	case errors.As(err, &own):
+	case is:
 		return fmt.Errorf("the MCP server %q %s", s.Name, s.hidden(own.why))
 	default: // only the last of the names that the library puts before an error is of the server
 		text := libraryNames.ReplaceAllString(s.hidden(tools.Plain(err)), "")

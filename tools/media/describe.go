@@ -110,8 +110,7 @@ func NeedOfLook(r llm.Request) tools.Need {
 func (v *viewing) run(ctx context.Context, env *tools.Env, a describeArgs) (tools.Output, error) {
 	cannot := fmt.Sprintf("cannot look at %q", a.Path)
 	picture, err := v.picture(ctx, env, a)
-	var u *tools.Unreadable
-	if errors.As(err, &u) {
+	if u, is := errors.AsType[*tools.Unreadable](err); is {
 		return tools.Failed("%s: %v", cannot, u), nil
 	}
 	if err != nil {
@@ -124,8 +123,7 @@ func (v *viewing) run(ctx context.Context, env *tools.Env, a describeArgs) (tool
 		return tools.Failed("%s: it has grown since the call was allowed; ask again", cannot), nil
 	}
 	answer, err := v.ask.Chat(ctx, request, asked)
-	var mute *llm.Error
-	if errors.As(err, &mute) && mute.Code == "empty_completion" { // after every try: it has no answer about this picture
+	if mute, is := errors.AsType[*llm.Error](err); is && mute.Code == "empty_completion" { // after every try: it has no answer about this picture
 		out := tools.Failed("%s: the model that looks says nothing of it; ask otherwise, or go on without it", cannot)
 		return asked.Mark(out, mute.RequestID, ""), nil
 	}

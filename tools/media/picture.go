@@ -148,10 +148,7 @@ func (f imageFormat) damaged(err error) error {
 	if err != nil {
 		why = ": " + tools.Plain(err)
 	}
-	var inTIFF tiff.UnsupportedError
-	var inJPEG jpeg.UnsupportedError
-	var inPNG png.UnsupportedError
-	if errors.As(err, &inTIFF) || errors.As(err, &inJPEG) || errors.As(err, &inPNG) || errors.Is(err, bmp.ErrUnsupported) {
+	if errors.As(err, new(tiff.UnsupportedError)) || errors.As(err, new(jpeg.UnsupportedError)) || errors.As(err, new(png.UnsupportedError)) || errors.Is(err, bmp.ErrUnsupported) {
 		return tools.Unreadablef("it is a %s picture of a kind that cannot be decoded%s", f.name, why)
 	}
 	return tools.Unreadablef("it is a %s picture that is cut off or damaged%s", f.name, why)

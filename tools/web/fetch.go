@@ -198,29 +198,20 @@ func ParseURL(raw string) (*url.URL, error) {
 // explain words a failed exchange for the model: what happened, without the
 // addresses of this machine.
 func (w *Web) explain(err error) error {
-	var (
-		inside  *guard.NotPublic
-		refused *refusedRedirect
-		large   *http.MaxBytesError
-		dns     *net.DNSError
-		op      *net.OpError
-		outer   *url.Error
-	)
-	switch {
-	case errors.As(err, &inside):
+	if inside, is := errors.AsType[*guard.NotPublic](err); is {
 		return inside
-	case errors.As(err, &refused):
+	} else if refused, is := errors.AsType[*refusedRedirect](err); is {
 		return refused
-	case errors.As(err, &large):
+	} else if large, is := errors.AsType[*http.MaxBytesError](err); is {
 		return fmt.Errorf("it is larger than %d MiB", large.Limit>>20)
-	case errors.Is(err, context.DeadlineExceeded):
+	} else if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no complete answer within %s", w.config.Timeout)
-	case errors.As(err, &dns):
+	} else if dns, is := errors.AsType[*net.DNSError](err); is {
 		return fmt.Errorf("the host %q cannot be found", dns.Name)
-	case errors.As(err, &op):
+	} else if op, is := errors.AsType[*net.OpError](err); is {
 		return fmt.Errorf("the connection failed: %v", op.Err)
-	case errors.As(err, &outer):
-		return fmt.Errorf("the exchange failed: %v", outer.Err)
+	} else if outer, is := errors.AsType[*url.Error](err); is {
+		err = outer.Err
 	}
 	return fmt.Errorf("the exchange failed: %v", err)
 }

@@ -85,8 +85,7 @@ func (w *Web) present(ctx context.Context, r response, a webFetchArgs) (tools.Ou
 		notes = append(notes, "an archived copy, captured "+captured)
 	}
 	doc, err := w.config.Reader.Read(ctx, src)
-	var u *tools.Unreadable
-	if err != nil && !errors.As(err, &u) {
+	if err != nil && !errors.As(err, new(*tools.Unreadable)) {
 		return tools.Output{}, err
 	}
 	if r.status < 200 || r.status > 299 {
