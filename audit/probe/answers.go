@@ -25,7 +25,7 @@ type Answers struct {
 	filter  []uint64                // over the hashes of the forms' key words, a power of two
 	forms   map[uint32][]answerForm // by the hash of the key word
 	tasks   map[string]int          // by the letters and digits of the id
-	golds   []*Prober               // that know the gold alone; nil for none
+	golds   []string                // "" for none
 	texts   []string                // the golds' words, "" for none
 	lengths []int                   // of the questions, in bytes
 	most    int                     // places that are taken in of a document
@@ -42,7 +42,7 @@ type answerForm struct {
 // NewAnswers prepares the tasks of a run in their order, of which the id, the question and the gold are read; nil
 // where fewer than three have a gold.
 func NewAnswers(tasks []Target) *Answers {
-	a := &Answers{forms: map[uint32][]answerForm{}, tasks: map[string]int{}, golds: make([]*Prober, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks)), most: mostKeys}
+	a := &Answers{forms: map[uint32][]answerForm{}, tasks: map[string]int{}, golds: make([]string, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks)), most: mostKeys}
 	known, begun := 0, map[string]int{}
 	var buf [longestID]byte
 	var forms []answerForm
@@ -51,7 +51,7 @@ func NewAnswers(tasks []Target) *Answers {
 			continue
 		}
 		known++
-		a.golds[i] = goldAlone(t.Gold)
+		a.golds[i] = t.Gold
 		if bare, ok := bareID(buf[:0], []byte(t.TaskID)); ok && len(bare) >= shortestID {
 			a.tasks[string(bare)] = i
 		}
@@ -63,7 +63,7 @@ func NewAnswers(tasks []Target) *Answers {
 		}
 		question := numberedText(unescaped(t.Question))
 		a.lengths[i] = len(question.b)
-		if words := wordsIn(question.b); len(words) >= beginningWords && a.golds[i].readGold(question, reading{}, foundIDs{}).hits == 0 {
+		if words := wordsIn(question.b); len(words) >= beginningWords && goldAlone(t.Gold).readGold(question, reading{}, foundIDs{}).hits == 0 {
 			beginning := string(bytes.Join(words[:beginningWords], []byte(" ")))
 			begun[beginning]++
 			forms = append(forms, answerForm{text: beginning, task: int32(i)})
@@ -112,7 +112,7 @@ func (a *Answers) add(forms []answerForm) {
 	}
 }
 
-// goldAlone returns what looks for a gold and nothing else.
+// goldAlone returns what looks for a gold and nothing else. It takes 3 kB, so none is held for each task.
 func goldAlone(gold string) *Prober {
 	fixed := fixedPhrases()
 	p := &Prober{lexicon: newLexicon(fixed.lexicon), phrases: fixed}
@@ -274,7 +274,7 @@ func (a *Answers) underKeys(t probeText, keys []answerKey, found func(task int))
 			to = keys[i+1].place.start
 		}
 		to = max(from, min(to, from+a.lengths[k.task]+keyedChars))
-		under := a.golds[k.task].readGold(probeText{b: t.b[from:to]}, reading{}, foundIDs{own: []interval{{0, 0}}})
+		under := goldAlone(a.golds[k.task]).readGold(probeText{b: t.b[from:to]}, reading{}, foundIDs{own: []interval{{0, 0}}})
 		if under.nearID || under.called {
 			named[gold] = true
 			found(k.task)
