@@ -219,7 +219,7 @@ func (c *Contents) ReadTask(visit func(Event, []byte) error) error {
 			return refuse("longer than %d bytes", MaxLine)
 		}
 		line := []byte(text + "\n")
-		e, err := decodeEvent(line[:len(line)-1])
+		e, err := decodeEvent(line[:len(line)-1], runID, head)
 		switch {
 		case err != nil:
 			return refuse("%v", err)

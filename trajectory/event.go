@@ -37,6 +37,7 @@ import (
 	"cmp"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -46,17 +47,16 @@ import (
 
 // Event is one line of a journal.
 type Event struct {
-	Attempt     int    // from 1; 0 where the type has none
-	ContentHash string // digest of the canonical payload
-	ID          string // ULID
-	MonoUs      int64  // microseconds since the writing process started
-	ParentHash  string // digest of the line before, newline included
-	Payload     Payload
-	RunID       string
-	Seq         int64
-	TaskID      string // "" on run events
-	Timestamp   string // RFC 3339, UTC, milliseconds; the time of ID
-	Turn        int    // from 1; 0 where the type has none
+	Attempt    int    // from 1; 0 where the type has none
+	ID         string // ULID
+	MonoUs     int64  // microseconds since the writing process started
+	ParentHash string // digest of the line before, newline included
+	Payload    Payload
+	RunID      string
+	Seq        int64
+	TaskID     string // "" on run events
+	Timestamp  string // RFC 3339, UTC, milliseconds; the time of ID
+	Turn       int    // from 1; 0 where the type has none
 }
 
 // wire is an event in the form of the file.
@@ -100,9 +100,9 @@ func encodePayload(p Payload, k kind) (body, error) {
 
 // appendLine completes e with its payload and appends its line to buf, newline included.
 func (e *Event) appendLine(buf []byte, p body) ([]byte, error) {
-	e.Payload, e.ContentHash = p.payload, p.hash
+	e.Payload = p.payload
 	buf, err := wire{
-		Attempt: e.Attempt, ContentHash: e.ContentHash, ID: e.ID, MonoUs: e.MonoUs, ParentHash: e.ParentHash,
+		Attempt: e.Attempt, ContentHash: p.hash, ID: e.ID, MonoUs: e.MonoUs, ParentHash: e.ParentHash,
 		Payload: p.bytes, RunID: e.RunID, Seq: e.Seq, TaskID: e.TaskID, Timestamp: e.Timestamp, Turn: e.Turn,
 		Type: p.payload.Type(),
 	}.appendTo(buf)
@@ -153,19 +153,18 @@ func DecodeLine(line []byte) (Event, error) {
 	if !whole {
 		return Event{}, canonical.ErrMalformed
 	}
-	return decodeEvent(line)
+	return decodeEvent(line, "", "")
 }
 
 // decodeEvent reads one line without its newline, once. It checks the line by itself: encoding, types, scope, content
-// hash, id and time; the chain is the reader's.
-func decodeEvent(line []byte) (Event, error) {
+// hash, id and time; the chain is the reader's. The event shares the texts of run and parent where it has those.
+func decodeEvent(line []byte, runID, parent string) (Event, error) {
 	k, known := lastKind(line)
 	if !known {
 		return Event{}, canonical.ErrMalformed
 	}
 	s := canonical.Scan(line)
 	defer s.Close()
-	text := func(name string) string { s.Expect(name); return s.String() }
 	number := func(name string) int64 { s.Expect(name); return s.Int() }
 	var e Event
 	s.Expect("{")
@@ -173,43 +172,50 @@ func decodeEvent(line []byte) (Event, error) {
 		e.Attempt = int(number(`"attempt":`))
 		s.Expect(",")
 	}
-	e.ContentHash = text(`"content_hash":`)
-	e.ID = text(`,"id":`)
-	e.MonoUs = number(`,"mono_us":`)
-	e.ParentHash = text(`,"parent_hash":`)
+	s.Expect(`"content_hash":"`)
+	hash := s.Next(canonical.DigestSize)
+	s.Expect(`","id":"`)
+	id := s.Next(ulid.EncodedSize)
+	e.MonoUs = number(`","mono_us":`)
+	s.Expect(`,"parent_hash":`)
+	e.ParentHash = s.Known(parent)
 	s.Expect(`,"payload":`)
 	from := s.Offset()
 	e.Payload = k.scan(s)
 	to := s.Offset()
 	s.Expect(`,"run_id":`)
-	e.RunID = s.Recent()
+	e.RunID = s.Known(runID)
 	e.Seq = number(`,"seq":`)
 	if k.scope >= scopeTask {
 		s.Expect(`,"task_id":`)
 		e.TaskID = s.Recent()
 	}
-	e.Timestamp = text(`,"timestamp":`)
+	s.Expect(`,"timestamp":"`)
+	at := s.Next(len(TimeFormat))
+	s.Expect(`"`)
 	if k.scope >= scopeTurn {
 		e.Turn = int(number(`,"turn":`))
 	}
 	s.Expect(`,"type":"`)
 	s.Expect(string(e.Payload.Type()))
 	s.Expect(`"}`)
-	if s.End() != nil || min(e.MonoUs, e.Seq) < 0 || !k.scope.fits(e.TaskID, e.Attempt, e.Turn) || !canonical.HasDigest(line[from:to], e.ContentHash) || !isID(e.ID, e.Timestamp) {
+	if s.End() != nil || min(e.MonoUs, e.Seq) < 0 || !k.scope.fits(e.TaskID, e.Attempt, e.Turn) || !canonical.HasDigest(line[from:to], hash) || !isID(id, at) {
 		return Event{}, canonical.ErrMalformed
 	}
+	both := string(append(append(make([]byte, 0, ulid.EncodedSize+len(TimeFormat)), id...), at...)) // one allocation
+	e.ID, e.Timestamp = both[:len(id)], both[len(id):]
 	return e, nil
 }
 
 // isID reports whether text is a ULID in its one form, and at its time.
-func isID(text, at string) bool {
-	id, err := ulid.ParseStrict(text)
-	if err != nil {
+func isID(text, at []byte) bool {
+	var id ulid.ULID
+	if id.UnmarshalText(text) != nil {
 		return false
 	}
 	var form [ulid.EncodedSize]byte
 	var t [len(TimeFormat)]byte
-	return id.MarshalTextTo(form[:]) == nil && string(form[:]) == text && string(appendTime(t[:0], id)) == at
+	return id.MarshalTextTo(form[:]) == nil && bytes.Equal(form[:], text) && bytes.Equal(appendTime(t[:0], id), at)
 }
 
 // lastKind returns the kind of what the last member of a line says, which is the type if the line is canonical.
@@ -219,11 +225,15 @@ func lastKind(line []byte) (k kind, known bool) {
 	return k, known
 }
 
-// scan reads one type of payload.
-func scan[P Payload](s *canonical.Scanner) Payload {
-	var p P
-	s.Value(&p)
-	return p
+// scan returns a reader of one type of payload, which keeps the room that it reads into.
+func scan[P Payload]() func(*canonical.Scanner) Payload {
+	rooms := sync.Pool{New: func() any { return new(P) }}
+	return func(s *canonical.Scanner) Payload {
+		p := rooms.Get().(*P)
+		defer rooms.Put(p)
+		s.Value(p)
+		return *p
+	}
 }
 
 // decode reads a payload.

@@ -219,7 +219,7 @@ func TestEventsRoundTrip(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				back, err := decodeEvent(line[:len(line)-1])
+				back, err := decodeEvent(line[:len(line)-1], "", "")
 				if err != nil {
 					t.Fatalf("%s does not read: %v", line, err)
 				}
@@ -273,7 +273,7 @@ func TestGoldenEvents(t *testing.T) {
 	}
 	// What was written once can be read for ever.
 	for i, line := range wanted[:len(wanted)-1] {
-		if _, err := decodeEvent(line); err != nil {
+		if _, err := decodeEvent(line, "", ""); err != nil {
 			t.Errorf("golden line %d does not read: %v", i+1, err)
 		}
 	}
@@ -287,7 +287,7 @@ func TestLossyEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := decodeEvent(line[:len(line)-1])
+	back, err := decodeEvent(line[:len(line)-1], "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestOneFormOfNoPlace(t *testing.T) {
 }
 
 func decodes(line string) error {
-	_, err := decodeEvent([]byte(line))
+	_, err := decodeEvent([]byte(line), "", "")
 	return err
 }
 

@@ -91,7 +91,7 @@ func ReadLines(r io.Reader, runID string, end End, visit func(Event, []byte) err
 
 // checkLine decodes a line and checks its place in the chain; reason is what is wrong, "" when nothing is.
 func checkLine(line []byte, runID string, end End) (e Event, reason string) {
-	e, err := decodeEvent(line[:len(line)-1])
+	e, err := decodeEvent(line[:len(line)-1], runID, end.Head)
 	switch {
 	case err != nil:
 		return e, err.Error()

@@ -375,7 +375,7 @@ func FuzzReadEvent(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		e, err := decodeEvent(line)
+		e, err := decodeEvent(line, "", "")
 		if err != nil {
 			if !errors.Is(err, canonical.ErrMalformed) || e != (Event{}) {
 				t.Fatalf("refused with %v and %+v", err, e)

@@ -122,12 +122,12 @@ func Digest(b []byte) string {
 }
 
 // HasDigest reports whether d is the digest of b.
-func HasDigest(b []byte, d string) bool {
+func HasDigest[T string | []byte](b []byte, d T) bool {
 	want := digest(b)
-	return string(want[:]) == d
+	return string(want[:]) == string(d)
 }
 
-func digest(b []byte) (d [len(digestPrefix) + 2*sha256.Size]byte) {
+func digest(b []byte) (d [DigestSize]byte) {
 	sum := sha256.Sum256(b)
 	copy(d[:], digestPrefix)
 	hex.Encode(d[len(digestPrefix):], sum[:])
@@ -136,11 +136,14 @@ func digest(b []byte) (d [len(digestPrefix) + 2*sha256.Size]byte) {
 
 const digestPrefix = "sha256:"
 
+// DigestSize is the length of a digest.
+const DigestSize = len(digestPrefix) + 2*sha256.Size
+
 // DigestOf returns the digest of what was written to a SHA-256 so far.
 func DigestOf(h hash.Hash) string { return digestPrefix + hex.EncodeToString(h.Sum(nil)) }
 
 // IsDigest reports whether s is a digest as [Digest] writes it: "sha256:" and 64 hex digits in lower case.
 func IsDigest(s string) bool {
 	digits, ok := strings.CutPrefix(s, digestPrefix)
-	return ok && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
+	return ok && len(s) == DigestSize && strings.Trim(digits, "0123456789abcdef") == ""
 }

@@ -1,7 +1,6 @@
 package canonical
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"math/bits"
 	"strconv"
@@ -20,11 +19,10 @@ type Scanner struct {
 	recent [recentStrings]string // short strings that were read, each at its hash
 }
 
-// Strings of up to maxRecent bytes, the length of a digest, are kept to be returned again.
+// Strings of up to DigestSize bytes are kept to be returned again.
 const (
 	recentStrings = 1 << recentBits
 	recentBits    = 10
-	maxRecent     = len(digestPrefix) + 2*sha256.Size
 )
 
 // scanners are kept, with their recent strings, to be used again.
@@ -85,6 +83,16 @@ func (s *Scanner) next(c byte) bool {
 	return true
 }
 
+// Next reads n bytes, whatever they are; there are fewer if the scanner fails. They are valid as long as its data.
+func (s *Scanner) Next(n int) []byte {
+	if len(s.data)-s.at < n {
+		s.Fail()
+		return nil
+	}
+	s.at += n
+	return s.data[s.at-n : s.at]
+}
+
 // Int reads an integer within ±2⁵³.
 func (s *Scanner) Int() int64 {
 	negative := s.next('-')
@@ -114,11 +122,19 @@ func (s *Scanner) Bool() bool {
 // String reads a string.
 func (s *Scanner) String() string { return string(s.string()) }
 
+// Known is String for a string that is probably text, which it then returns.
+func (s *Scanner) Known(text string) string {
+	if b := s.string(); string(b) != text {
+		return string(b)
+	}
+	return text
+}
+
 // Recent reads a string that may have been read before, and returns the one from then if it is among the recent ones.
 // It saves most allocations of a journal: the digests, names and ids of an attempt come again with every turn.
 func (s *Scanner) Recent() string {
 	text := s.string()
-	if len(text) > maxRecent {
+	if len(text) > DigestSize {
 		return string(text)
 	}
 	h := uint64(len(text))
