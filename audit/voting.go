@@ -25,7 +25,7 @@ var votingDisclosure = Check{
 		{"selective-retries", High, 1, "failed tries of the model calls that answer solved tasks, more often than of the other calls of the run with p < 0.001, or of all calls that answer wrongly; rate limits, refused connections and time limits do not count", "tries that fail for any call alike"},
 		{"answers-lost-repeatedly", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more; of an own agent, which has such replies all the time, by 3 interruptions or more", "fewer than 5 tasks, or than 5 %"},
 		{"frequent-retries", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three", "tries that fail for any call alike"},
-		{"answer-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool", "the answer that the model gave first"},
+		{"answer-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool, of an own agent after any reply", "the answer that the model gave first"},
 		{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", plan.FreeReattempts), ""},
 		{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up", ""},
 		{"shard-lost", ToReview, 1, "a shard whose journal is gone: its tasks count as wrong, and what they came to is not known", "the journal of each shard"},
@@ -106,10 +106,10 @@ var votingDisclosure = Check{
 			if lost++; lost == 1 {
 				first.seq = at.seq
 			}
-			n.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that calls no tool", attempts, len(t.Attempts)))
+			n.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that may have had the answer", attempts, len(t.Attempts)))
 		})
 		again := e.Manifest.Agent == nil || len(by) >= 3 // one crash can meet as many attempts of an own agent as run at once
-		n.findIf(again && lost >= 5 && 20*lost >= len(e.Tasks), "answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that calls no tool", lost, len(e.Tasks)))
+		n.findIf(again && lost >= 5 && 20*lost >= len(e.Tasks), "answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that may have had the answer", lost, len(e.Tasks)))
 	},
 }
 
@@ -296,7 +296,8 @@ func exceeds(of, rest tally) bool {
 
 // lost reports what rundir.Attempt.Lost does.
 func (a *attemptEvidence) lost() bool {
-	return a.Ended != nil && a.Ended.Lost() && slices.ContainsFunc(a.Models, modelFact.silent)
+	answers := func(m modelFact) bool { return m.silent() || a.Sent > 0 && !m.Empty }
+	return a.Ended != nil && a.Ended.Lost() && slices.ContainsFunc(a.Models, answers)
 }
 
 // checkRetries looks for attempts that were made again without a reason: whoever may throw an answer away is scored
@@ -307,7 +308,7 @@ func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 		at := t.at(a, a.Begun)
 		n.findIf(lost >= max(e.Manifest.Retry.AttemptsPerTask, 1) || settled >= max(e.Manifest.Voting.Attempts, 1), "attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that failed and %d that did not", a.Number, lost, settled))
 		if most := e.Manifest.Retry.FreeReattempts; most > 0 && free > most {
-			n.find("attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that were lost after a reply that calls no tool", a.Number, free), fmt.Sprintf("at most %d such attempts made again", most))
+			n.find("attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that were lost after a reply that may have had the answer", a.Number, free), fmt.Sprintf("at most %d such attempts made again", most))
 		}
 		for j, m := range a.Models { // a reply that calls no tool and gives an answer is the last of its attempt, and is committed
 			if !m.Whole || !m.Answers || m.Calls > 0 || e.Manifest.Agent != nil { // an own agent can have several models reason

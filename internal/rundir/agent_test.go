@@ -108,6 +108,18 @@ func TestOpenExchanges(t *testing.T) {
 	}
 }
 
+// TestLostOfOwnAgent: an own agent can show its answer and call a tool after that, so each reply may have had the answer.
+func TestLostOfOwnAgent(t *testing.T) {
+	const asked = "run started\na.1 begin\na.1.1 turn\na.1.1 asks\na.1.1 sends\n"
+	const called = "a.1.1 replies in=1 out=1\na.1.1 done\na.1.2 turn\na.1.2 propose calculate\na.1.2 refuse R001\na.1.2 done\n"
+	for script, want := range map[string]bool{asked: false, asked + called: true} {
+		f, _ := mustFollow(t, ownPlan(t, "a"), script+"a.1 ended error interrupted")
+		if got := f.Task("a").Attempts[0].Lost(); got != want {
+			t.Errorf("%v after\n%s", got, script)
+		}
+	}
+}
+
 func TestFoldRefusesOfOwnAgent(t *testing.T) {
 	const begun = "run started\na.1 begin\n"
 	const turned = begun + "a.1.1 turn\n"

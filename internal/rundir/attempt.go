@@ -31,7 +31,7 @@ type Attempt struct {
 
 	own             bool  // of an own agent
 	written         bool  // a call that may change the workspace was let through
-	silent          int32 // replies that no call followed
+	silent          int32 // replies that no call followed; of an own agent all
 	server          serverCounts
 	firstUs, lastUs int64
 	bytes           int64 // of its lines, while they are counted as open
@@ -58,8 +58,8 @@ type underWay struct {
 	replied  bool              // the model's last reply has been followed by no call
 }
 
-// Lost reports whether an interruption or a stop of the run ended an attempt after a reply that called no tool: an
-// answer may have been lost with it.
+// Lost reports whether an interruption or a stop of the run ended an attempt after a reply that called no tool, that of
+// an own agent after any reply: an answer may have been lost with it.
 func (a *Attempt) Lost() bool {
 	return a.silent > 0 && a.Ended != nil && a.Ended.Lost()
 }
@@ -245,7 +245,7 @@ func (a *Attempt) step(e trajectory.Event) {
 			a.charge(p.CostMicroUSD)
 		}
 		if p.OutputSHA256 != "" && p.Error == nil {
-			a.replied = true
+			a.replied = !a.own // an own agent can show its answer, and call a tool after that
 			a.silent++
 		}
 		if p.RetryOf != "" {
