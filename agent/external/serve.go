@@ -150,7 +150,11 @@ func (a Agent) listen() (s *server, l net.Listener, prefix string, err error) {
 // close refuses further calls and returns when those under way are recorded, with why recording failed.
 func (s *server) close() error {
 	if s.tools != nil {
-		s.tools.close()
+		// Refuse new calls, and cut off those that run.
+		s.tools.mu.Lock()
+		s.tools.closed = true
+		s.tools.mu.Unlock()
+		s.tools.end()
 	}
 	_ = s.http.Close()
 	if s.network.proxy != nil {

@@ -69,16 +69,36 @@ func newToolServer(ctx context.Context, a Agent, session *tools.Session, rec *tr
 	}
 	s := &toolServer{session: session, rec: rec, turns: turns, pending: replies, now: a.Now, most: max(a.Plan.Calls, toolCalls), places: make(chan struct{}, toolParallel), slots: make(chan struct{}, toolParallel)}
 	s.ctx, s.end = context.WithCancel(ctx)
-	s.mcp = s.mcpHandler()
+	// Serve the tools over MCP. Each request is a separate session, since no tool has anything to say unasked. The
+	// library is given no tools: it would answer calls of others by itself, and reject schemas that it finds odd.
+	server := mcp.NewServer(&mcp.Implementation{Name: "gaia", Version: "1"},
+		&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+			SupportedProtocolVersions: []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}}) // later ones need members that the library adds to its own results only
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			switch p := r.GetParams().(type) {
+			case *mcp.ListToolsParams:
+				all := &mcp.ListToolsResult{Tools: []*mcp.Tool{}}
+				for _, spec := range s.session.Specs() {
+					all.Tools = append(all.Tools, &mcp.Tool{Name: spec.Name, Description: spec.Description, InputSchema: json.RawMessage(spec.Parameters)})
+				}
+				return all, nil
+			case *mcp.CallToolParamsRaw:
+				if p == nil {
+					return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no name of a tool"}
+				}
+				text, isError, err := s.call(p.Name, p.Arguments)
+				if err != nil { // whose text is not the agent's
+					return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: errOver.Error()}
+				}
+				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: isError}, nil
+			}
+			return next(ctx, method, r)
+		}
+	})
+	s.mcp = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxToolRequest})
 	return s
-}
-
-// close refuses new calls and cuts off those that run.
-func (s *toolServer) close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.end()
 }
 
 func (s *toolServer) notRecorded() error {
@@ -234,36 +254,4 @@ func writeJSON(w http.ResponseWriter, v any) {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(v) // the agent may be gone
-}
-
-// mcpHandler serves the tools over MCP. Each request is a separate session, since no tool has anything to say unasked. The
-// library is given no tools: it would answer calls of others by itself, and reject schemas that it finds odd.
-func (s *toolServer) mcpHandler() http.Handler {
-	server := mcp.NewServer(&mcp.Implementation{Name: "gaia", Version: "1"},
-		&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-			SupportedProtocolVersions: []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}}) // later ones need members that the library adds to its own results only
-	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-			switch p := r.GetParams().(type) {
-			case *mcp.ListToolsParams:
-				all := &mcp.ListToolsResult{Tools: []*mcp.Tool{}}
-				for _, spec := range s.session.Specs() {
-					all.Tools = append(all.Tools, &mcp.Tool{Name: spec.Name, Description: spec.Description, InputSchema: json.RawMessage(spec.Parameters)})
-				}
-				return all, nil
-			case *mcp.CallToolParamsRaw:
-				if p == nil {
-					return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no name of a tool"}
-				}
-				text, isError, err := s.call(p.Name, p.Arguments)
-				if err != nil { // whose text is not the agent's
-					return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: errOver.Error()}
-				}
-				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: isError}, nil
-			}
-			return next(ctx, method, r)
-		}
-	})
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxToolRequest})
 }

@@ -121,7 +121,15 @@ func probeWithin(ctx context.Context, own plan.AgentPlan, listed []byte, tasks [
 	if errors.Is(context.Cause(timed), errStopped) {
 		p.out.Stopped = "time"
 	}
-	own.Probed = p.result()
+	// Count the tasks, and keep the files that have most of them.
+	out := p.out
+	out.Answers, out.IDs, out.Listed, out.Questions = len(p.all.Answers), len(p.all.IDs), len(p.all.Listed), len(p.all.Questions)
+	slices.SortFunc(out.Found, func(a, b plan.AgentFound) int {
+		return cmp.Or(cmp.Compare(b.Answers, a.Answers), cmp.Compare(b.Listed, a.Listed), cmp.Compare(b.Questions, a.Questions), cmp.Compare(b.IDs, a.IDs), a.Line-b.Line)
+	})
+	out.Found = out.Found[:min(len(out.Found), plan.MostAgentFound)]
+	slices.SortFunc(out.Found, func(a, b plan.AgentFound) int { return a.Line - b.Line })
+	own.Probed = &out
 	return &own, nil
 }
 
@@ -327,18 +335,6 @@ func (p *prober) add(l *look, whole bool) {
 	if f != (plan.AgentFound{Line: l.line}) {
 		p.out.Found = append(p.out.Found, f)
 	}
-}
-
-// result counts the tasks, and keeps the files that have most of them.
-func (p *prober) result() *plan.AgentProbe {
-	out := p.out
-	out.Answers, out.IDs, out.Listed, out.Questions = len(p.all.Answers), len(p.all.IDs), len(p.all.Listed), len(p.all.Questions)
-	slices.SortFunc(out.Found, func(a, b plan.AgentFound) int {
-		return cmp.Or(cmp.Compare(b.Answers, a.Answers), cmp.Compare(b.Listed, a.Listed), cmp.Compare(b.Questions, a.Questions), cmp.Compare(b.IDs, a.IDs), a.Line-b.Line)
-	})
-	out.Found = out.Found[:min(len(out.Found), plan.MostAgentFound)]
-	slices.SortFunc(out.Found, func(a, b plan.AgentFound) int { return a.Line - b.Line })
-	return &out
 }
 
 // SystemDigest returns the digest of the names and versions of the packages of a machine, a line each, sorted; "" where it has no

@@ -30,7 +30,25 @@ func decide(all []*entry, rules Rules) (unmatched []string) {
 			e.decide(rules)
 		}
 	}
-	compareHistories(all)
+	// Reject the packages by which one key vouches for two histories of a run, and those of a run that
+	// two keys signed. A package of an untrusted signer is held against no other.
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.row == nil || b.row == nil || a.untrust != nil || b.untrust != nil || a.row.RunID != b.row.RunID {
+				continue
+			}
+			if a.row.Signer.KeyID != b.row.Signer.KeyID {
+				a.reject(exit.Evidence, "the key %s signed a run of the same id: %s", b.row.Signer.KeyID, b.file)
+				b.reject(exit.Evidence, "the key %s signed a run of the same id: %s", a.row.Signer.KeyID, a.file)
+				continue
+			}
+			// Both are complete, so no journal is read.
+			if err := verify.Equivocation(b.signed, a.signed, [2]string{b.file, a.file}); err != nil {
+				a.reject(exit.Evidence, "equivocation: %v", err)
+				b.reject(exit.Evidence, "equivocation: %v", err)
+			}
+		}
+	}
 	chooseOfRun(all, rules)
 	for i, e := range rules.Exclude {
 		if !matched[i] {
@@ -74,28 +92,6 @@ func (e *entry) decide(rules Rules) {
 			e.reject(exit.Findings, "its audit has no check %s", id)
 		case e.checks[at].Status != audit.Pass && e.checks[at].Status != audit.NotApplicable:
 			e.reject(exit.Findings, "check %s has the status %s, and is required", id, e.checks[at].Status)
-		}
-	}
-}
-
-// compareHistories rejects the packages by which one key vouches for two histories of a run, and those of a run that
-// two keys signed. A package of an untrusted signer is held against no other.
-func compareHistories(all []*entry) {
-	for i, a := range all {
-		for _, b := range all[:i] {
-			if a.row == nil || b.row == nil || a.untrust != nil || b.untrust != nil || a.row.RunID != b.row.RunID {
-				continue
-			}
-			if a.row.Signer.KeyID != b.row.Signer.KeyID {
-				a.reject(exit.Evidence, "the key %s signed a run of the same id: %s", b.row.Signer.KeyID, b.file)
-				b.reject(exit.Evidence, "the key %s signed a run of the same id: %s", a.row.Signer.KeyID, a.file)
-				continue
-			}
-			// Both are complete, so no journal is read.
-			if err := verify.Equivocation(b.signed, a.signed, [2]string{b.file, a.file}); err != nil {
-				a.reject(exit.Evidence, "equivocation: %v", err)
-				b.reject(exit.Evidence, "equivocation: %v", err)
-			}
 		}
 	}
 }

@@ -55,11 +55,6 @@ func (t target) authority() string {
 	return t.host
 }
 
-// same reports whether two targets are one server.
-func (t target) same(o target) bool {
-	return t.scheme == o.scheme && t.host == o.host && t.port == o.port
-}
-
 // address returns the whole address of a request, as it is decided on and sent.
 func address(r *http.Request, in *tunnel) (u *url.URL, to target, refused *refusal) {
 	bad := &refusal{http.StatusBadRequest, codeBadAddress, "this is a proxy for http and https: send a whole address, without a user name", nil}
@@ -82,7 +77,7 @@ func address(r *http.Request, in *tunnel) (u *url.URL, to target, refused *refus
 	if to, ok = parseTarget(scheme, authority); !ok || r.URL.User != nil || r.URL.Opaque != "" {
 		return nil, to, bad
 	}
-	if in != nil && !to.same(in.target) {
+	if in != nil && (to.scheme != in.target.scheme || to.host != in.target.host || to.port != in.target.port) { // another server
 		return nil, to, misdirected
 	}
 	path := r.URL.Path

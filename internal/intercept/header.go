@@ -39,11 +39,6 @@ func requestHeader(h http.Header) http.Header {
 	return out
 }
 
-// replyHeader returns what the agent gets of the header of a reply. What invites to QUIC would lead past the proxy.
-func replyHeader(h http.Header) http.Header {
-	return withoutHops(h, "Alt-Svc", "Alternate-Protocol")
-}
-
 // acceptable returns those of the encodings that a client accepts that can be decoded here; none is not to encode.
 func acceptable(values []string) string {
 	var kept []string

@@ -63,7 +63,8 @@ func parts(ctx context.Context, body io.Reader) (next <-chan part, free chan<- [
 // copy passes a reply on as it comes, but for its end, which is held until the exchange is recorded. cut ends ctx, with which the
 // reply comes.
 func (x *exchange) copy(ctx context.Context, cut func(), r reply, res *http.Response) {
-	maps.Copy(x.w.Header(), replyHeader(res.Header))
+	// What invites to QUIC would lead past the proxy.
+	maps.Copy(x.w.Header(), withoutHops(res.Header, "Alt-Svc", "Alternate-Protocol"))
 	if x.request.Method == http.MethodHead || r.status == http.StatusNoContent || r.status == http.StatusNotModified || res.ContentLength == 0 {
 		x.complete(r)
 		x.w.WriteHeader(r.status)

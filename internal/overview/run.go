@@ -65,7 +65,34 @@ func Run(s Source, f page.TaskFilter, from int) (page.Run, error) {
 		s.Journal.Read(func(run *rundir.Run) { p.ofRun(run, state) })
 		p.Plots = append(p.Plots, usagePlots(s.Journal, state)...)
 	}
-	p.choose()
+	p.All = len(p.Tasks)
+	// The choices are of all tasks, so that one filter can be changed for another.
+	levels, seen := map[int]bool{}, [3]map[string]bool{{}, {}, {}}
+	text := strings.ToLower(p.Filter.Text)
+	var found []page.TaskRow
+	for _, t := range p.Tasks {
+		levels[t.Level], seen[0][t.Outcome] = true, true
+		for _, tool := range t.Tools {
+			seen[1][tool] = true
+		}
+		for _, check := range t.Findings {
+			seen[2][check] = true
+		}
+		f := p.Filter
+		if (f.Outcome == "" || f.Outcome == t.Outcome) && (f.Level == 0 || f.Level == t.Level) && (f.Tool == "" || slices.Contains(t.Tools, f.Tool)) &&
+			(f.Check == "" || slices.Contains(t.Findings, f.Check)) &&
+			(text == "" || strings.Contains(strings.ToLower(t.ID), text) || strings.Contains(strings.ToLower(t.Answer), text)) {
+			found = append(found, t)
+		}
+	}
+	p.Choices = page.Choices{Levels: slices.Sorted(maps.Keys(levels)), Outcomes: slices.Sorted(maps.Keys(seen[0])),
+		Tools: slices.Sorted(maps.Keys(seen[1])), Checks: slices.Sorted(maps.Keys(seen[2]))}
+	// A page of the viewer has a part of the rows; a file has all, since it has no next page.
+	p.Found = len(found)
+	if p.From = min(p.From, len(found)); p.s.Paths.Run != "" {
+		found = found[p.From:min(p.From+page.RowsSize, len(found))]
+	}
+	p.Tasks = found
 	return p.Run, nil
 }
 
@@ -296,38 +323,6 @@ func conclusionOf(r audit.Report) string {
 		return "no: " + why
 	}
 	return "yes"
-}
-
-// choose lists the choices of the filter, applies it, and takes the rows of this page.
-func (p *runPage) choose() {
-	p.All = len(p.Tasks)
-	// The choices are of all tasks, so that one filter can be changed for another.
-	levels, seen := map[int]bool{}, [3]map[string]bool{{}, {}, {}}
-	text := strings.ToLower(p.Filter.Text)
-	var found []page.TaskRow
-	for _, t := range p.Tasks {
-		levels[t.Level], seen[0][t.Outcome] = true, true
-		for _, tool := range t.Tools {
-			seen[1][tool] = true
-		}
-		for _, check := range t.Findings {
-			seen[2][check] = true
-		}
-		f := p.Filter
-		if (f.Outcome == "" || f.Outcome == t.Outcome) && (f.Level == 0 || f.Level == t.Level) && (f.Tool == "" || slices.Contains(t.Tools, f.Tool)) &&
-			(f.Check == "" || slices.Contains(t.Findings, f.Check)) &&
-			(text == "" || strings.Contains(strings.ToLower(t.ID), text) || strings.Contains(strings.ToLower(t.Answer), text)) {
-			found = append(found, t)
-		}
-	}
-	p.Choices = page.Choices{Levels: slices.Sorted(maps.Keys(levels)), Outcomes: slices.Sorted(maps.Keys(seen[0])),
-		Tools: slices.Sorted(maps.Keys(seen[1])), Checks: slices.Sorted(maps.Keys(seen[2]))}
-	// A page of the viewer has a part of the rows; a file has all, since it has no next page.
-	p.Found = len(found)
-	if p.From = min(p.From, len(found)); p.s.Paths.Run != "" {
-		found = found[p.From:min(p.From+page.RowsSize, len(found))]
-	}
-	p.Tasks = found
 }
 
 // soFar summarises a run. Of one that has not ended, outcomes and scores are of the tasks that are sealed, and what was

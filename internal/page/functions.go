@@ -366,13 +366,6 @@ func ParseTaskFilter(q url.Values) (f TaskFilter, from int) {
 	return f, natural(q.Get("from"))
 }
 
-// query returns the filter as the form of its page sends it.
-func (f TaskFilter) query() url.Values {
-	q := url.Values{}
-	set(q, "outcome", f.Outcome, "tool", f.Tool, "check", f.Check, "text", f.Text, "level", positive(f.Level))
-	return q
-}
-
 // ParseFilter reads the filter of a transcript as the form of its page sends it.
 func ParseFilter(q url.Values) transcript.Filter {
 	return transcript.Filter{Kind: q.Get("kind"), Tool: q.Get("tool"), Bad: q.Get("bad") != "", Text: q.Get("text")}
@@ -406,7 +399,9 @@ func positive(n int) string {
 
 // pagePath returns the path of the tasks from a place on, with the filter.
 func (p Run) pagePath(from int) string {
-	q := p.Filter.query()
+	// The filter as the form of its page sends it.
+	q := url.Values{}
+	set(q, "outcome", p.Filter.Outcome, "tool", p.Filter.Tool, "check", p.Filter.Check, "text", p.Filter.Text, "level", positive(p.Filter.Level))
 	set(q, "from", positive(from))
 	return p.Row.Path + "?" + q.Encode()
 }

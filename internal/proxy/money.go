@@ -25,10 +25,6 @@ type share struct {
 	microUSD, tokens int64
 }
 
-func (s share) plus(o share) share {
-	return share{s.calls + o.calls, addUp(s.microUSD, o.microUSD), addUp(s.tokens, o.tokens)}
-}
-
 func addUp(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -163,7 +159,7 @@ func (c *call) fit(ctx context.Context, in, out int64) *refusal {
 		if tokens != math.MaxInt64 {
 			need.tokens = addUp(in, out)
 		}
-		all := c.held.plus(need)
+		all := share{c.held.calls + need.calls, addUp(c.held.microUSD, need.microUSD), addUp(c.held.tokens, need.tokens)}
 		if why == "" && (c.held.calls == 0 || all.microUSD <= money && all.tokens <= tokens) {
 			c.held, c.holds.share = all, need
 			c.mu.Unlock()

@@ -219,7 +219,7 @@ func (c *call) problem(status int, code, text string, event bool) []byte {
 
 // inEvent returns an error body as an event of a stream of the dialect.
 func inEvent(dialect string, body []byte) []byte {
-	data := singleLine(body)
+	data := strings.NewReplacer("\r", " ", "\n", " ").Replace(string(body))
 	if dialect == llm.DialectChat {
 		return []byte("data: " + data + "\n\n")
 	}

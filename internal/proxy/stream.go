@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -97,9 +96,4 @@ func (e *events) next(most int64) ([]byte, error) {
 		}
 		start = len(e.buf)
 	}
-}
-
-// singleLine returns a body as one line of an event.
-func singleLine(body []byte) string {
-	return strings.NewReplacer("\r", " ", "\n", " ").Replace(string(body))
 }

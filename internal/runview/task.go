@@ -142,7 +142,9 @@ func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, notes not
 				writePictures(w, p)
 			}
 			if prompts < len(condensed) {
-				writeCondensed(w, condensed[prompts])
+				for _, c := range condensed[prompts] {
+					fmt.Fprintf(w, "  %s\n", Title(c))
+				}
 			}
 			prompts++
 		}
@@ -252,12 +254,6 @@ func writePictures(w io.Writer, p rundir.PromptStep) {
 		if m.Image.Path != "" {
 			fmt.Fprintf(w, "  shown with the question: %s (%s, %d bytes)\n", view.Line(m.Image.Path), view.Line(m.Image.MediaType), m.Image.Bytes)
 		}
-	}
-}
-
-func writeCondensed(w io.Writer, condensed []trajectory.ContextCondensed) {
-	for _, c := range condensed {
-		fmt.Fprintf(w, "  %s\n", Title(c))
 	}
 }
 

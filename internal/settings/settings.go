@@ -350,7 +350,7 @@ func (f *File) Apply(flags *pflag.FlagSet, keep func(name string) bool) error {
 			return f.unknown(v, flags)
 		}
 		if names := flag.Annotations[OldName]; names != nil {
-			if f.has(names[0]) {
+			if slices.ContainsFunc(f.values, func(v value) bool { return v.key.Value == names[0] }) {
 				return f.wrong(v.key.GetToken(), "leave "+key+" out", "%s is the old name of %s, and both are here", key, names[0])
 			}
 			key, flag = names[0], flags.Lookup(names[0])
@@ -449,11 +449,6 @@ func (f *File) unknown(v value, flags *pflag.FlagSet) error {
 		hint = "did you mean " + near + "?"
 	}
 	return f.wrong(v.key.GetToken(), hint, "there is no setting %q", text.Trim(key, shownWidth))
-}
-
-// has reports whether the file names a flag.
-func (f *File) has(key string) bool {
-	return slices.ContainsFunc(f.values, func(v value) bool { return v.key.Value == key })
 }
 
 // Value returns the value of a flag that takes one text; "" if the file has none.

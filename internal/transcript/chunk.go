@@ -51,7 +51,13 @@ func (j *Journal) Chunk(task string, attempt, from int, filter Filter) (Chunk, e
 		if !ok {
 			continue
 		}
-		j.setKept(&i)
+		// Note which texts and pictures of an item the run keeps.
+		if !j.keeps(i.BodyOf) {
+			i.BodyOf = ""
+		}
+		for n := range i.Pictures {
+			i.Pictures[n].Kept = j.keeps(i.Pictures[n].SHA256)
+		}
 		shown += i.size()
 		c.Items = append(c.Items, i)
 	}
@@ -192,16 +198,6 @@ func (s *scan) toolOf(at int, e trajectory.Event) (string, error) {
 		s.names[callAt{e.Turn, proposed.CallID}] = proposed.Name
 	}
 	return s.names[call], nil
-}
-
-// setKept notes which texts and pictures of an item the run keeps.
-func (j *Journal) setKept(i *Item) {
-	if !j.keeps(i.BodyOf) {
-		i.BodyOf = ""
-	}
-	for n := range i.Pictures {
-		i.Pictures[n].Kept = j.keeps(i.Pictures[n].SHA256)
-	}
 }
 
 // keeps reports whether there is a file for a digest. Whether it has that digest, only Body knows.

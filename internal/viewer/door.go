@@ -83,15 +83,6 @@ func (d *door) token() string {
 	return d.unused
 }
 
-// address returns the address that trades the token.
-func (d *door) address() string {
-	scheme := "http"
-	if d.secure {
-		scheme = "https"
-	}
-	return fmt.Sprintf("%s://%s%s?t=%s", scheme, d.host, tokenPath, d.token())
-}
-
 // headers are of every answer. Handlers add those of their content.
 var headers = map[string]string{
 	"Cache-Control":                "no-store",

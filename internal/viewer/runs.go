@@ -54,11 +54,6 @@ type runSet struct {
 	serial  uint64
 }
 
-func (r *runSet) init(s *Server) {
-	r.s, r.jobs = s, make(chan struct{}, 1)
-	r.known, r.open = map[string]bool{}, map[string]*opened{}
-}
-
 // list returns the runs that there are, and a number that grows when they change.
 func (r *runSet) list() ([]page.RunRow, uint64, error) {
 	r.listing.Lock()
@@ -184,7 +179,12 @@ func (r *runSet) use(ctx context.Context, id string) (o *opened, release func(),
 		o = &opened{s: r.s, id: id, place: place, serial: r.serial, ready: make(chan struct{}), caughtUp: make(chan struct{})}
 		o.ctx, o.cancel = context.WithCancel(r.s.ctx)
 		r.open[id] = o
-		r.evict(maxOpen)
+		// Drop runs that no one uses until maxOpen are left, those that were used long ago first.
+		unused := slices.DeleteFunc(slices.Collect(maps.Values(r.open)), func(o *opened) bool { return o.users > 0 || o.used.IsZero() })
+		slices.SortFunc(unused, func(a, b *opened) int { return a.used.Compare(b.used) })
+		for _, o := range unused[:max(0, min(len(unused), len(r.open)-maxOpen))] {
+			r.drop(o)
+		}
 		r.s.group.Go(o.read)
 	}
 	o.users++
@@ -212,15 +212,6 @@ func (r *runSet) drop(o *opened) {
 	if o != nil && r.open[o.id] == o {
 		delete(r.open, o.id)
 		o.closeIfUnused()
-	}
-}
-
-// evict drops runs that no one uses until most are left, those that were used long ago first. r.mu is held.
-func (r *runSet) evict(most int) {
-	unused := slices.DeleteFunc(slices.Collect(maps.Values(r.open)), func(o *opened) bool { return o.users > 0 || o.used.IsZero() })
-	slices.SortFunc(unused, func(a, b *opened) int { return a.used.Compare(b.used) })
-	for _, o := range unused[:max(0, min(len(unused), len(r.open)-most))] {
-		r.drop(o)
 	}
 }
 
@@ -254,20 +245,4 @@ func (r *runSet) stale(o *opened) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.open[o.id] != o || o.hasChanged()
-}
-
-// closeAll closes all runs, and waits a moment for their readers.
-func (r *runSet) closeAll() {
-	r.mu.Lock()
-	for _, o := range r.open {
-		o.cancel()
-	}
-	clear(r.open)
-	r.mu.Unlock()
-	done := make(chan struct{})
-	go func() { r.s.group.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(graceTime):
-	}
 }

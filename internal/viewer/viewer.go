@@ -104,7 +104,8 @@ func New(c Config) (*Server, error) {
 		s.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.runs.init(s)
+	s.runs.s, s.runs.jobs = s, make(chan struct{}, 1)
+	s.runs.known, s.runs.open = map[string]bool{}, map[string]*opened{}
 	s.door.unused = newSecret()
 	return s, nil
 }
@@ -158,7 +159,13 @@ func (s *Server) bind(l net.Listener) error {
 }
 
 // Address returns the address to open, with a token that was not used yet. The server listens already.
-func (s *Server) Address() string { return s.door.address() }
+func (s *Server) Address() string {
+	scheme := "http"
+	if s.door.secure {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://%s%s?t=%s", scheme, s.door.host, tokenPath, s.door.token())
+}
 
 // Token returns a token that was not used yet.
 func (s *Server) Token() string { return s.door.token() }
@@ -212,7 +219,19 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		err = nil
 	}
 	s.cancel()
-	s.runs.closeAll()
+	// Close all runs, and wait a moment for their readers.
+	s.runs.mu.Lock()
+	for _, o := range s.runs.open {
+		o.cancel()
+	}
+	clear(s.runs.open)
+	s.runs.mu.Unlock()
+	done := make(chan struct{})
+	go func() { s.group.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(graceTime):
+	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
