@@ -108,34 +108,18 @@ func repeats(names []string, runs []*rundir.Run) plot.Plot {
 	for _, t := range runs[0].Tasks {
 		row := plot.HeatRow{Name: t.Plan.TaskID}
 		for _, run := range runs {
-			row.Cells = append(row.Cells, cellOf(run, t.Plan.TaskID))
+			// A task that the other run does not have, or never ended, is no failure.
+			cell := plot.Absent
+			if t := run.Task(row.Name); t != nil && t.Sealed != nil {
+				cell = outcomeCells[t.Sealed.Outcome]
+			}
+			row.Cells = append(row.Cells, cell)
 		}
 		rows = append(rows, row)
 	}
 	return plot.Repeats(names, "run", rows)
 }
 
-// cellOf returns how a complete run did at a task.
-func cellOf(run *rundir.Run, id string) plot.Cell {
-	t := run.Task(id)
-	// A task that the other run does not have, or never ended, is no failure.
-	if t == nil || t.Sealed == nil {
-		return plot.Absent
-	}
-	return outcomeCell(t.Sealed.Outcome)
-}
-
-// outcomeCell returns the cell of an outcome.
-func outcomeCell(outcome string) plot.Cell {
-	switch outcome {
-	case trajectory.Solved:
-		return plot.Solved
-	case trajectory.Failed, trajectory.Skipped:
-		return plot.Failed
-	case trajectory.Errored:
-		return plot.Errored
-	case trajectory.Unscored:
-		return plot.Ungraded
-	}
-	return plot.Absent
-}
+// outcomeCells are the cells of the outcomes.
+var outcomeCells = map[string]plot.Cell{trajectory.Solved: plot.Solved, trajectory.Failed: plot.Failed, trajectory.Skipped: plot.Failed,
+	trajectory.Errored: plot.Errored, trajectory.Unscored: plot.Ungraded}

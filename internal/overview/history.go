@@ -41,7 +41,7 @@ func History(r *ledger.Reader, paths []string, by string, plots string) (page.Hi
 		}
 		solved, unscored, cost, cells := 0, false, new(int64), map[string]plot.Cell{}
 		for _, t := range run.Tasks {
-			cells[t.TaskID] = outcomeCell(t.Outcome)
+			cells[t.TaskID] = outcomeCells[t.Outcome]
 			unscored = unscored || t.Outcome == trajectory.Unscored
 			cost = stats.AddCost(cost, t.CostMicroUSD)
 			if t.Outcome == trajectory.Solved {

@@ -41,13 +41,3 @@ func usagePlots(j *transcript.Journal, state transcript.State) []plot.Plot {
 	})
 	return []plot.Plot{plot.CostOverTime(spent, unpriced), plot.Attempts(drawn)}
 }
-
-// turnPlot returns the tokens and the latency of the turns of an attempt.
-func turnPlot(j *transcript.Journal, task string, attempt int) plot.Plot {
-	var turns []plot.Turn
-	for _, t := range j.Turns(task, attempt) {
-		n := int64(max(t.Count, 1))
-		turns = append(turns, plot.Turn{Number: t.First, TokensIn: t.Tokens.In / n, TokensOut: t.Tokens.Out / n, LatencyMs: t.ModelMs / n, Failed: t.Failed > 0})
-	}
-	return plot.Turns(turns)
-}

@@ -51,32 +51,32 @@ func Task(s Source, id string, attempt, from int, f transcript.Filter) (page.Tas
 	// Attempt 0 is that of a task which was not begun: it has no events.
 	if p.Attempt > 0 {
 		p.PlotsPath = s.Paths.TaskPlots(id, p.Attempt)
-		p.Plots = []plot.Plot{turnPlot(s.Journal, id, p.Attempt)}
-	}
-	if p.Chunk, err = s.Journal.Chunk(id, p.Attempt, from, f); err != nil {
-		if p.Attempt > 0 || !errors.Is(err, fs.ErrNotExist) { // a task that was not begun has no events
-			return page.Task{}, err
+		var turns []plot.Turn
+		for _, t := range s.Journal.Turns(id, p.Attempt) {
+			n := int64(max(t.Count, 1))
+			turns = append(turns, plot.Turn{Number: t.First, TokensIn: t.Tokens.In / n, TokensOut: t.Tokens.Out / n, LatencyMs: t.ModelMs / n, Failed: t.Failed > 0})
 		}
+		p.Plots = []plot.Plot{plot.Turns(turns)}
+	}
+	p.Chunk, err = s.Journal.Chunk(id, p.Attempt, from, f)
+	if p.Attempt == 0 && errors.Is(err, fs.ErrNotExist) { // a task that was not begun has no events
 		p.Chunk = transcript.Chunk{Next: -1, Prev: -1}
+		return p, nil
 	}
-	return p, s.question(&p)
-}
-
-// question adds the question and the files, which the first event of the attempt has.
-func (s Source) question(p *page.Task) error {
+	if err != nil {
+		return page.Task{}, err
+	}
 	if p.Attempt == 0 {
-		return nil
+		return p, nil
 	}
-	// The chunk that is shown may begin later, or be filtered.
-	c, err := s.Journal.Chunk(p.ID, p.Attempt, 0, transcript.Filter{Kind: transcript.KindTask})
-	if err != nil || len(c.Items) == 0 {
-		return err
+	// The first event of the attempt has the question. The chunk that is shown may begin later, or be filtered.
+	c, err := s.Journal.Chunk(id, p.Attempt, 0, transcript.Filter{Kind: transcript.KindTask})
+	if err == nil && len(c.Items) > 0 {
+		if p.Question = c.Items[0].Text; c.Items[0].Cut != "" {
+			p.Question += "\n" + c.Items[0].Cut
+		}
 	}
-	p.Question = c.Items[0].Text
-	if c.Items[0].Cut != "" {
-		p.Question += "\n" + c.Items[0].Cut
-	}
-	return nil
+	return p, err
 }
 
 // ofTask fills the page of a task from the run.

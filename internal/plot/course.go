@@ -109,11 +109,7 @@ func Turns(turns []Turn) Plot {
 			b.LatencyMs += max(bound(t.LatencyMs), 0) / n
 			b.Failed = b.Failed || t.Failed
 		}
-		failed := ""
-		if b.Failed {
-			failed = "yes"
-		}
-		p.Rows = append(p.Rows, []string{b.name, strconv.FormatInt(b.TokensIn, 10), strconv.FormatInt(b.TokensOut, 10), seconds(b.LatencyMs), failed})
+		p.Rows = append(p.Rows, []string{b.name, strconv.FormatInt(b.TokensIn, 10), strconv.FormatInt(b.TokensOut, 10), seconds(b.LatencyMs), yes[b.Failed]})
 		bars = append(bars, b)
 	}
 	// Tokens and latency have one axis of turns and two panels: two scales in one panel would invite to compare them.
@@ -136,7 +132,7 @@ func Turns(turns []Turn) Plot {
 	d.yTicks(below, l, ticks(0, l.hi, by), func(v int64) string { return clock(v, by) })
 	slot := (above.right - above.left) / float64(len(bars))
 	wide := min(slot*0.7, 28)
-	in, out, points, line, failed := "", "", "", "M", ""
+	in, out, points, line, failed := "", "", "", "", ""
 	labelled := roundStep(int64(len(bars)), 8)
 	for i, b := range bars {
 		middle := above.left + float64(slot*(float64(i)+0.5))
@@ -145,10 +141,7 @@ func Turns(turns []Turn) Plot {
 		if mid-high >= 0.1 {
 			out += box(middle-wide/2, high, wide, mid-high)
 		}
-		if line != "M" {
-			line += "L"
-		}
-		line += num(middle) + " " + num(l.at(b.LatencyMs))
+		line = lineTo(line, middle, l.at(b.LatencyMs))
 		points += mark(diamond, middle, l.at(b.LatencyMs), min(3, slot/3))
 		if b.Failed {
 			failed += mark(triangle, middle, below.bottom-6, 4)
@@ -204,10 +197,7 @@ func Attempts(spans []Span) Plot {
 		s.End = max(bound(s.End), s.Start)
 		last = max(last, s.End)
 	}
-	parts := int64(maxBins)
-	if last < parts {
-		parts = last
-	}
+	parts := min(int64(maxBins), last)
 	// In each part of time: the most at once, and what ended in it. A part has at least one millisecond.
 	type bin struct{ most, answered, other int64 }
 	bins := make([]bin, parts)

@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -71,11 +72,8 @@ func CostCurve(runs []RunCost) Plot {
 		}
 	}
 	y := d.yAxis(in, highest, dollars, roundStep)
-	first, last := epochDay(drawn[0].Day), epochDay(drawn[0].Day)
-	for _, r := range drawn {
-		first, last = min(first, epochDay(r.Day)), max(last, epochDay(r.Day))
-	}
-	x := d.dateAxis(in, first, last)
+	byDay := func(a, b RunCost) int { return cmp.Compare(a.Day, b.Day) } // of dates that are written alike
+	x := d.dateAxis(in, epochDay(slices.MinFunc(drawn, byDay).Day), epochDay(slices.MaxFunc(drawn, byDay).Day))
 	var paths, marks [2]string
 	changes := ""
 	for i, r := range drawn {
@@ -87,11 +85,7 @@ func CostCurve(runs []RunCost) Plot {
 			if cost == nil {
 				continue
 			}
-			to := "L"
-			if paths[series] == "" {
-				to = "M"
-			}
-			paths[series] += to + num(at) + " " + num(y.at(*cost))
+			paths[series] = lineTo(paths[series], at, y.at(*cost))
 			marks[series] += mark([]int{circle, square}[series], at, y.at(*cost), 3)
 		}
 	}

@@ -126,15 +126,7 @@ func Repeats(repeats []string, what string, tasks []HeatRow) Plot {
 	if each > 1 {
 		p.Note += fmt.Sprintf("Each column is of %d tasks in the order of the table. ", each)
 	}
-	p.Note += "A column is a task by its number in the table, a row " + article(what) + "."
+	p.Note += "A column is a task by its number in the table, a row " + map[string]string{"attempt": "an attempt", "run": "a run"}[what] + "."
 	p.SVG = d.finish(p.Title, p.Note)
 	return p
-}
-
-// article returns a noun with its article.
-func article(noun string) string {
-	if noun != "" && slices.Contains([]byte("aeiou"), noun[0]) {
-		return "an " + noun
-	}
-	return "a " + noun
 }

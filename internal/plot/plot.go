@@ -16,6 +16,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"html/template"
+	"regexp"
 )
 
 // Plot is a picture with the table of what it shows.
@@ -37,7 +38,7 @@ func (p Plot) CSV() []byte {
 	for _, row := range p.Rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			if cell != "" && (cell[0] == '=' || cell[0] == '+' || cell[0] == '@' || cell[0] == '-' && !number(cell)) {
+			if cell != "" && (cell[0] == '=' || cell[0] == '+' || cell[0] == '@' || cell[0] == '-' && !number.MatchString(cell)) {
 				cell = "'" + cell
 			}
 			cells[i] = cell
@@ -48,17 +49,5 @@ func (p Plot) CSV() []byte {
 	return b.Bytes()
 }
 
-// number reports whether a cell is a decimal number.
-func number(s string) bool {
-	digits := 0
-	for i, r := range s {
-		switch {
-		case r >= '0' && r <= '9':
-			digits++
-		case r == '.' || r == '-' && i == 0:
-		default:
-			return false
-		}
-	}
-	return digits > 0
-}
+// number matches a cell that is a decimal number.
+var number = regexp.MustCompile(`^-?[0-9.]*[0-9][0-9.]*$`)

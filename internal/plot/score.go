@@ -13,6 +13,9 @@ import (
 // unknown stands in tables for a number that is not known.
 const unknown = "unknown"
 
+// yes stands in tables for what is so.
+var yes = map[bool]string{true: "yes"}
+
 // tenths writes parts per million as a percentage with one decimal, for a table.
 func tenths(ppm int64) string {
 	sign := ""
@@ -77,38 +80,41 @@ func AccuracyByLevel(levels []LevelRate) Plot {
 	const row = 40.0
 	in := panel{72, width - 60, top + 4, top + 4 + row*float64(len(levels))}
 	d.height = in.bottom + 26
-	x := scale{0, 1_000_000, in.left, in.right}
-	d.xTicks(in, x, []int64{0, 200_000, 400_000, 600_000, 800_000, 1_000_000}, percent)
-	d.stroke("axis", segment(in.left, in.top, in.left, in.bottom)+segment(in.left, in.bottom, in.right, in.bottom), 1, false)
+	x := d.rateAxis(in)
 	for i, l := range levels {
 		y := in.top + row*(float64(i)+0.5)
 		d.text(in.left-8, y+4, "end", short(l.Name, 8))
-		draw := func(class string, shape int, hollow bool, y float64, r *stats.Rate) {
-			d.stroke(class+" ci", whisker(x.at(r.WilsonLowPPM), x.at(r.WilsonHighPPM), y), 1.5, false)
-			m := mark(shape, x.at(r.AccuracyPPM), y, 5)
-			if hollow {
-				d.stroke(class, m, 2, false)
-			} else {
-				d.fill(class, m, 1)
-			}
-			d.text(in.right+10, y+4, "start", tenths(r.AccuracyPPM)+" %")
-		}
 		// Two verdicts of a level stand side by side, so that neither interval hides the other.
 		apart := 0.0
 		if l.Official != nil && l.Judged != nil {
 			apart = 9
 		}
 		if l.Official != nil {
-			draw("s0", circle, false, y-apart, l.Official)
+			d.rate(in, x, y-apart, entry{"s0", circle, false, ""}, *l.Official)
 		}
 		if l.Judged != nil {
-			draw("s1", square, true, y+apart, l.Judged)
+			d.rate(in, x, y+apart, entry{"s1", square, true, ""}, *l.Judged)
 		}
 		p.Rows = append(p.Rows, append(append([]string{l.Name}, rateCells(l.Official)...), rateCells(l.Judged)...)[:len(p.Columns)])
 	}
 	p.Note = "The marks are the scores, the lines their Wilson intervals; where two overlap, chance can explain the difference."
 	p.SVG = d.finish(p.Title, p.Note)
 	return p
+}
+
+// rateAxis draws the axes of a panel whose values from left to right are rates, and returns its scale.
+func (d *drawing) rateAxis(in panel) scale {
+	x := scale{0, 1_000_000, in.left, in.right}
+	d.xTicks(in, x, ticks(0, x.hi, x.hi/5), percent)
+	d.stroke("axis", segment(in.left, in.top, in.left, in.bottom)+segment(in.left, in.bottom, in.right, in.bottom), 1, false)
+	return x
+}
+
+// rate draws a rate with its interval, and writes it at the right end of the panel.
+func (d *drawing) rate(in panel, x scale, y float64, as entry, r stats.Rate) {
+	d.stroke(as.class+" ci", whisker(x.at(r.WilsonLowPPM), x.at(r.WilsonHighPPM), y), 1.5, false)
+	d.mark(as, x.at(r.AccuracyPPM), y, 5, 2)
+	d.text(in.right+10, y+4, "start", tenths(r.AccuracyPPM)+" %")
 }
 
 // CostPoint is a run in AccuracyAgainstCost.
@@ -154,11 +160,7 @@ func AccuracyAgainstCost(points []CostPoint) Plot {
 		}
 	}
 	for i, c := range points {
-		is := ""
-		if front[i+1] {
-			is = "yes"
-		}
-		p.Rows = append(p.Rows, append(append([]string{strconv.Itoa(i + 1), c.Label, usd(c.CostMicroUSD)}, rateCells(&c.Rate)...), is))
+		p.Rows = append(p.Rows, append(append([]string{strconv.Itoa(i + 1), c.Label, usd(c.CostMicroUSD)}, rateCells(&c.Rate)...), yes[front[i+1]]))
 	}
 	if n := len(points) - len(known); n > 0 {
 		p.Note = fmt.Sprintf("%d of %d have no place in the picture: their cost or score is unknown. ", n, len(points))
@@ -180,7 +182,7 @@ func AccuracyAgainstCost(points []CostPoint) Plot {
 	top := d.legend(18, entry{"s0", circle, false, "on the front"}, entry{"s1", square, true, "another is cheaper and as good"})
 	in := panel{52, width - 16, top + 12, top + 242}
 	y := scale{0, 1_000_000, in.bottom, in.top}
-	d.yTicks(in, y, []int64{0, 200_000, 400_000, 600_000, 800_000, 1_000_000}, percent)
+	d.yTicks(in, y, ticks(0, y.hi, y.hi/5), percent)
 	highest := max(bound(*known[len(known)-1].CostMicroUSD), 1)
 	step := roundStep(highest, 5)
 	x := scale{0, roundUp(highest, step), in.left, in.right}
@@ -188,7 +190,7 @@ func AccuracyAgainstCost(points []CostPoint) Plot {
 	// Marks and intervals of a kind are one path each: an SVG of many points stays small.
 	steps, whiskers := "", map[bool]string{}
 	marks := map[bool]string{}
-	last := 0.0
+	last, end := 0.0, 0.0
 	for _, k := range drawn {
 		at, height := x.at(*k.CostMicroUSD), y.at(k.Rate.AccuracyPPM)
 		whiskers[k.front] += upright(at, y.at(k.Rate.WilsonLowPPM), y.at(k.Rate.WilsonHighPPM))
@@ -200,54 +202,39 @@ func AccuracyAgainstCost(points []CostPoint) Plot {
 	}
 	// The front is a staircase: between two runs on it, the cheaper one is the best that its money buys.
 	for _, k := range known {
-		if !k.front || len(steps) > 4000 {
+		if !k.front {
 			continue
 		}
-		at, height := x.at(*k.CostMicroUSD), y.at(k.Rate.AccuracyPPM)
-		if steps == "" {
-			steps = "M" + num(at) + " " + num(height)
-		} else {
-			steps += "H" + num(at) + "V" + num(height)
+		if end = x.at(*k.CostMicroUSD); len(steps) > 4000 {
+			continue
 		}
-		last = height
+		if last = y.at(k.Rate.AccuracyPPM); steps == "" {
+			steps = "M" + num(end) + " " + num(last)
+		} else {
+			steps += "H" + num(end) + "V" + num(last)
+		}
 	}
-	d.stroke("s0", steps+"M"+num(in.right)+" "+num(last)+"H"+num(x.at(frontEnd(known, func(k placed) (int64, bool) { return *k.CostMicroUSD, k.front }))), 1.5, true)
+	d.stroke("s0", steps+"M"+num(in.right)+" "+num(last)+"H"+num(end), 1.5, true)
 	d.stroke("s1 ci", whiskers[false], 1, false)
 	d.stroke("s0 ci", whiskers[true], 1, false)
 	d.stroke("s1", marks[false], 1.5, false)
 	d.fill("s0", marks[true], 1)
 	bottom := in.bottom + 22
-	for i, k := range drawn {
-		if i < 40 {
-			anchor, at := "start", x.at(*k.CostMicroUSD)+7
-			if at > width-24 {
-				anchor, at = "end", at-14
-			}
-			d.text(at, y.at(k.Rate.AccuracyPPM)-5, anchor, strconv.Itoa(k.number))
+	for _, k := range drawn[:min(len(drawn), 40)] {
+		anchor, at := "start", x.at(*k.CostMicroUSD)+7
+		if at > width-24 {
+			anchor, at = "end", at-14
 		}
+		d.text(at, y.at(k.Rate.AccuracyPPM)-5, anchor, strconv.Itoa(k.number))
 	}
-	named := 0
-	for _, k := range drawn {
-		if named < maxNamed {
-			named++
-			bottom += line
-			d.text(in.left, bottom, "start", fmt.Sprintf("%d  %s", k.number, short(k.Label, 44)))
-		}
+	for _, k := range drawn[:min(len(drawn), maxNamed)] {
+		bottom += line
+		d.text(in.left, bottom, "start", fmt.Sprintf("%d  %s", k.number, short(k.Label, 44)))
 	}
 	d.height = bottom + 10
 	p.Note += "The dashed line is the Pareto front: no other run costs less and scores as much. Numbers are those of the table."
 	p.SVG = d.finish(p.Title, p.Note)
 	return p
-}
-
-// frontEnd returns the highest cost on the front.
-func frontEnd[T any](all []T, of func(T) (int64, bool)) (end int64) {
-	for _, k := range all {
-		if cost, front := of(k); front {
-			end = cost
-		}
-	}
-	return end
 }
 
 // ordered is 1 for true.
@@ -275,19 +262,11 @@ func Difference(c stats.Comparison, nameA, nameB string) Plot {
 		{"B less A", "", strconv.Itoa(c.OnlyB - c.OnlyA), strconv.Itoa(c.Tasks), tenths(c.RatePPM), tenths(c.LowPPM), tenths(c.HighPPM), usd(c.CostMicroUSD), strconv.FormatInt(c.Tokens, 10)}}
 	d := &drawing{}
 	in := panel{72, width - 60, 8, 96}
-	x := scale{0, 1_000_000, in.left, in.right}
-	d.xTicks(in, x, []int64{0, 200_000, 400_000, 600_000, 800_000, 1_000_000}, percent)
-	d.stroke("axis", segment(in.left, in.top, in.left, in.bottom)+segment(in.left, in.bottom, in.right, in.bottom), 1, false)
-	for i, side := range []struct {
-		name, class string
-		shape       int
-		rate        stats.Rate
-	}{{"A", "s0", circle, a}, {"B", "s1", square, b}} {
+	x := d.rateAxis(in)
+	for i, side := range []entry{{"s0", circle, false, "A"}, {"s1", square, false, "B"}} {
 		y := in.top + 22 + 44*float64(i)
-		d.text(in.left-8, y+4, "end", side.name)
-		d.stroke(side.class+" ci", whisker(x.at(side.rate.WilsonLowPPM), x.at(side.rate.WilsonHighPPM), y), 1.5, false)
-		d.fill(side.class, mark(side.shape, x.at(side.rate.AccuracyPPM), y, 5), 1)
-		d.text(in.right+10, y+4, "start", tenths(side.rate.AccuracyPPM)+" %")
+		d.text(in.left-8, y+4, "end", side.text)
+		d.rate(in, x, y, side, []stats.Rate{a, b}[i])
 	}
 	// The difference has another axis, with 0 in the middle, as wide as its interval needs.
 	less := panel{in.left, in.right, in.bottom + 36, in.bottom + 76}
@@ -351,11 +330,7 @@ func Trend(points []TrendPoint) Plot {
 		Columns: []string{"time", "runs", "solved", "of", "rate %", "from %", "to %", "cost per solved task USD", "rehearsal"}}
 	var drawn []TrendPoint
 	for _, t := range points {
-		rehearsal := ""
-		if t.Rehearsal {
-			rehearsal = "yes"
-		}
-		p.Rows = append(p.Rows, append(append([]string{t.Name, strconv.Itoa(t.Runs)}, rateCells(t.Rate)...), usd(t.CostPer), rehearsal))
+		p.Rows = append(p.Rows, append(append([]string{t.Name, strconv.Itoa(t.Runs)}, rateCells(t.Rate)...), usd(t.CostPer), yes[t.Rehearsal]))
 		if _, err := time.Parse(time.DateOnly, t.Start); err == nil && t.Rate != nil && t.Rate.Planned > 0 {
 			drawn = append(drawn, t)
 		}
@@ -378,7 +353,7 @@ func Trend(points []TrendPoint) Plot {
 	in := panel{52, width - 24, top + 12, top + 212}
 	d.height = in.bottom + 28
 	y := scale{0, 1_000_000, in.bottom, in.top}
-	d.yTicks(in, y, []int64{0, 200_000, 400_000, 600_000, 800_000, 1_000_000}, percent)
+	d.yTicks(in, y, ticks(0, y.hi, y.hi/5), percent)
 	x := d.dateAxis(in, day(drawn[0]), day(drawn[len(drawn)-1]))
 	// Runs and rehearsals are two series, by whether it is a rehearsal.
 	path, whiskers, marks := map[bool]string{}, map[bool]string{}, map[bool]string{}
@@ -388,12 +363,7 @@ func Trend(points []TrendPoint) Plot {
 		if t.Rehearsal {
 			shape = square
 		}
-		if path[t.Rehearsal] == "" {
-			path[t.Rehearsal] = "M"
-		} else {
-			path[t.Rehearsal] += "L"
-		}
-		path[t.Rehearsal] += num(at) + " " + num(height)
+		path[t.Rehearsal] = lineTo(path[t.Rehearsal], at, height)
 		whiskers[t.Rehearsal] += upright(at, y.at(t.Rate.WilsonLowPPM), y.at(t.Rate.WilsonHighPPM))
 		marks[t.Rehearsal] += mark(shape, at, height, 4)
 	}

@@ -121,6 +121,14 @@ func segment(x1, y1, x2, y2 float64) string {
 	return "M" + num(x1) + " " + num(y1) + "L" + num(x2) + " " + num(y2)
 }
 
+// lineTo returns a path with a line to a place, where an empty one begins.
+func lineTo(path string, x, y float64) string {
+	if path == "" {
+		return "M" + num(x) + " " + num(y)
+	}
+	return path + "L" + num(x) + " " + num(y)
+}
+
 // box returns a rectangle.
 func box(x, y, w, h float64) string {
 	return "M" + num(x) + " " + num(y) + "h" + num(w) + "v" + num(h) + "h" + num(-w) + "z"
@@ -145,6 +153,15 @@ func mark(shape int, x, y, r float64) string {
 		return fmt.Sprintf("M%s %sl%s %sh%sz", num(x), num(y-r), num(r), num(2*r), num(-2*r))
 	}
 	return fmt.Sprintf("M%s %sa%s %s 0 1 0 %s 0a%s %s 0 1 0 %s 0z", num(x-r), num(y), num(r), num(r), num(2*r), num(r), num(r), num(-2*r))
+}
+
+// mark draws the mark of a series, whose line is as thick if the mark is hollow.
+func (d *drawing) mark(e entry, x, y, r, thick float64) {
+	if m := mark(e.shape, x, y, r); e.hollow {
+		d.stroke(e.class, m, thick, false)
+	} else {
+		d.fill(e.class, m, 1)
+	}
 }
 
 // whisker returns an interval with its ends, across from one value to another.
@@ -173,12 +190,7 @@ func (d *drawing) legend(y float64, entries ...entry) float64 {
 		if x > 8 && x+w > width {
 			x, y = 8, y+line
 		}
-		m := mark(e.shape, x+5, y-4, 4)
-		if e.hollow {
-			d.stroke(e.class, m, 1.5, false)
-		} else {
-			d.fill(e.class, m, 1)
-		}
+		d.mark(e, x+5, y-4, 4, 1.5)
 		d.text(x+14, y, "start", e.text)
 		x += w
 	}

@@ -3,6 +3,7 @@ package transcript
 import (
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -58,7 +59,9 @@ func (j *Journal) Chunk(task string, attempt, from int, filter Filter) (Chunk, e
 		for n := range i.Pictures {
 			i.Pictures[n].Kept = j.keeps(i.Pictures[n].SHA256)
 		}
-		shown += i.size()
+		for _, f := range append(i.Facts, [2]string{i.Title, i.Text}) {
+			shown += len(f[0]) + len(f[1])
+		}
 		c.Items = append(c.Items, i)
 	}
 	if from == 0 {
@@ -80,15 +83,6 @@ func (j *Journal) Chunk(task string, attempt, from int, filter Filter) (Chunk, e
 	}
 	c.Prev = from
 	return c, nil
-}
-
-// size returns how long the texts of an item are.
-func (i Item) size() int {
-	n := len(i.Title) + len(i.Text)
-	for _, f := range i.Facts {
-		n += len(f[0]) + len(f[1])
-	}
-	return n
 }
 
 // callAt is a call of an attempt; a model may use an id again in another turn.
@@ -137,15 +131,7 @@ func (s *scan) item(at int) (Item, bool, error) {
 // has reports whether title, facts or text contain a text in lower case.
 func (i Item) has(text string) bool {
 	in := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
-	if in(i.Title) || in(i.Text) {
-		return true
-	}
-	for _, f := range i.Facts {
-		if in(f[0]) || in(f[1]) {
-			return true
-		}
-	}
-	return false
+	return in(i.Title) || in(i.Text) || slices.ContainsFunc(i.Facts, func(f [2]string) bool { return in(f[0]) || in(f[1]) })
 }
 
 // event reads an event again.

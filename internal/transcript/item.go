@@ -118,18 +118,13 @@ func textOf(payload trajectory.Payload) (text string, bytes int64) {
 
 // prompt returns what a request has of its new messages.
 func prompt(p trajectory.ContextCompiled) string {
-	var b strings.Builder
-	add := func(line string) bool {
-		b.WriteString(message(line))
-		return b.Len() <= maxText
-	}
-	for line := range strings.Lines(p.Head) {
-		if !add(line) {
-			return b.String()
-		}
-	}
+	lines := slices.Collect(strings.Lines(p.Head))
 	for _, h := range p.MessageHeads {
-		if !add(h.Head) {
+		lines = append(lines, h.Head)
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		if b.WriteString(message(line)); b.Len() > maxText {
 			break
 		}
 	}
@@ -276,43 +271,38 @@ func hits(p *trajectory.Probes) bool {
 	return q != trajectory.Probes{}
 }
 
+// pictureTypes are the media types of pictures by the ending of their files.
+var pictureTypes = map[string]string{".gif": "image/gif", ".jpeg": "image/jpeg", ".jpg": "image/jpeg", ".png": "image/png", ".webp": "image/webp"}
+
 // pictureType returns the media type of a picture by the name of its file, "" for another file.
-func pictureType(name string) string {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".png":
-		return "image/png"
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".gif":
-		return "image/gif"
-	case ".webp":
-		return "image/webp"
-	}
-	return ""
-}
+func pictureType(name string) string { return pictureTypes[strings.ToLower(path.Ext(name))] }
 
 // pictures returns the pictures of an event: of the workspace, and those that a model was sent.
 func pictures(payload trajectory.Payload) []Picture {
 	var all []Picture
 	add := func(name, sha256, typ string) {
-		if slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, typ) && len(all) < maxPictures {
+		if slices.Contains(slices.Collect(maps.Values(pictureTypes)), typ) && len(all) < maxPictures {
 			all = append(all, Picture{Name: cut(name, maxFact), SHA256: cut(sha256, maxTitle), Type: typ})
 		}
 	}
-	files := func(workspace []trajectory.File) {
-		for _, f := range workspace {
-			add(f.Path, f.SHA256, pictureType(f.Path))
-		}
+	for _, f := range workspaceOf(payload) {
+		add(f.Path, f.SHA256, pictureType(f.Path))
 	}
-	switch p := payload.(type) {
-	case trajectory.TaskStarted:
-		files(p.Workspace)
-	case trajectory.CheckpointSaved:
-		files(p.Workspace)
-	case trajectory.ContextCompiled:
+	if p, ok := payload.(trajectory.ContextCompiled); ok {
 		for _, m := range p.Messages {
 			add(cmp.Or(m.Image.Path, m.Source), m.Image.SHA256, m.Image.MediaType)
 		}
 	}
 	return all
+}
+
+// workspaceOf returns the files of a workspace that an event lists.
+func workspaceOf(payload trajectory.Payload) []trajectory.File {
+	switch p := payload.(type) {
+	case trajectory.TaskStarted:
+		return p.Workspace
+	case trajectory.CheckpointSaved:
+		return p.Workspace
+	}
+	return nil
 }

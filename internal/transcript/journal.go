@@ -159,15 +159,13 @@ func (j *Journal) take(e trajectory.Event, line []byte) error {
 	if !a.ended {
 		a.last = e.Time()
 	}
-	switch p := e.Payload.(type) {
+	switch e.Payload.(type) {
 	case trajectory.TaskStarted:
 		a.began = a.last
-		j.seePictures(e, p.Workspace)
-	case trajectory.CheckpointSaved:
-		j.seePictures(e, p.Workspace)
 	case trajectory.AttemptEnded:
 		a.ended = true
 	}
+	j.seePictures(e)
 	a.turns.add(e)
 	return nil
 }
@@ -192,10 +190,9 @@ func (j *Journal) add(e trajectory.Event, line []byte) {
 const mostPictures = 20_000
 
 // seePictures remembers the pictures of a workspace, which a run directory has as files.
-func (j *Journal) seePictures(e trajectory.Event, files []trajectory.File) {
-	task := j.run.Task(e.TaskID)
-	for _, f := range files {
-		name := path.Join("work", fmt.Sprintf("%04d-%d", task.Index+1, e.Attempt), f.Path)
+func (j *Journal) seePictures(e trajectory.Event) {
+	for _, f := range workspaceOf(e.Payload) {
+		name := path.Join("work", fmt.Sprintf("%04d-%d", j.run.Task(e.TaskID).Index+1, e.Attempt), f.Path)
 		if _, seen := j.pictures[f.SHA256]; !seen && pictureType(f.Path) != "" && fs.ValidPath(f.Path) && len(f.Path) <= maxFact && len(j.pictures) < mostPictures {
 			j.pictures[f.SHA256] = picture{place{e.TaskID, e.Attempt}, name}
 		}

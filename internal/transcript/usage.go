@@ -73,15 +73,9 @@ func (u *usage) join(points []Spent, p Spent) []Spent {
 
 // turns gathers what the turns of an attempt use, in at most maxPoints groups of as many turns.
 type turns struct {
-	groups []turnGroup
-	size   int // turns of a group
-	last   int // the highest turn
-}
-
-type turnGroup struct {
-	in, out, cached, reasoning int64
-	modelMs, turnMs            int64
-	calls, failed              int32
+	groups []Turns // without First and Count
+	size   int     // turns of a group
+	last   int     // the highest turn
 }
 
 func (t *turns) add(e trajectory.Event) {
@@ -102,26 +96,25 @@ func (t *turns) add(e trajectory.Event) {
 	}
 	at := (e.Turn - 1) / t.size
 	for len(t.groups) <= at {
-		t.groups = append(t.groups, turnGroup{})
+		t.groups = append(t.groups, Turns{})
 	}
 	tokens, _, _ := trajectory.Usage(e.Payload)
-	g := turnGroup{in: tokens.In, out: tokens.Out, cached: tokens.Cached, reasoning: tokens.Reasoning}
+	g := Turns{Tokens: tokens}
 	switch p := e.Payload.(type) {
 	case trajectory.ModelCallCompleted:
-		g.modelMs = p.LatencyMs
+		g.ModelMs = p.LatencyMs
 		if p.Error != nil {
-			g.failed = 1
+			g.Failed = 1
 		}
 	case trajectory.TurnCompleted:
-		g.turnMs, g.calls = p.LatencyMs, int32(p.ToolCalls)
+		g.TurnMs, g.Calls = p.LatencyMs, p.ToolCalls
 	}
 	t.groups[at].sum(g)
 }
 
-func (g *turnGroup) sum(o turnGroup) {
-	g.in, g.out, g.cached, g.reasoning = g.in+o.in, g.out+o.out, g.cached+o.cached, g.reasoning+o.reasoning
-	g.modelMs, g.turnMs, g.calls = g.modelMs+o.modelMs, g.turnMs+o.turnMs, g.calls+o.calls
-	g.failed += o.failed
+func (g *Turns) sum(o Turns) {
+	g.Tokens, g.ModelMs, g.TurnMs = g.Tokens.Add(o.Tokens), g.ModelMs+o.ModelMs, g.TurnMs+o.TurnMs
+	g.Calls, g.Failed = g.Calls+o.Calls, g.Failed+o.Failed
 }
 
 // Spent returns what the run used so far, its judge and preflight included: at most 500 points, at the times of events.
@@ -140,11 +133,10 @@ func (j *Journal) Turns(task string, attempt int) []Turns {
 	if a == nil {
 		return nil
 	}
-	all := make([]Turns, len(a.turns.groups))
-	for i, g := range a.turns.groups {
-		first := i*a.turns.size + 1
-		all[i] = Turns{First: first, Count: min(a.turns.size, a.turns.last-first+1), Tokens: trajectory.Tokens{Cached: g.cached, In: g.in, Out: g.out, Reasoning: g.reasoning},
-			ModelMs: g.modelMs, TurnMs: g.turnMs, Calls: int(g.calls), Failed: int(g.failed)}
+	all := slices.Clone(a.turns.groups)
+	for i := range all {
+		all[i].First = i*a.turns.size + 1
+		all[i].Count = min(a.turns.size, a.turns.last-all[i].First+1)
 	}
 	return all
 }
