@@ -1,6 +1,8 @@
 package board
 
 import (
+	"cmp"
+
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stats"
@@ -121,10 +123,7 @@ type Row struct {
 // newData returns what the site shows. It ranks the packages that count.
 func newData(texts settingsOf, rules Rules, all []*entry, unmatched []string) Data {
 	d := Data{Description: texts.Description, Excluded: []Excluded{}, LevelPPM: levelPPM, Packages: []Row{}, Rules: rules, Schema: Schema,
-		Title: texts.Title, Unmatched: unmatched}
-	if d.Title == "" {
-		d.Title = "Leaderboard"
-	}
+		Title: cmp.Or(texts.Title, "Leaderboard"), Unmatched: unmatched}
 	var counted []*entry
 	for _, e := range all {
 		if len(e.reasons) == 0 {

@@ -22,9 +22,11 @@ func decide(all []*entry, rules Rules) (unmatched []string) {
 		if e.row != nil {
 			names = append(names, e.row.Package, e.row.AttestationSHA256)
 		}
-		for _, i := range rules.of(names...) {
-			matched[i] = true
-			e.reject(exit.OK, "excluded by %s: %s", RulesFile, rules.Exclude[i].Reason)
+		for i, x := range rules.Exclude {
+			if slices.Contains(names, x.Package) {
+				matched[i] = true
+				e.reject(exit.OK, "excluded by %s: %s", RulesFile, x.Reason)
+			}
 		}
 		if e.row != nil {
 			e.decide(rules)
@@ -137,10 +139,9 @@ func chooseOfRun(all []*entry, rules Rules) {
 			continue
 		}
 		for _, e := range same[1:] {
-			switch first := same[0]; {
-			case e.row.AttestationSHA256 == first.row.AttestationSHA256:
+			if first := same[0]; e.row.AttestationSHA256 == first.row.AttestationSHA256 {
 				e.reject(exit.OK, "it is the same package as %s", first.file)
-			default:
+			} else {
 				e.reject(exit.OK, "%s of the same run counts in its place", first.file)
 			}
 		}

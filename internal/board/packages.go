@@ -1,7 +1,6 @@
 package board
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +29,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/sync/errgroup"
 )
 
 // Limits of a folder of packages. They bound what an hour of verification, and the comparison of all pairs, cost.
@@ -71,52 +71,28 @@ func (c Config) verify(ctx context.Context, trust keyring.Trust) ([]*entry, erro
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var (
-		workers sync.WaitGroup
-		mutex   sync.Mutex
-		failed  error
-		next    int
-		done    = make([]bool, len(all))
-		shown   int
-	)
-	for range min(runtime.GOMAXPROCS(0), maxVerifiers, len(all)) {
-		workers.Go(func() {
-			for {
-				mutex.Lock()
-				at := next
-				next++
-				mutex.Unlock()
-				if at >= len(all) || ctx.Err() != nil {
-					return
-				}
-				err := all[at].verify(filepath.Join(c.Packages, all[at].file), trust)
-				mutex.Lock()
-				if err != nil && failed == nil {
-					failed = err
-					stop()
-				}
-				for done[at] = true; shown < len(all) && done[shown]; shown++ {
-					c.report(shown+1, len(all), all[shown])
-				}
-				mutex.Unlock()
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(min(runtime.GOMAXPROCS(0), maxVerifiers))
+	var mutex sync.Mutex
+	done, shown := make([]bool, len(all)), 0
+	for at, e := range all {
+		workers.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
 			}
+			err := e.verify(filepath.Join(c.Packages, e.file), trust)
+			mutex.Lock()
+			defer mutex.Unlock()
+			for done[at] = true; shown < len(all) && done[shown]; shown++ { // in their order
+				if c.Progress != nil {
+					word := map[bool]string{true: "verifies", false: "does not verify"}[all[shown].row != nil]
+					fmt.Fprintf(c.Progress, "%d of %d: %s %s\n", shown+1, len(all), view.Line(all[shown].file), word)
+				}
+			}
+			return err
 		})
 	}
-	workers.Wait()
-	return all, cmp.Or(failed, ctx.Err())
-}
-
-// report writes that a package was verified.
-func (c Config) report(number, of int, e *entry) {
-	word := "verifies"
-	if e.row == nil {
-		word = "does not verify"
-	}
-	if c.Progress != nil {
-		fmt.Fprintf(c.Progress, "%d of %d: %s %s\n", number, of, view.Line(e.file), word)
-	}
+	return all, workers.Wait()
 }
 
 // list returns what is, or should be, a package in the folder: folders and archives that are one, whole or damaged, or
@@ -317,10 +293,7 @@ func (e *entry) fill(m plan.Plan, p submit.Predicate, key sign.PublicKey, trust 
 		Origin: by.Origin, Package: p.Name, Planned: p.TasksPlanned, Proven: SelfAttested, Public: p.Public, Rehearsal: p.Rehearsal,
 		Reviews: []string{}, Revision: m.Dataset.Revision, RunID: p.RunID, Selection: m.Dataset.Selection, Split: m.Dataset.Split,
 		Signer: Signer{KeyID: key.ID(), Name: trust.NameOf(key), PublicKey: key.Line(), Trusted: e.untrust == nil}, Void: len(p.VoidTasks),
-		VotingAttempts: p.VotingAttempts}
-	if s := p.Submitter; s != nil {
-		r.Submitter = s
-	}
+		Submitter: p.Submitter, Dismissed: p.Dismissed, VotingAttempts: p.VotingAttempts}
 	if by.Own != nil {
 		r.OwnAgent, r.Prompts = by.Own, p.Prompts
 	}
@@ -330,26 +303,22 @@ func (e *entry) fill(m plan.Plan, p submit.Predicate, key sign.PublicKey, trust 
 		}
 		r.Checks = append(r.Checks, Check{c.ID, c.Findings, c.Gaps, string(c.Status)})
 	}
-	r.Dismissed = p.Dismissed
-	levels := map[int]*[2]int{}
+	solved, of := map[int]int{}, map[int]int{} // by level
 	for i, t := range e.tasks {
 		if slices.Contains(p.VoidTasks, t.TaskID) && t.Outcome == trajectory.Solved {
 			e.tasks[i].Outcome = trajectory.Failed
 		}
-		if levels[t.Level] == nil {
-			levels[t.Level] = new([2]int)
-		}
-		levels[t.Level][1]++
+		of[t.Level]++
 		if e.tasks[i].Outcome == trajectory.Solved {
-			levels[t.Level][0]++
+			solved[t.Level]++
 		}
 	}
 	if len(e.tasks) > 0 {
 		correct := 0
 		for level := 1; level <= maxLevel; level++ {
-			if n := levels[level]; n != nil {
-				correct += n[0]
-				r.Levels = append(r.Levels, Level{level, stats.NewRate(n[0], n[1])})
+			if of[level] > 0 {
+				correct += solved[level]
+				r.Levels = append(r.Levels, Level{level, stats.NewRate(solved[level], of[level])})
 			}
 		}
 		r.Score = new(stats.NewRate(correct, len(e.tasks)))

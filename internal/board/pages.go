@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/page"
 	"github.com/gaia-harness/gaia/internal/plot"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 //go:embed templates/board.html
@@ -39,11 +41,11 @@ type one struct {
 
 // files returns the files of the site by their names, with slashes.
 func (d Data) files() (map[string][]byte, error) {
-	data, err := d.encode()
+	data, err := json.Marshal(d, jsontext.WithIndent("  "))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("writing %s: %w", dataFile, err)
 	}
-	files := map[string][]byte{dataFile: data, styleFile: page.Style}
+	files := map[string][]byte{dataFile: []byte(visible.JSON(string(data)) + "\n"), styleFile: page.Style}
 	var points []plot.CostPoint
 	for _, r := range d.Packages {
 		points = append(points, plot.CostPoint{Label: visible.Line(r.Model + ", " + r.Package), CostMicroUSD: r.CostMicroUSD, Rate: *r.Score})
@@ -112,16 +114,8 @@ func (d Data) RuleFacts() [][2]string {
 	if len(r.Checks) > 0 {
 		rows.Add("checks", "passed, or with closed findings only: "+strings.Join(r.Checks, ", "))
 	}
-	kinds := "full and public ones"
-	if r.FullOnly {
-		kinds = "full ones only"
-	}
-	rows.Add("packages", kinds)
-	kinds = "do not count"
-	if r.Rehearsal {
-		kinds = "count"
-	}
-	rows.Add("rehearsals", kinds)
+	rows.Add("packages", map[bool]string{true: "full ones only", false: "full and public ones"}[r.FullOnly])
+	rows.Add("rehearsals", map[bool]string{true: "count", false: "do not count"}[r.Rehearsal])
 	rows.Add("keys", cmp.Or(strings.Join(r.KeyIDs, "\n"), "none is trusted"))
 	rows.Add("same run", "of several packages of a run a full one counts, and of these the latest")
 	return rows
@@ -153,12 +147,8 @@ func (r Row) Page() string {
 
 // Title says what a pass of the check says.
 func (c Check) Title() string {
-	for _, known := range audit.Checks() {
-		if known.ID == c.ID {
-			return known.Title
-		}
-	}
-	return ""
+	known, _ := render.CheckOf(c.ID) // none of a check that this program does not have
+	return known.Title
 }
 
 // Short returns the start of a digest, enough to tell those of a board apart.

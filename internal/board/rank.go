@@ -2,6 +2,7 @@ package board
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/stats"
@@ -31,7 +32,10 @@ type pair struct {
 func rank(all []*entry) []pair {
 	slices.SortFunc(all, func(a, b *entry) int {
 		x, y := a.row.Score, b.row.Score
-		return cmp.Or(cmp.Compare(int64(y.Correct)*int64(x.Planned), int64(x.Correct)*int64(y.Planned)), byCost(a.row.CostMicroUSD, b.row.CostMicroUSD),
+		// An unknown cost is the greatest.
+		unknown := int64(math.MaxInt64)
+		costA, costB := cmp.Or(a.row.CostMicroUSD, &unknown), cmp.Or(b.row.CostMicroUSD, &unknown)
+		return cmp.Or(cmp.Compare(int64(y.Correct)*int64(x.Planned), int64(x.Correct)*int64(y.Planned)), cmp.Compare(*costA, *costB),
 			cmp.Compare(a.row.AttestationSHA256, b.row.AttestationSHA256))
 	})
 	for _, e := range all {
@@ -46,19 +50,6 @@ func rank(all []*entry) []pair {
 		all[p.b].row.Rank.First++
 	}
 	return pairs
-}
-
-// byCost compares costs; an unknown one is the greatest.
-func byCost(a, b *int64) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return 1
-	case b == nil:
-		return -1
-	}
-	return cmp.Compare(*a, *b)
 }
 
 // compareAll compares all pairs of packages in the order of their scores, and returns them by their p-values.

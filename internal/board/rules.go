@@ -208,13 +208,3 @@ func (s settingsOf) trust(d settings.Document, folder string, own keyring.Trust)
 	}
 	return t, nil
 }
-
-// of returns the exclusions that a package matches, by their places.
-func (r Rules) of(names ...string) (all []int) {
-	for i, e := range r.Exclude {
-		if slices.Contains(names, e.Package) {
-			all = append(all, i)
-		}
-	}
-	return all
-}

@@ -1,7 +1,6 @@
 package board
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/outfile"
 	"github.com/gaia-harness/gaia/internal/regular"
-	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Names in a site.
@@ -108,7 +105,11 @@ func replaceable(out string) error {
 			strange = name
 			return fs.SkipAll
 		case name == dataFile:
-			marked = isData(path)
+			data, err := regular.ReadUpTo(path, maxData)
+			var of struct {
+				Schema string `json:"schema"`
+			}
+			marked = err == nil && json.Unmarshal(data, &of) == nil && of.Schema == Schema
 		}
 		return nil
 	})
@@ -123,23 +124,5 @@ func replaceable(out string) error {
 	return nil
 }
 
-// isData reports whether a file is the data of a site.
-func isData(path string) bool {
-	data, err := regular.ReadUpTo(path, maxData)
-	var of struct {
-		Schema string `json:"schema"`
-	}
-	return err == nil && json.Unmarshal(data, &of) == nil && of.Schema == Schema
-}
-
 // maxData bounds, in bytes, the data of a site that is replaced.
 const maxData = 256 << 20
-
-// encode returns data.json: indented, with every character visible.
-func (d Data) encode() ([]byte, error) {
-	var b bytes.Buffer
-	if err := json.MarshalWrite(&b, d, jsontext.WithIndent("  ")); err != nil {
-		return nil, fmt.Errorf("writing %s: %w", dataFile, err)
-	}
-	return []byte(visible.JSON(b.String()) + "\n"), nil
-}

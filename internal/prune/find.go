@@ -122,16 +122,7 @@ func (f *Finder) Choose(kind string, rule Rule, now time.Time) (Result, error) {
 	for i, item := range f.items {
 		created[i] = item.at
 	}
-	// Whether each is to go, by its place from the newest.
-	order := make([]int, len(created))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return created[b].Compare(created[a]) })
-	chosen := make([]bool, len(created))
-	for place, i := range order {
-		chosen[i] = (rule.Age == 0 || now.Sub(created[i]) > rule.Age) && (rule.Keep < 0 || place >= rule.Keep)
-	}
+	chosen := rule.Choose(created, now)
 	r := Result{Kind: kind, Left: []Left{}, Removed: []*Item{}}
 	for i, item := range f.items {
 		busy := false

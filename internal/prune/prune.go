@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,20 @@ import (
 type Rule struct {
 	Age  time.Duration
 	Keep int
+}
+
+// Choose returns for each time of creation whether the thing is to go.
+func (r Rule) Choose(created []time.Time, now time.Time) []bool {
+	order := make([]int, len(created))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return created[b].Compare(created[a]) })
+	chosen := make([]bool, len(created))
+	for place, i := range order {
+		chosen[i] = (r.Age == 0 || now.Sub(created[i]) > r.Age) && (r.Keep < 0 || place >= r.Keep)
+	}
+	return chosen
 }
 
 // ParseAge reads a duration above zero: Go's, or a whole number of days.

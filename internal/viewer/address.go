@@ -3,7 +3,6 @@ package viewer
 import (
 	"errors"
 	"fmt"
-	"github.com/go-json-experiment/json"
 	"io/fs"
 	"net/url"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/regular"

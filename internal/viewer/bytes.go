@@ -114,13 +114,12 @@ func (s *Server) savePlot(w http.ResponseWriter, r *http.Request, plots []plot.P
 }
 
 func (s *Server) runPlot(w http.ResponseWriter, r *http.Request) {
-	var plots []plot.Plot
-	err := s.withRun(r, func(_ *opened, source overview.Source) error {
-		p, err := s.runModel(source, page.TaskFilter{}, 0)
-		plots = p.Plots
+	var p page.Run
+	err := s.withRun(r, func(_ *opened, source overview.Source) (err error) {
+		p, err = overview.Run(source, page.TaskFilter{}, 0)
 		return err
 	})
-	s.savePlot(w, r, plots, err)
+	s.savePlot(w, r, p.Plots, err)
 }
 
 func (s *Server) taskPlot(w http.ResponseWriter, r *http.Request) {

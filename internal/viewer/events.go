@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -56,12 +57,7 @@ func (s *streams) add(session string) (one *stream, remove func()) {
 	return one, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for i, o := range s.all {
-			if o == one {
-				s.all = append(s.all[:i], s.all[i+1:]...)
-				return
-			}
-		}
+		s.all = slices.DeleteFunc(s.all, func(o *stream) bool { return o == one })
 	}
 }
 
@@ -130,7 +126,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		}
 		return to.Flush() == nil
 	}
-	one, remove := s.streams.add(sessionOf(r, s.door.cookie))
+	session := ""
+	if c, err := r.Cookie(s.door.cookie); err == nil {
+		session = c.Value
+	}
+	one, remove := s.streams.add(session)
 	defer remove()
 	if !send("retry: %d\n\n", retryMs) {
 		return
@@ -165,13 +165,6 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		}
 		version, over = state()
 	}
-}
-
-func sessionOf(r *http.Request, cookie string) string {
-	if c, err := r.Cookie(cookie); err == nil {
-		return c.Value
-	}
-	return ""
 }
 
 // listVersion is the version of the list of runs, which may always change.

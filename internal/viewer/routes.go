@@ -41,7 +41,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 		openPath:                      s.openFirst,
 		"/run/{id}":                   s.show(s.runPage),
 		"/run/{id}/task/{task}":       s.show(s.taskPage),
-		"/run/{id}/task/{task}/chunk": s.chunk,
+		"/run/{id}/task/{task}/chunk": s.show(s.chunk),
 		"/run/{id}/task/{task}/plot/{attempt}/{file}": s.taskPlot,
 		"/run/{id}/audit":            s.show(s.auditPage),
 		"/run/{id}/journal":          s.show(s.journalPage),
@@ -57,14 +57,6 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 		"/static/{hash}/{file}":      s.static,
 		"/":                          s.show(func(*http.Request) (document, error) { return nil, errNoPage }),
 	}
-}
-
-func (s *Server) routes() http.Handler {
-	m := http.NewServeMux()
-	for pattern, handler := range s.handlers() {
-		m.HandleFunc(pattern, handler)
-	}
-	return m
 }
 
 var (
@@ -256,16 +248,12 @@ func (s *Server) runPage(r *http.Request) (d document, err error) {
 	}
 	err = s.withRun(r, func(_ *opened, source overview.Source) error {
 		filter, from := page.ParseTaskFilter(r.URL.Query())
-		d, err = s.runModel(source, filter, from)
+		p, err := overview.Run(source, filter, from)
+		p.Static = staticPath
+		d = p
 		return err
 	})
 	return d, err
-}
-
-func (s *Server) runModel(source overview.Source, filter page.TaskFilter, from int) (page.Run, error) {
-	p, err := overview.Run(source, filter, from)
-	p.Static = staticPath
-	return p, err
 }
 
 // task returns the page of a task, with the chunk that the address names.
@@ -295,18 +283,14 @@ func (s *Server) task(r *http.Request, attempt int) (p page.Task, err error) {
 
 func (s *Server) taskPage(r *http.Request) (document, error) { return s.task(r, 0) }
 
-// chunk answers with the events of a chunk alone, for the script.
-func (s *Server) chunk(w http.ResponseWriter, r *http.Request) {
+// chunk is the events of a chunk alone, for the script.
+type chunk struct{ page.Task }
+
+func (c chunk) Write(w io.Writer) error { return page.TaskItems(w, c.Task) }
+
+func (s *Server) chunk(r *http.Request) (document, error) {
 	p, err := s.task(r, 0)
-	var b bytes.Buffer
-	if err == nil {
-		err = page.TaskItems(&b, p)
-	}
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.send(w, "text/html; charset=utf-8", b.Bytes())
+	return chunk{p}, err
 }
 
 func (s *Server) auditPage(r *http.Request) (d document, err error) {
@@ -335,9 +319,8 @@ func (s *Server) journalPage(r *http.Request) (d document, err error) {
 		if err != nil {
 			return err
 		}
-		id := ""
-		o.journal.Read(func(run *rundir.Run) { id = run.Manifest.RunID })
-		p := page.Journal{Head: s.head(fmt.Sprintf("Line %d", n), page.Link{Text: id, Path: pathOf(o.id)}), At: n}
+		p := page.Journal{Head: s.head(fmt.Sprintf("Line %d", n), page.Link{Path: pathOf(o.id)}), At: n}
+		o.journal.Read(func(run *rundir.Run) { p.Trail[1].Text = run.Manifest.RunID })
 		for _, l := range lines {
 			p.Lines = append(p.Lines, page.JournalLine(l))
 			if l.Number == n && l.File != "" {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -84,7 +85,7 @@ func (r *runSet) list() ([]page.RunRow, uint64, error) {
 func identify(given []page.RunRow) (rows []page.RunRow, places map[string]string) {
 	rows, places = slices.Clone(given), map[string]string{}
 	path := func(id, dir string) string {
-		if _, taken := places[id]; taken || !isID(id) {
+		if _, taken := places[id]; taken || !isID.MatchString(id) {
 			sum := sha256.Sum256([]byte(dir))
 			id = "at-" + hex.EncodeToString(sum[:10])
 		}
@@ -101,15 +102,8 @@ func identify(given []page.RunRow) (rows []page.RunRow, places map[string]string
 	return rows, places
 }
 
-// isID reports whether s can be an id in a path as it is.
-func isID(s string) bool {
-	for _, c := range []byte(s) {
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return len(s) > 0 && len(s) <= 64
-}
+// isID matches what can be an id in a path as it is.
+var isID = regexp.MustCompile(`^[0-9A-Za-z]{1,64}$`)
 
 // at returns the id of the run at a place.
 func (r *runSet) at(place string) (id string, ok bool) {

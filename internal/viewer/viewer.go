@@ -19,7 +19,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -194,8 +193,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		s.c.Log("--new-token will not find this viewer: " + err.Error())
 	}
 	defer forget()
+	routes := http.NewServeMux()
+	for pattern, handler := range s.handlers() {
+		routes.HandleFunc(pattern, handler)
+	}
 	server := &http.Server{
-		Handler: s.door.guard(s.routes(), s.c.Log), DisableGeneralOptionsHandler: true, TLSConfig: s.tls,
+		Handler: s.door.guard(routes, s.c.Log), DisableGeneralOptionsHandler: true, TLSConfig: s.tls,
 		ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: requestTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return s.ctx },
 	}
@@ -238,12 +241,5 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// pathOf returns the path of what belongs to a run; the parts are escaped.
-func pathOf(id string, parts ...string) string {
-	var b strings.Builder
-	b.WriteString("/run/" + url.PathEscape(id))
-	for _, p := range parts {
-		b.WriteString("/" + url.PathEscape(p))
-	}
-	return b.String()
-}
+// pathOf returns the path of a run.
+func pathOf(id string) string { return "/run/" + url.PathEscape(id) }
