@@ -98,7 +98,7 @@ func newKeeper(t *testing.T, text string) keeper {
 func (k keeper) command(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	a := &app{began: time.Now(), stdout: &out, stderr: &errs, getenv: func(name string) string { return k.env[name] }, environ: []string{"SOME_TOKEN=" + secretToken}}
-	code = a.exit(a.execute(args))
+	code = a.exit(a.executeHere(args...))
 	return code, out.String(), errs.String()
 }
 

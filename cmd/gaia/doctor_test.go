@@ -51,7 +51,7 @@ func (p patient) says(args ...string) (code int, stdout, stderr string) {
 	p.Helper()
 	var out, errs bytes.Buffer
 	a := &app{began: time.Now(), stdout: &out, stderr: &errs, getenv: func(name string) string { return p.env[name] }}
-	code = a.exit(a.execute(append([]string{"doctor"}, args...)))
+	code = a.exit(a.executeHere(append([]string{"doctor"}, args...)...))
 	return code, out.String(), errs.String()
 }
 
@@ -82,7 +82,8 @@ func (p patient) findings(args ...string) map[string]doctor.Finding {
 // typeable wants a remedy whose flags and commands there are.
 func (p patient) typeable(f doctor.Finding) {
 	p.Helper()
-	root := (&app{}).root()
+	root, done := sharedCommands()
+	defer done()
 	commands := []*cobra.Command{root}
 	flags := map[string]bool{}
 	for len(commands) > 0 {

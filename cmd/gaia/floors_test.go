@@ -427,7 +427,9 @@ func missing(t *testing.T, tests map[string][]string, name string) string {
 	switch command, isGaia := strings.CutPrefix(name, "gaia "); {
 	case isGaia:
 		words := strings.Fields(command)
-		cmd, rest, err := (&app{}).root().Find(words)
+		root, done := sharedCommands()
+		defer done()
+		cmd, rest, err := root.Find(words)
 		if err != nil || !cmd.HasParent() {
 			return "there is no such command"
 		}

@@ -98,9 +98,10 @@ func (a *app) user() *equip.User {
 func (a *app) warn(message string) { a.user().Warn(message) }
 
 // execute runs the command that args name. An error before the command begins is one of usage.
-func (a *app) execute(args []string) error {
+func (a *app) execute(args []string) error { return a.executeIn(a.root(), args) }
+
+func (a *app) executeIn(root *cobra.Command, args []string) error {
 	begun := false
-	root := a.root()
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		begun = true
 		return cli.TakeOldNames(cmd.Flags())

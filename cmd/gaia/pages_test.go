@@ -156,7 +156,9 @@ func parse(args []string) error {
 	for i, arg := range args {
 		args[i] = variable.ReplaceAllString(arg, "1")
 	}
-	cmd, rest, err := (&app{getenv: func(string) string { return "" }}).root().Find(args)
+	root := (&app{getenv: func(string) string { return "" }}).root()
+	defer forget(root)
+	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return err
 	}
@@ -178,20 +180,26 @@ func parse(args []string) error {
 	return errors.Join(cmd.ValidateArgs(cmd.Flags().Args()), cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups())
 }
 
-// mentioned are the commands that mentions name, which no mention changes: to make them takes milliseconds.
-var mentioned struct {
+var shared struct {
 	sync.Mutex
 	root *cobra.Command
 }
 
+// sharedCommands returns the commands to look at, which nothing may change, and what to call after that: to make them takes
+// milliseconds.
+func sharedCommands() (root *cobra.Command, done func()) {
+	shared.Lock()
+	if shared.root == nil {
+		shared.root = (&app{}).root()
+	}
+	return shared.root, shared.Unlock
+}
+
 // parseMention returns what is wrong with a command that a sentence mentions. It may lack arguments and values.
 func parseMention(args []string) error {
-	mentioned.Lock()
-	defer mentioned.Unlock()
-	if mentioned.root == nil {
-		mentioned.root = (&app{}).root()
-	}
-	cmd, rest, err := mentioned.root.Find(args)
+	root, done := sharedCommands()
+	defer done()
+	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return err
 	}

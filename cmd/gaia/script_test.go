@@ -17,6 +17,8 @@ import (
 	"github.com/gaia-harness/gaia/tools/sandbox"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // TestMain also is the reader of documents and of exports that commands start which run in this
@@ -38,6 +40,23 @@ func TestMain(m *testing.M) {
 		}
 		main()
 	}})
+}
+
+// executeHere is execute for tests, which run thousands of commands in one process: cobra keeps the flags that the shell
+// completes, and those keep all commands that were made with them.
+func (a *app) executeHere(args ...string) error {
+	root := a.root()
+	defer forget(root)
+	return a.executeIn(root, args)
+}
+
+// forget empties a command that is used no longer, and those below it.
+func forget(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		forget(c)
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { *f = pflag.Flag{} })
+	*cmd = cobra.Command{}
 }
 
 // Variables that have the program reach hosts at an address of a test.

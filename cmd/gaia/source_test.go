@@ -24,7 +24,7 @@ func TestHubOffline(t *testing.T) {
 		env := map[string]string{"HF_ENDPOINT": server.URL, "HF_HUB_CACHE": t.TempDir(), "HF_TOKEN": hubToken, name: "1"}
 		var out, errs bytes.Buffer
 		a := &app{stdout: &out, stderr: &errs, getenv: func(name string) string { return env[name] }, began: time.Now()}
-		err := a.execute([]string{"tasks", "list", "--dataset", "hub"})
+		err := a.executeHere("tasks", "list", "--dataset", "hub")
 		if err == nil || !strings.Contains(err.Error(), "offline, and the cache has no revision main of "+loader.GAIA) || len(server.Requests()) > 0 {
 			t.Errorf("%s: %v, %d requests", name, err, len(server.Requests()))
 		}

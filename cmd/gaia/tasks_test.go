@@ -47,7 +47,7 @@ func output(t *testing.T, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	a := &app{stdout: &out, stderr: &errs, getenv: func(string) string { return "" }, began: time.Now()}
-	if err := a.execute(args); err != nil {
+	if err := a.executeHere(args...); err != nil {
 		t.Fatalf("%q: %v", args, err)
 	}
 	return out.String(), errs.String()
@@ -331,7 +331,7 @@ func TestDownloadFromHub(t *testing.T) {
 		var out, errs bytes.Buffer
 		a := &app{stdout: &out, stderr: &errs, getenv: func(name string) string { return env[name] }, began: time.Now()}
 		before := len(server.Requests())
-		code = a.exit(a.execute(append([]string{"tasks"}, args...)))
+		code = a.exit(a.executeHere(append([]string{"tasks"}, args...)...))
 		return code, out.String(), errs.String(), attachmentsAsked(server, before)
 	}
 	source := "hub:" + repo

@@ -143,7 +143,7 @@ func TestShowBodyOnATerminal(t *testing.T) {
 		t.Errorf("exit code %d, %q, %s", code, stdout, stderr)
 	}
 	a := &app{stdout: &view.Screen{File: terminal}, stderr: os.Stderr, getenv: func(string) string { return "" }}
-	if code := a.exit(a.execute([]string{"show", "--body", digest, dir})); code != exit.OK {
+	if code := a.exit(a.executeHere("show", "--body", digest, dir)); code != exit.OK {
 		t.Fatalf("exit code %d", code)
 	}
 	line, err := bufio.NewReader(screen).ReadString('\n')
@@ -164,7 +164,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		shown <- widest
 	}()
 	a := &app{stdout: &view.Screen{File: terminal, Colour: true}, stderr: io.Discard, getenv: func(string) string { return "" }}
-	if err := a.execute([]string{"agent", "list"}); err != nil {
+	if err := a.executeHere("agent", "list"); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintln(terminal, "end")
@@ -173,7 +173,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	}
 	var piped strings.Builder
 	a.stdout = &piped
-	if err := a.execute([]string{"agent", "list"}); err != nil {
+	if err := a.executeHere("agent", "list"); err != nil {
 		t.Fatal(err)
 	}
 	if widest, _, _ := strings.Cut(piped.String(), "\n"); utf8.RuneCountInString(widest) <= 100 || strings.Contains(piped.String(), "\x1b") {

@@ -48,7 +48,7 @@ func commandOf(t *testing.T, home string, args ...string) (code int, stdout, std
 	t.Helper()
 	var out, errs bytes.Buffer
 	a := &app{began: time.Now(), stdout: &out, stderr: &errs, getenv: func(name string) string { return map[string]string{"HOME": home, "HF_ENDPOINT": noHub}[name] }}
-	code = a.exit(a.execute(args))
+	code = a.exit(a.executeHere(args...))
 	return code, out.String(), errs.String()
 }
 
