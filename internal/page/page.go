@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/visible"
 )
@@ -27,7 +28,12 @@ var Script []byte
 //go:embed templates/*.html
 var files embed.FS
 
-var templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
+// templates are those of all pages. They are parsed for the first page: most commands write none.
+var templates = sync.OnceValue(parse)
+
+func parse() *template.Template {
+	return template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
+}
 
 // CSP is the content security policy of pages that a server sends. The script makes no
 // node from a string, so that no policy of Trusted Types is needed.
@@ -77,16 +83,16 @@ func (p Failure) Write(w io.Writer) error { return write(w, "failure", p) }
 func TaskItems(w io.Writer, p Task) error { return write(w, "chunk", p) }
 
 // With returns how pages are written that further templates define. These can use the templates and functions of this
-// package. It is called before any page is written: a package has it as a variable.
+// package. All are parsed for the first page.
 func With(files fs.FS, pattern string) func(w io.Writer, name string, model any) error {
-	t := template.Must(template.Must(templates.Clone()).ParseFS(files, pattern))
-	return func(w io.Writer, name string, model any) error { return execute(w, t, name, model) }
+	t := sync.OnceValue(func() *template.Template { return template.Must(parse().ParseFS(files, pattern)) })
+	return func(w io.Writer, name string, model any) error { return execute(w, t(), name, model) }
 }
 
 // siteCSP is the policy of a page of a static site: its style sheet and pictures, and nothing else.
 const siteCSP = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; base-uri 'none'"
 
-func write(w io.Writer, name string, model any) error { return execute(w, templates, name, model) }
+func write(w io.Writer, name string, model any) error { return execute(w, templates(), name, model) }
 
 // execute executes a template on a copy of the model in which every string is visible. The
 // page is written as a whole or not at all.
