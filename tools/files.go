@@ -79,6 +79,9 @@ func (env *Env) ReadFile(name string) ([]byte, error) {
 		return nil, errors.New("the path must be relative and inside the workspace; list_files shows what is there")
 	}
 	if env.Root == nil {
+		if filepath.Clean(name) == "." {
+			return nil, errFolder
+		}
 		return nil, whyNot(fs.ErrNotExist)
 	}
 	// A pipe may lie there by now, whatever it was before: opening one must not wait
@@ -94,7 +97,7 @@ func (env *Env) ReadFile(name string) ([]byte, error) {
 	}
 	switch {
 	case info.IsDir():
-		return nil, errors.New("it is a directory; list_files shows what is in it")
+		return nil, errFolder
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is not a regular file")
 	case info.Size() > MaxFile:
@@ -112,6 +115,8 @@ func (env *Env) ReadFile(name string) ([]byte, error) {
 	}
 	return data, nil
 }
+
+var errFolder = errors.New("it is a directory; list_files shows what is in it")
 
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", MaxFile>>20)
 

@@ -22,8 +22,9 @@ import (
 // shows a result that is not (TestResultsAreDurableBeforeTheyAreShown).
 type Gate struct {
 	GateConfig
-	tools map[string]Tool
-	order []Tool
+	tools      map[string]Tool
+	order      []Tool
+	policyHash string
 }
 
 // GateConfig is what a gate decides by.
@@ -54,7 +55,7 @@ type Answer struct {
 
 // NewGate makes a gate in front of tools; two of the same name are refused.
 func NewGate(c GateConfig, tools ...Tool) (*Gate, error) {
-	g := &Gate{GateConfig: c, tools: make(map[string]Tool, len(tools)), order: tools}
+	g := &Gate{GateConfig: c, tools: make(map[string]Tool, len(tools)), order: tools, policyHash: c.Policy.Hash()}
 	for _, t := range tools {
 		name := t.Spec().Name
 		if _, twice := g.tools[name]; twice {
@@ -326,11 +327,14 @@ func (p *pass) deny(d policy.Decision) {
 // executeAll runs the calls that are allowed of those decided, and, one after the
 // other, those that are decided later.
 func (s *Session) executeAll(ctx context.Context, turn int, decided, later []*pass) error {
-	group, groupCtx := errgroup.WithContext(ctx)
-	inOrder := func(passes []*pass, run func(p *pass) error) {
-		group.Go(func() error {
+	var runs []func(context.Context) error // at the same time
+	inOrder := func(passes []*pass, run func(ctx context.Context, p *pass) error) {
+		if len(passes) == 0 {
+			return
+		}
+		runs = append(runs, func(ctx context.Context) error {
 			for _, p := range passes {
-				if err := run(p); err != nil {
+				if err := run(ctx, p); err != nil {
 					return err
 				}
 			}
@@ -346,25 +350,33 @@ func (s *Session) executeAll(ctx context.Context, turn int, decided, later []*pa
 		case p.grant != nil && s.bounded():
 			paid = append(paid, p)
 		default:
-			group.Go(func() error { return s.execute(groupCtx, p) })
+			inOrder([]*pass{p}, s.execute)
 		}
 	}
-	inOrder(writers, func(p *pass) error { return s.execute(groupCtx, p) })
-	inOrder(append(paid, later...), func(p *pass) error {
+	inOrder(writers, s.execute)
+	inOrder(append(paid, later...), func(ctx context.Context, p *pass) error {
 		if slices.Contains(later, p) {
-			if err := groupCtx.Err(); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
 			s.decide(p)
-			if err := s.admit(groupCtx, turn, []*pass{p}); err != nil {
+			if err := s.admit(ctx, turn, []*pass{p}); err != nil {
 				return err
 			}
 		}
 		if !p.allowed() {
 			return nil
 		}
-		return errors.Join(s.execute(groupCtx, p), s.settle(turn, p))
+		return errors.Join(s.execute(ctx, p), s.settle(turn, p))
 	})
+	group, groupCtx := errgroup.WithContext(ctx)
+	for i, run := range runs {
+		if i < len(runs)-1 {
+			group.Go(func() error { return run(groupCtx) })
+		} else if err := run(groupCtx); err != nil { // most turns have one call, which needs no other stack
+			group.Go(func() error { return err })
+		}
+	}
 	return group.Wait()
 }
 

@@ -13,7 +13,7 @@ func (s *Session) decided(p *pass) []trajectory.Payload {
 	p.refusal, _ = s.rec.Redact.Redact(p.refusal)
 	p.decision.Reason, _ = s.rec.Redact.Redact(p.decision.Reason)
 	events := []trajectory.Payload{trajectory.PolicyDecision{
-		CallID: p.id, Decision: string(p.decision.Verdict), Mode: string(s.gate.Policy.Mode), PolicyHash: s.gate.Policy.Hash(),
+		CallID: p.id, Decision: string(p.decision.Verdict), Mode: string(s.gate.Policy.Mode), PolicyHash: s.gate.policyHash,
 		Reason: p.decision.Reason, RuleIDs: p.decision.RuleIDs, Shown: p.refusal,
 	}}
 	if p.decision.Class != "" {

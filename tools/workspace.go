@@ -9,17 +9,19 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Workspace is the folder of an attempt, what it was at the start, and a copy of
 // what it was when it was kept last. The copy lies beside the folder, out of sight
 // of what runs in it. It is for one goroutine at a time.
 //
-// Nothing is looked at before it is needed: where no tool writes, a workspace costs
-// nothing.
+// Nothing is made or looked at before it is needed: where no tool writes, a workspace
+// without files costs nothing.
 type Workspace struct {
-	root    *Folder
+	root    *Folder // nil: the folder is not made yet
 	dir     string
+	like    *Untouched
 	store   *os.Root        // files by the hex digits of their digest; nil: nothing was kept yet
 	stored  map[string]bool // digests
 	start   tree
@@ -35,11 +37,55 @@ const KeptSuffix = ".kept"
 
 // OpenWorkspace takes an existing folder as it is for the start of an attempt.
 func OpenWorkspace(dir string) (*Workspace, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+	w := NewWorkspace(dir, nil)
+	if err := w.open(); err != nil {
 		return nil, err
 	}
-	return &Workspace{root: &Folder{Root: root}, dir: dir, stored: map[string]bool{}, lines: written{byFile: map[string]map[uint64]int{}}}, nil
+	return w, nil
+}
+
+// Untouched is what the workspaces are that one process makes in one folder, before anything changes them: they are alike.
+type Untouched struct {
+	mu  sync.Mutex
+	sum string // digest; "": none was looked at yet
+}
+
+// NewWorkspace returns the workspace of an attempt without files. Its folder is made
+// when a call may change it.
+func NewWorkspace(dir string, like *Untouched) *Workspace {
+	return &Workspace{dir: dir, like: like, stored: map[string]bool{}, lines: written{byFile: map[string]map[uint64]int{}}}
+}
+
+// MakeFolder makes an empty folder for a workspace. What an attempt has left there that
+// never began is removed.
+func MakeFolder(dir string) error {
+	if os.Mkdir(dir, 0o755) == nil {
+		return nil
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(dir, 0o755)
+}
+
+// make makes the folder, unless that was done.
+func (w *Workspace) make() error {
+	if w.root != nil {
+		return nil
+	}
+	err := MakeFolder(w.dir)
+	if err == nil {
+		err = w.open()
+	}
+	return err
+}
+
+func (w *Workspace) open() error {
+	root, err := os.OpenRoot(w.dir)
+	if err == nil {
+		w.root = &Folder{Root: root}
+	}
+	return err
 }
 
 // Root is the folder, which nothing that is done through it leaves.
@@ -47,6 +93,9 @@ func (w *Workspace) Root() *os.Root { return w.root.Root }
 
 // Close gives up the copy. The folder stays.
 func (w *Workspace) Close() error {
+	if w.root == nil {
+		return nil
+	}
 	errs := []error{w.root.Close()}
 	if w.store != nil {
 		errs = append(errs, w.store.Close(), os.RemoveAll(w.dir+KeptSuffix))
@@ -59,6 +108,9 @@ func (w *Workspace) Close() error {
 // their paths returned. An *unkeepable says why the workspace cannot be kept; the
 // last copy remains then.
 func (w *Workspace) keep() (removed []string, err error) {
+	if err := w.make(); err != nil {
+		return nil, err
+	}
 	if w.store == nil {
 		dir := w.dir + KeptSuffix
 		err := os.RemoveAll(dir) // of a process that died
@@ -122,8 +174,20 @@ func (w *Workspace) keep() (removed []string, err error) {
 	return removed, nil
 }
 
-// now looks at the workspace. Nothing, "", is returned of one that cannot be kept.
+// now looks at the workspace. Nothing, "", is returned of one that cannot be kept. One whose folder is not made is as others
+// were, of which the first is made for that.
 func (w *Workspace) now() (found tree, sum string, err error) {
+	if w.root == nil {
+		w.like.mu.Lock()
+		defer w.like.mu.Unlock()
+		if w.like.sum != "" {
+			return nil, w.like.sum, nil
+		}
+		if err := w.make(); err != nil {
+			return nil, "", err
+		}
+		defer func() { w.like.sum = sum }()
+	}
 	if found, err = look(w.root, nil); errors.As(err, new(*unkeepable)) {
 		return nil, "", nil
 	}

@@ -1,9 +1,11 @@
 package tools
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 )
 
@@ -498,5 +501,55 @@ func TestChangeHoldsNoCredential(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestUnmadeWorkspace: the folder of a workspace without files is made when a call may change it, and what is read and recorded
+// before is the same as of an empty folder.
+func TestUnmadeWorkspace(t *testing.T) {
+	dir, like := t.TempDir(), &Untouched{}
+	opens := probe("open", func(probeArgs) (Output, error) { return Output{}, nil })
+	opens.(*tool).run = func(_ context.Context, env *Env, args []byte) (Output, error) {
+		_, err := env.ReadFile(gjson.GetBytes(args, "text").Str)
+		return Failed("%v", err), nil
+	}
+	run := func(name string, w *Workspace, calls ...string) (texts []string, change string) {
+		t.Helper()
+		s := newSession(t, &gateSink{}, nil, NewListFiles(), opens, writer("save", saves))
+		s.workspace = w
+		for i, c := range calls {
+			tool, args, _ := strings.Cut(c, " ")
+			results, err := s.Run(t.Context(), i+1, []Call{{c, tool, args}})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			texts = append(texts, results[0].Text)
+		}
+		found, err := w.Change(s.rec)
+		must(t, err)
+		must(t, w.Close())
+		return texts, fmt.Sprintf("%+v", *found)
+	}
+	reads := []string{"list_files {}", `open {"text":"a.txt"}`, `open {"text":"."}`}
+	path := func(name string) string { return filepath.Join(dir, name) }
+	must(t, MakeFolder(path("eager")))
+	eager, err := OpenWorkspace(path("eager"))
+	must(t, err)
+	texts, change := run("eager", eager, reads...)
+	for _, name := range []string{"first", "second"} {
+		got, changed := run(name, NewWorkspace(path(name), like), reads...)
+		if !slices.Equal(got, texts) || changed != change {
+			t.Errorf("%s: %q and %s, of an empty folder %q and %s", name, got, changed, texts, change)
+		}
+	}
+	if _, err := os.Lstat(path("second")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of the second workspace: %v", err)
+	}
+	must(t, os.MkdirAll(path("third/left"), 0o700)) // of an attempt that never began
+	if _, changed := run("third", NewWorkspace(path("third"), like), "list_files {}", `save {"text":"x"}`); !strings.Contains(changed, "Files:[out]") {
+		t.Errorf("a call that writes: %s", changed)
+	}
+	if names := slices.Sorted(maps.Keys(contents(t, path("third")))); !slices.Equal(names, []string{"", "/out"}) {
+		t.Errorf("in the folder of the third workspace: %q", names)
 	}
 }

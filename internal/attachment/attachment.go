@@ -32,12 +32,14 @@ type Reader interface {
 const maxProbed = 64 << 20
 
 // Prepare makes the folder dir, empty but for a read-only copy of the task's attachment, which is called name there, and
-// lists its files as task_started records them. The caller closes the workspace.
-func Prepare(ctx context.Context, dir string, set loader.Set, task loader.Task, name string, reader Reader, prober tools.Prober) (*tools.Workspace, []trajectory.File, error) {
-	if err := os.RemoveAll(dir); err != nil { // of an attempt that never began
-		return nil, nil, err
+// lists its files as task_started records them. Where there is no attachment and like is given, the folder is not made before
+// it is needed. The caller closes the workspace.
+func Prepare(ctx context.Context, dir string, set loader.Set, task loader.Task, name string, reader Reader, prober tools.Prober,
+	like *tools.Untouched) (*tools.Workspace, []trajectory.File, error) {
+	if task.FileName == "" && like != nil {
+		return tools.NewWorkspace(dir, like), []trajectory.File{}, nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := tools.MakeFolder(dir); err != nil {
 		return nil, nil, err
 	}
 	workspace, err := tools.OpenWorkspace(dir)

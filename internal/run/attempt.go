@@ -48,15 +48,17 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 		shownAs = plan.AgentAttachment(path.Ext(task.FileName))
 		question.FileName = shownAs
 	}
-	dir, err := filepath.Abs(filepath.Join(r.work, fmt.Sprintf("%04d-%d", t.Index+1, number)))
-	if err != nil {
-		return err
-	}
+	var err error
+	dir := filepath.Join(r.work, fmt.Sprintf("%04d-%d", t.Index+1, number))
 	var workspace *tools.Workspace // nil: the task has no attachment, and nothing writes
 	writes := r.gate.Writes() || m.Agent != nil
 	if task.FileName != "" || writes {
+		like := &r.untouched
+		if m.Agent != nil { // which writes without a call
+			like = nil
+		}
 		if workspace, files, err = attachment.Prepare(ctx, dir, r.env.Set, task, question.FileName, r.env.Reader,
-			external.Given{Prober: prober, Origins: given, Source: origin.Workspace}); err != nil {
+			external.Given{Prober: prober, Origins: given, Source: origin.Workspace}, like); err != nil {
 			return err
 		}
 		defer func() {

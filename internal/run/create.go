@@ -86,11 +86,12 @@ type state struct {
 	records   runfiles.Written // trajectories.jsonl
 	unwritten error            // why that file is not complete; it can be rebuilt
 
-	work     string           // directory of the workspaces
-	approved []string         // tools that this process approves without asking
-	unmarked error            // why the marker could not be written when recording failed
-	lost     *UnrecordedError // what ended the evidence of a run that continues without; else nil
-	asked    bool             // this process asked the models before the tasks
+	work      string // directory of the workspaces, absolute while tasks are solved
+	untouched tools.Untouched
+	approved  []string         // tools that this process approves without asking
+	unmarked  error            // why the marker could not be written when recording failed
+	lost      *UnrecordedError // what ended the evidence of a run that continues without; else nil
+	asked     bool             // this process asked the models before the tasks
 }
 
 // Sign is [runenv.Sign]: what Create does before there is a directory.

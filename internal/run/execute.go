@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -100,6 +101,10 @@ func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 	r.unfit.Stops(stop)
 	if unfit := r.stopsUnfit(); unfit != nil { // before there was anything to stop
 		return unfit
+	}
+	var err error
+	if r.work, err = filepath.Abs(r.work); err != nil {
+		return err
 	}
 	// They grow with the tasks. A merged run, which makes no attempt, goes without.
 	r.secrets.splitIDs, r.secrets.answers = probe.NewIDs(r.env.Set.IDs), probe.NewAnswers(r.env.Targets())
