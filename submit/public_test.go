@@ -173,7 +173,7 @@ func TestPublicHoldsNoText(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := []string{"qwestplant", "Ansplantus", "Goldplantus", "reasonplant", "urlplant", "rulingplant", "hostplant", c.Gold.Salt, filepath.Dir(c.Run),
-		"Final answer", run.Tasks[0].Sealed.Salt, canonical.Digest([]byte("Ansplantus"))}
+		"Final answer", hex.EncodeToString(run.Tasks[0].Salt[:]), canonical.Digest([]byte("Ansplantus"))}
 	var all [2]bytes.Buffer
 	for i, dir := range []string{full.Path, public.Path} {
 		for name, data := range load(t, dir) {
@@ -204,7 +204,7 @@ func TestPublicHoldsNoText(t *testing.T) {
 		if _, there := files[name]; there && name != rundir.ResultsFile {
 			continue
 		}
-		if salt := []byte(run.Tasks[0].Sealed.Salt); bytes.Contains(data, salt) != (name == trajectory.JournalFile) {
+		if salt := []byte(hex.EncodeToString(run.Tasks[0].Salt[:])); bytes.Contains(data, salt) != (name == trajectory.JournalFile) {
 			t.Errorf("%s: that it has the salts is not so, or not of the journal alone", name)
 		}
 		for _, digest := range append(regexp.MustCompile(`[0-9a-f]{64}`).FindAllString(string(data), -1), strings.TrimPrefix(canonical.Digest(data), "sha256:")) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -125,7 +126,10 @@ func TestCompareQuestions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		task.Sealed = &trajectory.TaskSealed{Salt: salt}
+		task.Sealed = &rundir.Seal{}
+		if _, err := hex.Decode(task.Salt[:], []byte(salt)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := a.user().CompareQuestions(t.Context(), runflags.SourceFixtures, &rundir.Run{Fold: f}); err != nil {
 		t.Error(err)

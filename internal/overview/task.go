@@ -151,8 +151,8 @@ func attemptFacts(p *page.Task, m plan.Plan, t *rundir.Task, a *rundir.Attempt) 
 	if a.Refused > 0 {
 		rows.Add("refused", view.Count(a.Refused, "request"))
 	}
-	if a.Conduct != (trajectory.Conduct{}) {
-		rows.Add("rules", runview.Conduct(a.Conduct))
+	if *a.Conduct != (trajectory.Conduct{}) {
+		rows.Add("rules", runview.Conduct(*a.Conduct))
 	}
 	if votes := t.Votes(); votes != nil && a.Answer != nil {
 		rows.Add("votes", strconv.Itoa(votes[a.Number-1]))

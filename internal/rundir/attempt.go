@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -21,13 +22,13 @@ type Attempt struct {
 	Error         *trajectory.Error           // what made it fail; nil if nothing did
 	Turns         int                         // of an own agent those with a model call
 	ToolCalls     int
-	ToolsUsed     []string          // sorted, each once
-	Tokens        trajectory.Tokens // also of models that tools asked
-	CostMicroUSD  *int64            // likewise; nil: a call's price is unknown
-	KnownMicroUSD int64             // of the calls whose price is known
-	Retried       int               // model calls that repeated another; of an own agent those with the same body
-	Conduct       trajectory.Conduct
-	Refused       int // requests of an own agent that were not passed on
+	ToolsUsed     []string            // sorted, each once
+	Tokens        trajectory.Tokens   // also of models that tools asked
+	CostMicroUSD  *int64              // likewise; nil: a call's price is unknown
+	KnownMicroUSD int64               // of the calls whose price is known
+	Retried       int                 // model calls that repeated another; of an own agent those with the same body
+	Conduct       *trajectory.Conduct // not nil; shared by attempts that have ended
+	Refused       int                 // requests of an own agent that were not passed on
 
 	own             bool  // of an own agent
 	written         bool  // a call that may change the workspace was let through
@@ -48,6 +49,7 @@ type underWay struct {
 	requests trajectory.Requests
 	kept     int                  // by the last request of what the one before it lists
 	fresh    []trajectory.Message // that the last request lists besides
+	conduct  trajectory.Conduct
 	steps    []any
 	light    bool              // steps are not kept
 	lastCall string            // event id of the last model call
@@ -352,7 +354,7 @@ func (a *Attempt) charge(microUSD *int64) {
 // of one that was begun. Of another task nothing is known.
 func (t *Task) Asks(question string) bool {
 	if t.Sealed != nil {
-		digest, err := plan.QuestionDigest(t.Sealed.Salt, question)
+		digest, err := plan.QuestionDigest(hex.EncodeToString(t.Salt[:]), question)
 		return err == nil && digest == t.Plan.QuestionSHA256
 	}
 	return len(t.Attempts) == 0 || t.asked == sha256.Sum256([]byte(question))

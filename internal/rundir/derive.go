@@ -137,7 +137,7 @@ func (f *Fold) Leaves() []trajectory.Leaf {
 // leaf returns a sealed task's leaf.
 func (f *Fold) leaf(t *Task) trajectory.Leaf {
 	return trajectory.Leaf{Attempts: len(t.Attempts), Digest: "sha256:" + hex.EncodeToString(t.sum[:]), Lines: t.lines,
-		RunID: f.Manifest.RunID, Salt: t.Sealed.Salt, TaskID: t.Plan.TaskID}
+		RunID: f.Manifest.RunID, Salt: hex.EncodeToString(t.Salt[:]), TaskID: t.Plan.TaskID}
 }
 
 // Checkpoint returns the tree head of a completed run whose journal ends at end.

@@ -42,6 +42,8 @@ type Fold struct {
 	ended      func(Trajectory) error
 	judge      JudgeSummary
 	verdicts   [2]*trajectory.Judgment // the last that the official scorer did not accept, and that it did
+	seals      map[Seal]*Seal          // that tasks share
+	tools      [][]string              // lists of tools that attempts share, at most mostToolLists
 	badCache   int                     // entries of the judge cache that did not verify
 	counted    int64                   // all tokens and micro-USD so far
 	open       int64                   // bytes of the lines of open attempts
@@ -60,10 +62,11 @@ type Fold struct {
 // Task is what the journal says of one planned task.
 type Task struct {
 	Plan     *plan.PlannedTask
-	Index    int        // its place in the plan, from 0
-	Attempts []*Attempt // Attempts[i].Number is i+1
-	Sealed   *trajectory.TaskSealed
-	Inputs   Inputs // of all attempts
+	Index    int               // its place in the plan, from 0
+	Attempts []*Attempt        // Attempts[i].Number is i+1
+	Sealed   *Seal             // nil: it is not sealed
+	Salt     [sha256.Size]byte // when it is sealed
+	Inputs   Inputs            // of all attempts
 	// Committed is the end of the task in the journal of a shard; nil: it is not committed, or the run has no shards.
 	Committed *trajectory.TaskCommitted
 	// Superseded counts the attempts in journals of shards that do not count for the task.
@@ -77,10 +80,17 @@ type Task struct {
 	sum        [sha256.Size]byte // of all lines, when it is sealed
 }
 
+// Seal is the trajectory.TaskSealed of a task without its salt. Tasks share equal ones.
+type Seal struct {
+	Attempt, Attempts int
+	Outcome           string
+	Shard             int
+}
+
 // NewFold begins to read the run of a manifest. ended, if not nil, is given each attempt's record when the attempt has
 // ended.
 func NewFold(m plan.Plan, manifestSHA256 string, ended func(Trajectory) error) *Fold {
-	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended,
+	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended, seals: map[Seal]*Seal{},
 		reading: new(sync.Mutex), Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}, Known: m.KnownTexts()}
 	f.Tasks = make([]*Task, len(m.Tasks))
 	all := make([]Task, len(m.Tasks))
@@ -351,7 +361,9 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil, firstUs: e.MonoUs, lastUs: e.MonoUs,
 			underWay: &underWay{steps: []any{}, agent: f.Manifest.Agent, inputs: [2]*Inputs{inputs, &t.Inputs}, tasks: len(f.Tasks),
 				process: f.process, light: f.light, requests: trajectory.Requests{Known: f.Known}}})
-		t.Open().requests.Add(p)
+		a := t.Open()
+		a.Conduct = &a.conduct
+		a.requests.Add(p)
 		return "", nil
 	}
 	if e.Attempt > len(t.Attempts) {
@@ -387,6 +399,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 	}
 	f.open -= a.bytes
 	a.underWay = nil
+	f.compact(a)
 	if f.ended == nil || t.superseded {
 		return "", nil
 	}
@@ -409,6 +422,33 @@ func (f *Fold) grade(a *Attempt, j trajectory.Judgment) (reason string) {
 	f.judge.add(j)
 	return ""
 }
+
+// mostToolLists bounds the lists of tools that are shared.
+const mostToolLists = 64
+
+// compact makes an attempt that has ended share with others what is most often the same.
+func (f *Fold) compact(a *Attempt) {
+	if a.CostMicroUSD != nil {
+		a.CostMicroUSD = &a.KnownMicroUSD // which is the same, where all prices are known
+	}
+	if conduct := *a.Conduct; conduct == quiet {
+		a.Conduct = &quiet
+	} else {
+		a.Conduct = &conduct
+	}
+	at := slices.IndexFunc(f.tools, func(list []string) bool { return slices.Equal(list, a.ToolsUsed) })
+	if at < 0 {
+		a.ToolsUsed = slices.Clip(slices.Clone(a.ToolsUsed))
+		if len(f.tools) < mostToolLists {
+			f.tools = append(f.tools, a.ToolsUsed)
+		}
+		return
+	}
+	a.ToolsUsed = f.tools[at]
+}
+
+// quiet is the conduct of most attempts.
+var quiet trajectory.Conduct
 
 // shared returns a judgment that attempts with the same one share: most answers need no LLM judge.
 func (f *Fold) shared(j trajectory.Judgment) *trajectory.Judgment {
@@ -454,7 +494,11 @@ func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 	if asked, more := f.askedToo[t.Index]; more && plan.SaltedQuestion(salt, asked) != t.Plan.QuestionSHA256 {
 		return "was asked another question than planned in an attempt that does not count"
 	}
-	t.Sealed = &s
+	end := Seal{s.Attempt, s.Attempts, s.Outcome, s.Shard}
+	if f.seals[end] == nil {
+		f.seals[end] = &end
+	}
+	t.Sealed, t.Salt = f.seals[end], [sha256.Size]byte(salt)
 	t.digest.Sum(t.sum[:0])
 	t.digest = nil
 	return ""

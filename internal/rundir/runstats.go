@@ -237,7 +237,7 @@ func (f *Fold) TaskStats(t *Task) TaskStats {
 		Outcome: r.Outcome, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
 	for _, a := range t.Attempts {
 		s.Retries += a.Retried
-		s.Conduct.Sum(a.Conduct, maxCounted)
+		s.Conduct.Sum(*a.Conduct, maxCounted)
 	}
 	if a := t.Counted(); a != nil && a.Judgment != nil { // what a witness bundle needs to be complete; the question is always there
 		_, s.EvidenceComplete = a.Diff()

@@ -218,7 +218,7 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (witness.Bu
 	a := t.Counted()
 	var conduct trajectory.Conduct
 	if a != nil {
-		conduct = a.Conduct
+		conduct = *a.Conduct
 	}
 	value, err := witness.Conduct{Conduct: conduct, Recorded: !r.Unrecorded}.Encode()
 	if err != nil {

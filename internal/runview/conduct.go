@@ -107,7 +107,7 @@ func RulesBroken(f *rundir.Fold) string {
 	var all trajectory.Conduct
 	for _, t := range f.Tasks {
 		for _, a := range t.Attempts {
-			all.Sum(a.Conduct, math.MaxInt32)
+			all.Sum(*a.Conduct, math.MaxInt32)
 		}
 	}
 	if all == (trajectory.Conduct{}) {

@@ -139,7 +139,7 @@ func TestConduct(t *testing.T) {
 	if RulesBroken(f) != "" || AllFailed(f) {
 		t.Error("a run without attempts broke rules, or failed")
 	}
-	f.Tasks[0].Attempts = []*rundir.Attempt{{Ended: &trajectory.AttemptEnded{Outcome: trajectory.Errored}, Conduct: trajectory.Conduct{Rollbacks: 1}}}
+	f.Tasks[0].Attempts = []*rundir.Attempt{{Ended: &trajectory.AttemptEnded{Outcome: trajectory.Errored}, Conduct: &trajectory.Conduct{Rollbacks: 1}}}
 	if !AllFailed(f) || RulesBroken(f) != "0 violations, 1 rollback" {
 		t.Errorf("%q", RulesBroken(f))
 	}
