@@ -11,6 +11,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"syscall"
 	"time"
 
@@ -36,10 +39,30 @@ func main() {
 		os.Exit(shim.Main(os.Args[2:], os.Environ()))
 	}
 	a := newApp()
+	if a.getenv("GOGC") == "" && a.getenv("GOMEMLIMIT") == "" {
+		limitGarbage()
+	}
 	if err := checkMemory(); err != nil {
 		os.Exit(a.exit(err))
 	}
 	os.Exit(a.exit(a.execute(os.Args[1:])))
+}
+
+// limitGarbage lets the heap grow, before it is collected, by what [garbage] allows of what was live at the last collection.
+// Go's own rule, 100 percent, takes twice the memory of a large run, and collects a small one too often.
+func limitGarbage() {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	runtime.AddCleanup(new(*byte), func(struct{}) { // which the next collection finds
+		metrics.Read(live)
+		debug.SetGCPercent(garbage(live[0].Value.Uint64()))
+		limitGarbage()
+	}, struct{}{})
+}
+
+// garbage returns the percent of a live heap, in bytes, that may become garbage: leastGarbage, or leastPercent if that is more.
+func garbage(live uint64) int {
+	const leastGarbage, leastPercent = 10 << 20, 35
+	return int(max(leastPercent, leastGarbage*100/max(live, 1<<20)))
 }
 
 // checkMemory refuses a limit of the address space that is too low.

@@ -460,3 +460,12 @@ func (p program) resumes() {
 		p.t.Error("the interruption was not recorded")
 	}
 }
+
+// TestGarbage: a small heap may grow by a fixed amount, a large one by a part of it.
+func TestGarbage(t *testing.T) {
+	for live, want := range map[uint64]int{0: 1000, 1 << 20: 1000, 5 << 20: 200, 10 << 20: 100, 20 << 20: 50, 100 << 20: 35, 1 << 40: 35} {
+		if got := garbage(live); got != want {
+			t.Errorf("of %d live bytes: %d percent, want %d", live, got, want)
+		}
+	}
+}
