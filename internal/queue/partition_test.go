@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // workApart is a worker in its own process. It prints each task that it claims first, until it is killed.
@@ -53,6 +55,7 @@ func workApart(url, seedFile, caFile string) error {
 // TestPartition: two workers in network namespaces, of which one is cut off longer than AckWait and comes back, and one
 // is killed: each task is claimed once.
 func TestPartition(t *testing.T) {
+	long.OnlyThorough(t)
 	const tasks = 250
 	ip := func(args ...string) error {
 		c := exec.CommandContext(context.WithoutCancel(t.Context()), "ip", args...)

@@ -261,7 +261,7 @@ func none() {}
 func TestEachTaskOnce(t *testing.T) {
 	t.Parallel()
 	const workers = 4
-	tasks := 2000
+	tasks := 2000 / long.Step(4)
 	if long.Raced {
 		tasks = 200
 	}

@@ -63,6 +63,7 @@ type orders struct {
 	Model   string // URL
 	Version string // of the program; "": the plan's
 	Clock   time.Duration
+	Pace    int    // how many times as fast as the time the server's clock is; 0: once
 	Room    uint64 // bytes that a file of the process can have; 0: any number
 	AtOnce  int
 	Wait    time.Duration // until a worker that is silent loses its tasks; 0: a second
@@ -157,7 +158,9 @@ func served(ctx context.Context, o orders, key sign.Key, m plan.Plan, env run.En
 		return err
 	}
 	say := func(text string, pairs ...any) { fmt.Fprintln(os.Stderr, append([]any{text}, pairs...)...) }
-	s, err := NewServer(Config{Folder: f, Key: key, Out: o.Out, Now: time.Now, Told: say, Warn: say})
+	began := time.Now()
+	clock := func() time.Time { return began.Add(time.Since(began) * time.Duration(max(o.Pace, 1))) }
+	s, err := NewServer(Config{Folder: f, Key: key, Out: o.Out, Now: clock, Told: say, Warn: say})
 	if err != nil {
 		return err
 	}
@@ -563,7 +566,7 @@ func TestResults(t *testing.T) {
 // spent.
 func TestBudget(t *testing.T) {
 	const limit = 60_000
-	c := start(t, 40, 5*time.Millisecond, func(o *orders) { o.Budget = limit })
+	c := start(t, 40, 5*time.Millisecond, func(o *orders) { o.Budget, o.Pace = limit, 10 }) // what the one that is gone had reserved is waited for
 	w := c.worker(nil)
 	c.worker(nil)
 	c.claimed(3)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,7 +68,10 @@ func parent() error {
 func TestTextInChild(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
-	for name := range hostileTexts() {
+	for i, name := range slices.Sorted(maps.Keys(hostileTexts())) {
+		if i%long.Step(3) != 0 {
+			continue
+		}
 		cmd := exec.CommandContext(t.Context(), childReader(t).Child[0], "parent", name)
 		out, err := cmd.Output()
 		must(t, err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,10 +134,13 @@ func TestHostileFiles(t *testing.T) {
 	for name, document := range hostileOffice(t) {
 		files[name] = document
 	}
-	for name, data := range files {
+	for i, name := range slices.Sorted(maps.Keys(files)) {
+		if i%long.Step(3) != 0 { // most take their second of the processor
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := workspace(t, map[string][]byte{"a": data})
+			env := workspace(t, map[string][]byte{"a": files[name]})
 			began := time.Now()
 			out := use(t, NewReadFile(childReader(t, "child-tight")), env, object{"path": "a"})
 			t.Logf("%s: %s", time.Since(began), out.Shown[:tools.RuneOffset(out.Shown, 200)])

@@ -87,7 +87,10 @@ func TestPageInChild(t *testing.T) {
 		}
 	}
 	nested := strings.Repeat("<blockquote>", 250) + strings.Repeat("z<br>\n", 100_000)
-	for _, src := range []Source{{ContentType: "text/html", Base: base, Data: []byte(nested)}, {Name: "a.html", Data: []byte(nested)}} {
+	for i, src := range []Source{{ContentType: "text/html", Base: base, Data: []byte(nested)}, {Name: "a.html", Data: []byte(nested)}} {
+		if i%long.Step(2) != 0 { // each takes its second of the processor
+			continue
+		}
 		doc, err := childReader(t, "child-tight").Read(t.Context(), src)
 		must(t, err)
 		if doc.Kind != "text" || doc.Text != nested || !slices.ContainsFunc(doc.Notes, func(n string) bool { return strings.Contains(n, "takes too much to convert") }) {
