@@ -240,7 +240,8 @@ type callFact struct {
 	args, text string // its values, and all that it says: until there is a result
 	echo       string // of args, what a result may echo
 	argsSHA256 string
-	asks       policy.Call
+	asks       policy.ReadCall
+	broken     policy.Broken
 	told       bool   // the reply shows all of its arguments, though the call does not
 	asked      bool   // an approval of just this call was asked for
 	refusal    string // what the rules have to say of it

@@ -460,7 +460,7 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 		}
 	}
 	c.Unread = len(p.ArgsTruncated) > 0 && !c.told
-	c.argsSHA256, c.asks = p.ArgsSHA256, policy.CallOf(p.Name, shown)
+	c.argsSHA256, c.asks = p.ArgsSHA256, policy.Read(policy.CallOf(p.Name, shown))
 	c.asks.Texts = append(c.asks.Texts, p.Malformed)
 	t.looksFor(c)
 	c.asks.Known = t.plan.tools[p.Name]
@@ -506,9 +506,10 @@ func (t *taskReader) looksFor(c *callFact) {
 		c.TellsIDs = max(c.TellsIDs, t.prober.OtherIDs(text))
 	}
 	c.Keys = policy.AnswerKeys(c.asks)
-	rules := policy.Decide(t.plan.anything, c.asks)
+	c.broken = policy.Breaks(t.plan.policy, c.asks)
+	rules := c.broken.Decide(t.plan.anything, c.asks.Call)
 	c.Hits, c.refusal = rules.RuleIDs, "refused: "+rules.Reason
-	c.Answers = policy.Source(t.plan.anything, policy.Call{Paths: c.asks.Paths}) != ""
+	c.Answers = policy.Source(t.plan.anything, policy.Read(policy.Call{Paths: c.asks.Paths})) != ""
 }
 
 // isFromReply reports whether a proposal is one of the turn's reply, each of whose calls can be proposed once. Of a reply
@@ -548,16 +549,16 @@ func (t *taskReader) decide(a *attemptEvidence, ev trajectory.Event, p trajector
 	waiting := t.turn.waiting(p.CallID)
 	c := a.take(ev, p.CallID, "", &waiting.undecided)
 	c.Decided, c.Decision = ev.Seq, p
-	defer func() { c.asks = policy.Call{} }()
+	defer func() { c.asks, c.broken = policy.ReadCall{}, nil }()
 	if p.Decision == string(policy.Allow) {
 		waiting.allowed = append(waiting.allowed, c)
 		c.asks.Approved = c.Approved
-		if d := policy.Decide(t.plan.policy, c.asks); d.Verdict != policy.Allow && len(d.RuleIDs) == 0 {
+		if d := c.broken.Decide(t.plan.policy, c.asks.Call); d.Verdict != policy.Allow && len(d.RuleIDs) == 0 {
 			c.Against = d.Reason
 		}
 	} else {
 		waiting.refused = append(waiting.refused, c)
-		c.Class = policy.Decide(t.plan.policy, c.asks).Class
+		c.Class = c.broken.Decide(t.plan.policy, c.asks.Call).Class
 	}
 	if p.Shown != "" {
 		c.Told = t.revealsAnswer(p.Shown, c)

@@ -122,12 +122,12 @@ type refusedFact struct {
 
 // exchangeOf returns an exchange by its address, as it began.
 func (t *taskReader) exchangeOf(seq int64, address string) *callFact {
-	c := &callFact{Name: theNetwork, Proposed: seq, Decided: seq, args: address, text: address, asks: policy.CallOf("web_fetch", map[string]string{"url": address})}
+	c := &callFact{Name: theNetwork, Proposed: seq, Decided: seq, args: address, text: address, asks: policy.Read(policy.CallOf("web_fetch", map[string]string{"url": address}))}
 	t.looksFor(c)
-	c.asks = policy.Call{}
+	c.asks = policy.ReadCall{}
 	c.Hits = policy.DecideURL(t.plan.anything, t.Plan.TaskID, address).RuleIDs // as the Gate decides on it
 	if u, err := url.Parse(address); err == nil {
-		c.Keys = policy.AnswerKeys(policy.Call{Paths: []string{u.Path}})
+		c.Keys = policy.AnswerKeys(policy.Read(policy.Call{Paths: []string{u.Path}}))
 	}
 	c.Grades = aboutAnswers().MatchString(strings.ToLower(address))
 	return c

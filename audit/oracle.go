@@ -187,7 +187,7 @@ func checkWorkspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) 
 			n.find("workspace-answer", at, "the name of a file of the start workspace holds the task's answer")
 		case others:
 			n.find("other-task-record", at, "the start workspace holds a record of another task")
-		case len(policy.AnswerKeys(policy.Call{Paths: []string{f.Path}})) > 0, slices.ContainsFunc(strings.Fields(spaced(f.Path)), answerWord):
+		case len(policy.AnswerKeys(policy.Read(policy.Call{Paths: []string{f.Path}}))) > 0, slices.ContainsFunc(strings.Fields(spaced(f.Path)), answerWord):
 			n.find("workspace-answer-name", at, "the start workspace holds a file that is named like one with answers")
 		default:
 			n.find("workspace-extra-file", at, "the start workspace holds a file that is not the attachment")

@@ -11,7 +11,7 @@ import (
 
 // transient are the members of what the audit knows of an attempt that are gone when it has ended.
 var transient = map[reflect.Type][]string{
-	reflect.TypeFor[callFact](): {"expression", "args", "text", "echo", "argsSHA256", "asks", "told", "asked", "refusal"},
+	reflect.TypeFor[callFact](): {"expression", "args", "text", "echo", "argsSHA256", "asks", "broken", "told", "asked", "refusal"},
 }
 
 // TestPack fills every member of what is known of an attempt, in turns with nothing, with what is zero but there, and

@@ -97,7 +97,7 @@ func (a *Answers) add(forms []answerForm) {
 		for s := (wordScanner{b: []byte(f.text)}); s.next(); number++ {
 			word := string(s.word())
 			common := 0
-			if slices.Contains(commonWords, word) {
+			if commonWords[word] {
 				common = 1
 			}
 			rank := []int{common, uses[word], -len(word)}
@@ -115,8 +115,8 @@ func (a *Answers) add(forms []answerForm) {
 // goldAlone returns what looks for a gold and nothing else. It takes 3 kB, so none is held for each task.
 func goldAlone(gold string) *Prober {
 	fixed := fixedPhrases()
-	p := &Prober{lexicon: newLexicon(fixed.lexicon), phrases: fixed}
-	p.gold = newGoldForm(gold, p.lexicon)
+	p := &Prober{lexicon: newLexicon(fixed.lexicon, 0), phrases: fixed}
+	p.gold = newGoldForm(canonicalText(gold).b, p.lexicon)
 	return p
 }
 

@@ -34,7 +34,7 @@ type phrases struct {
 
 // fixedPhrases is made once.
 var fixedPhrases = sync.OnceValue(func() *phrases {
-	p := &phrases{lexicon: newLexicon(nil)}
+	p := &phrases{lexicon: newLexicon(nil, 0)}
 	add := func(text string, ph phrase) {
 		ph.words = p.lexicon.addAll([]byte(text))
 		p.all = append(p.all, ph)

@@ -61,15 +61,17 @@ const shortestRotated = 3
 
 // prepareRotated adds the rot13 of the task's words, of labels and of common words, unless it is a word that is
 // looked for itself.
-func (p *Prober) prepareRotated(task ...string) {
+func (p *Prober) prepareRotated(question, gold []byte) {
 	known := p.lexicon.last
-	words := []byte("the and was were that this with for from which what how answer question final correct solution gold expected ")
-	for _, text := range task {
-		words = append(append(words, canonicalText(text).b...), ' ')
+	words := bytes.Join([][]byte{[]byte("the and was were that this with for from which what how answer question final correct solution gold expected"), question, gold}, []byte(" "))
+	rotated := make([]byte, len(words))
+	for i, c := range words {
+		rotated[i] = byte(rot13(rune(c)))
 	}
-	for s := (wordScanner{b: words}); s.next(); {
-		if r := bytes.Map(rot13, s.word()); s.end-s.start >= shortestRotated && string(r) != string(s.word()) {
-			p.lexicon.addAll(r)
+	text := string(rotated)
+	for s := (wordScanner{b: rotated}); s.next(); {
+		if s.end-s.start >= shortestRotated && string(s.word()) != string(words[s.start:s.end]) {
+			p.lexicon.add(&s, text)
 		}
 	}
 	p.firstRotated, p.lastRotated = known+1, p.lexicon.last

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -30,8 +31,9 @@ func (g *goldForm) lacks(b []byte) bool {
 	return slices.ContainsFunc(g.needed, func(piece []byte) bool { return !bytes.Contains(b, piece) })
 }
 
-func newGoldForm(gold string, l *lexicon) goldForm {
-	text := bytes.TrimSpace(canonicalText(gold).b)
+// newGoldForm prepares a gold in canonical text.
+func newGoldForm(gold []byte, l *lexicon) goldForm {
+	text := bytes.TrimSpace(gold)
 	g := goldForm{short: utf8.RuneCount(text) < shortGold, numerals: map[string]int{}, longest: 1}
 	for part := range bytes.SplitSeq(text, []byte(";")) {
 		if g.addNumeral(part) {
@@ -169,7 +171,7 @@ func (p *Prober) walkGold(r *goldReader) {
 
 // done says whether nothing more can be learnt.
 func (r *goldReader) done() bool {
-	return r.out.hits == mostHits && r.out.labelled && r.out.called && (r.out.changed || len(r.p.bag) == 0) &&
+	return r.out.hits == mostHits && r.out.labelled && r.out.called && (r.out.changed || r.p.bag == 0) &&
 		(r.out.nearQuestion || len(r.spans.all) == 0) && (r.out.nearID || len(r.own.all) == 0) &&
 		(r.out.calledNearQuestion || len(r.places.all) == 0) && (r.out.nearStart || len(r.starts.all) == 0)
 }
@@ -208,7 +210,7 @@ func (r *goldReader) hit(part int, place interval, label int) {
 	if !r.out.nearStart && (besideStart || r.starts.near(r.text, place, startChars)) {
 		r.out.nearStart = r.behindID.add(h).counts
 	}
-	if found.called && !r.out.changed && len(r.p.bag) > 0 && place.start >= r.bagged {
+	if found.called && !r.out.changed && r.p.bag > 0 && place.start >= r.bagged {
 		r.bagged = place.start + bagStep
 		r.out.changed = r.mostOfBag(place)
 	}
@@ -344,9 +346,18 @@ func foldedWords(words ...string) []string {
 }
 
 // commonWords of at least four letters say nothing of what a question is about.
-var commonWords = []string{"about", "after", "also", "answer", "been", "before", "does", "each", "ever", "find", "first", "following", "from", "give", "have", "into", "last", "list",
-	"many", "more", "most", "much", "name", "number", "only", "other", "over", "please", "question", "same", "some", "such", "than", "that", "their", "them", "then", "there", "these", "they", "this",
-	"those", "under", "used", "using", "were", "what", "when", "where", "which", "while", "whose", "will", "with", "would", "year", "your"}
+var commonWords = setOf(`about after also answer been before does each ever find first following from give have into last list
+	many more most much name number only other over please question same some such than that their them then there these they this
+	those under used using were what when where which while whose will with would year your`)
+
+// setOf returns the words of a text.
+func setOf(text string) map[string]bool {
+	all := map[string]bool{}
+	for word := range strings.FieldsSeq(text) {
+		all[word] = true
+	}
+	return all
+}
 
 // mostOfBag reports whether around a place stand most words of the question that say what it is about, outside of
 // the echo.
@@ -357,9 +368,9 @@ func (r *goldReader) mostOfBag(place interval) bool {
 	echo := cursor{all: r.echo[first:]}
 	seen := map[uint32]bool{}
 	for s := (wordScanner{b: r.text.b[from:to]}); s.next(); {
-		if id := r.p.lexicon.find(&s); r.p.bag[id] && !seen[id] && !echo.overlaps(interval{from + s.start, from + s.end}) {
+		if id := r.p.lexicon.find(&s); r.p.uses(id)&aboutIt != 0 && !seen[id] && !echo.overlaps(interval{from + s.start, from + s.end}) {
 			seen[id] = true
 		}
 	}
-	return len(seen)*1000 >= changedShare*len(r.p.bag)
+	return len(seen)*1000 >= changedShare*r.p.bag
 }

@@ -18,15 +18,16 @@ import (
 const Version = "probes.v2"
 
 const (
-	windowChars  = 400 // how far apart things that are near each other may stand
-	besideChars  = 16  // the same for directly beside, with no word between
-	labelChars   = 24  // a label begins at most so many characters before the gold
-	shortGold    = 4   // a gold of fewer characters needs a label or a neighbour
-	shingleWords = 8
-	fewestWords  = 4 // a question of fewer words has no coverage
-	fewestRuns   = 5 // of the question; fewer of them may stand in a document by chance
-	echoWords    = 5
-	mostHits     = 1000
+	windowChars   = 400 // how far apart things that are near each other may stand
+	besideChars   = 16  // the same for directly beside, with no word between
+	labelChars    = 24  // a label begins at most so many characters before the gold
+	lettersOfWord = 4   // about so many bytes for each word of a question, as it is and in rot13
+	shortGold     = 4   // a gold of fewer characters needs a label or a neighbour
+	shingleWords  = 8
+	fewestWords   = 4 // a question of fewer words has no coverage
+	fewestRuns    = 5 // of the question; fewer of them may stand in a document by chance
+	echoWords     = 5
+	mostHits      = 1000
 )
 
 // Target is a task whose traces are looked for. Gold is "" where none is known; SplitIDs are the ids of its split,
@@ -77,14 +78,14 @@ type Target struct {
 type Prober struct {
 	lexicon       *lexicon
 	ids           idSet
-	inQuestion    []bool          // by word
+	inQuestion    []wordUse       // by word
 	shingles      map[shingle]int // by number, -1 for those in quotation marks
 	shingleLen    int
 	counted       int // of shingles
 	first         int // of those that are counted
 	last          int
-	asks          []int           // those of the sentence that asks
-	bag           map[uint32]bool // what the question is about, see prepareQuestion
+	asks          []int // those of the sentence that asks
+	bag           int   // words of what the question is about, see prepareQuestion
 	questionBytes int
 	gold          goldForm
 	phrases       *phrases
@@ -97,7 +98,8 @@ type Prober struct {
 // New prepares for one task, in time linear in the target.
 func New(t Target) *Prober {
 	fixed := fixedPhrases()
-	p := &Prober{lexicon: newLexicon(fixed.lexicon), ids: idSet{others: t.SplitIDs}, phrases: fixed, question: t.Question, answers: t.Answers}
+	question, gold := canonicalText(t.Question).b, canonicalText(t.Gold).b
+	p := &Prober{lexicon: newLexicon(fixed.lexicon, (len(question)+len(gold))/lettersOfWord), ids: idSet{others: t.SplitIDs}, phrases: fixed, question: t.Question, answers: t.Answers}
 	if t.SplitIDs == nil {
 		p.ids.others = NewIDs(nil)
 	}
@@ -107,9 +109,9 @@ func New(t Target) *Prober {
 	if t.Answers != nil {
 		p.ids.tasks = t.Answers.tasks
 	}
-	p.prepareQuestion(t.Question)
-	p.gold = newGoldForm(t.Gold, p.lexicon)
-	p.prepareRotated(t.Question, t.Gold)
+	p.prepareQuestion(question)
+	p.gold = newGoldForm(gold, p.lexicon)
+	p.prepareRotated(question, gold)
 	return p
 }
 

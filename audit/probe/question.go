@@ -12,33 +12,42 @@ import (
 const aloneLetters = 3
 
 // questionWords are words that ask and that do little else, without diacritics.
-var questionWords = func() map[string]bool {
-	all := map[string]bool{}
-	for _, word := range strings.Fields("who whom whose which what when where why how quel quelle quels quelles qui combien wer wen wem wessen welche welcher welches welchen welchem wann wie " +
-		"quien quienes cual cuales cuando cuanto cuanta cuantos cuantas donde qual quale quali quanti quante quantos quantas") {
-		all[word] = true
+var questionWords = setOf("who whom whose which what when where why how quel quelle quels quelles qui combien wer wen wem wessen welche welcher welches welchen welchem wann wie " +
+	"quien quienes cual cuales cuando cuanto cuanta cuantos cuantas donde qual quale quali quanti quante quantos quantas")
+
+// wordUse says what a word is to the question.
+type wordUse uint8
+
+const (
+	inIt    wordUse = 1 << iota
+	aboutIt         // it says what the question is about
+)
+
+// uses returns what the word of a number is to the question.
+func (p *Prober) uses(id uint32) wordUse {
+	if int(id) >= len(p.inQuestion) {
+		return 0
 	}
-	return all
-}()
+	return p.inQuestion[id]
+}
 
 // shingle is a run of words of the question; unused places are 0.
 type shingle [shingleWords]uint32
 
 // prepareQuestion numbers the runs of the question that are to be counted. Runs inside of quotation marks are not:
 // others quote the same. They have number -1.
-func (p *Prober) prepareQuestion(question string) {
-	text := canonicalText(question).b
-	var words []uint32
-	var places []interval
+func (p *Prober) prepareQuestion(text []byte) {
+	words := make([]uint32, 0, len(text)/lettersOfWord)
+	places := make([]interval, 0, len(text)/lettersOfWord)
 	var asking []int // the words that ask
-	sentence := askingSentence(text)
+	sentence, question := askingSentence(text), string(text)
 	for s := (wordScanner{b: text}); s.next(); {
 		if sentence.start <= s.start && s.end <= sentence.end && questionWords[string(s.word())] {
 			asking = append(asking, len(words))
 		}
-		words, places = append(words, p.lexicon.add(&s)), append(places, interval{s.start, s.end})
+		words, places = append(words, p.lexicon.add(&s, question)), append(places, interval{s.start, s.end})
 	}
-	p.inQuestion = make([]bool, p.lexicon.last+1)
+	p.inQuestion = make([]wordUse, p.lexicon.last+1)
 	p.questionBytes = len(text)
 	if len(words) < fewestWords {
 		return
@@ -48,7 +57,7 @@ func (p *Prober) prepareQuestion(question string) {
 	if inAny(quoted, interval{places[0].start, places[len(places)-1].end}) {
 		quoted = nil // all of it
 	}
-	p.shingles = map[shingle]int{}
+	p.shingles = make(map[shingle]int, len(words))
 	p.first = -1
 	for i := range len(words) - p.shingleLen + 1 {
 		var s shingle
@@ -77,18 +86,17 @@ func (p *Prober) prepareQuestion(question string) {
 			p.asks = append(p.asks, number)
 		}
 	}
-	for _, word := range words {
-		p.inQuestion[word] = true
-	}
-	p.bag = map[uint32]bool{}
-	for s := (wordScanner{b: text}); s.next(); {
-		word := s.word()
-		if utf8.RuneCount(word) >= 4 && !slices.Contains(commonWords, string(word)) || digitByte(word[0]) && len(word) > 1 {
-			p.bag[p.lexicon.find(&s)] = true
+	for i, id := range words {
+		word := text[places[i].start:places[i].end]
+		use := &p.inQuestion[id]
+		if about := utf8.RuneCount(word) >= 4 && !commonWords[string(word)] || digitByte(word[0]) && len(word) > 1; about && *use&aboutIt == 0 {
+			*use |= aboutIt
+			p.bag++
 		}
+		*use |= inIt
 	}
-	if len(p.bag) < fewestInBag {
-		p.bag = nil
+	if p.bag < fewestInBag {
+		p.bag = 0
 	}
 }
 
@@ -118,7 +126,7 @@ func (p *Prober) newEcho(args string) echo {
 	if args == "" {
 		return e
 	}
-	e.lexicon, e.runs = newLexicon(p.lexicon), map[[echoWords]uint32]struct{}{}
+	e.lexicon, e.runs = newLexicon(p.lexicon, 0), map[[echoWords]uint32]struct{}{}
 	p.eachForm(args, func(t probeText) hints {
 		e.add(t)
 		return p.read(t, echo{lexicon: p.lexicon}, nil, false).hints
@@ -238,7 +246,7 @@ func (r *reader) add(w passing) {
 	r.markEcho()
 	last, length := r.n-echoWords, r.p.shingleLen
 	id := r.recent[last&15].id
-	if length == 0 || int(id) >= len(r.p.inQuestion) || !r.p.inQuestion[id] {
+	if length == 0 || r.p.uses(id)&inIt == 0 {
 		r.run = 0
 		return
 	}
@@ -442,7 +450,7 @@ type Questions struct {
 
 // NewQuestions prepares the questions of tasks; "" for none.
 func NewQuestions(questions []string) *Questions {
-	q := &Questions{lexicon: newLexicon(nil), runs: map[shingle][]int{}, size: make([]int, len(questions)), left: mostShared}
+	q := &Questions{lexicon: newLexicon(nil, 0), runs: map[shingle][]int{}, size: make([]int, len(questions)), left: mostShared}
 	for i, question := range questions {
 		words := q.lexicon.addAll(canonicalText(question).b)
 		if len(words) < fewestWords {

@@ -94,8 +94,9 @@ type lexicon struct {
 	filter [256]uint64
 }
 
-func newLexicon(below *lexicon) *lexicon {
-	l := &lexicon{below: below, ids: map[string]uint32{}}
+// newLexicon returns one that has room for so many words.
+func newLexicon(below *lexicon, words int) *lexicon {
+	l := &lexicon{below: below, ids: make(map[string]uint32, words)}
 	if below != nil {
 		l.last, l.filter = below.last, below.filter
 	}
@@ -140,22 +141,24 @@ func (k *known) find(l *lexicon, s *wordScanner) uint32 {
 	return e.id
 }
 
-func (l *lexicon) add(s *wordScanner) uint32 {
+// add returns the number of the scanner's word, which it has from now on. The text is that of the scanner.
+func (l *lexicon) add(s *wordScanner, text string) uint32 {
 	if id := l.find(s); id > 0 {
 		return id
 	}
 	i, bit := filterBit(s.hash)
 	l.filter[i] |= bit
 	l.last++
-	l.ids[string(s.word())] = l.last
+	l.ids[text[s.start:s.end]] = l.last
 	return l.last
 }
 
 // addAll returns the numbers of all words of canonical text.
 func (l *lexicon) addAll(b []byte) []uint32 {
 	var ids []uint32
+	text := string(b)
 	for s := (wordScanner{b: b}); s.next(); {
-		ids = append(ids, l.add(&s))
+		ids = append(ids, l.add(&s, text))
 	}
 	return ids
 }

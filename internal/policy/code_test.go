@@ -293,7 +293,7 @@ func TestSecretPlaces(t *testing.T) {
 		{Call{Paths: []string{"proc/cpuinfo", "ssh/config", "credentials", "", "/", ".."}}, ""},
 		{Call{Texts: []string{"169.254.169.254", "~/.ssh/id_rsa", "OPENAI_API_KEY"}}, ""},
 	} {
-		if got := secret(tc.call, nil); got != tc.want {
+		if got := secret(Read(tc.call)); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.call, got, tc.want)
 		}
 	}

@@ -27,6 +27,26 @@ type Call struct {
 	Approved     bool
 }
 
+// ReadCall is a call whose code was read: what looks at it need not read that again.
+type ReadCall struct {
+	Call
+	read []reading // of Code and Lines
+}
+
+// Read reads the code of a call.
+func Read(c Call) ReadCall {
+	r := ReadCall{Call: c}
+	for _, code := range c.Code {
+		r.read = append(r.read, readCode(code))
+	}
+	for _, line := range c.Lines {
+		of := reading{literals: []string{line}}
+		of.shell(line, 0)
+		r.read = append(r.read, of)
+	}
+	return r
+}
+
 // Verdict is the result of a decision.
 type Verdict string
 
@@ -65,7 +85,19 @@ func Decide(p Policy, c Call) Decision {
 	if c.Tool == SubmitAnswer && c.Known && known(p.Mode) {
 		return Decision{Verdict: Allow}
 	}
-	fired := broken(p, c)
+	return Breaks(p, Read(c)).Decide(p, c)
+}
+
+// Broken are the rules, other than budgets, that a call breaks, in the order of Rules.
+type Broken []finding
+
+// Decide is the function Decide for a call that breaks these rules by Breaks. The policy may be another one with the
+// same AnswerSources, Commands and Packages.
+func (b Broken) Decide(p Policy, c Call) Decision {
+	if c.Tool == SubmitAnswer && c.Known && known(p.Mode) {
+		return Decision{Verdict: Allow}
+	}
+	fired := slices.Clip(b)
 	switch {
 	case spent(int64(c.ToolCalls), int64(p.MaxToolCalls)):
 		fired = append(fired, finding{Budget, fmt.Sprintf("budget: the %d tool calls of the task are used up", max(p.MaxToolCalls, 0))})
@@ -122,7 +154,7 @@ func DecideURL(p Policy, taskID, url string) Decision {
 	if !known(p.Mode) {
 		return Decision{Verdict: Deny, Class: DeniedByMode, Reason: fmt.Sprintf("unknown governance mode %q", p.Mode)}
 	}
-	if fired := broken(p, Call{Tool: "web_fetch", TaskID: taskID, URLs: []string{url}}); len(fired) > 0 {
+	if fired := Breaks(p, Read(Call{Tool: "web_fetch", TaskID: taskID, URLs: []string{url}})); len(fired) > 0 {
 		return denied(fired)
 	}
 	return Decision{Verdict: Allow}
@@ -147,11 +179,9 @@ func denied(fired []finding) Decision {
 	return d
 }
 
-// broken returns the rules, other than budgets, that a call breaks, in the order of Rules.
-func broken(p Policy, c Call) []finding {
-	read := readings(c)
-	var fired []finding
-	if id := answerSource(p, c, read); id != "" {
+// Breaks looks for the rules that a call breaks. Of the policy it reads AnswerSources, Commands and Packages.
+func Breaks(p Policy, c ReadCall) (fired Broken) {
+	if id := Source(p, c); id != "" {
 		fired = append(fired, finding{AnswerSources, "answer sources: this leads to a known source of the benchmark's answers (" + id + ")"})
 	} else if slices.ContainsFunc(c.Searched(), Seeks) {
 		fired = append(fired, finding{AnswerSources, "answer sources: this looks for the benchmark's answers"})
@@ -166,37 +196,24 @@ func broken(p Policy, c Call) []finding {
 		return slices.Contains(data().Lists.Packages, name) ||
 			slices.ContainsFunc(p.Packages, func(own string) bool { return distribution(own) == name })
 	}
-	command := first(read, func(r reading) string {
+	command := first(c.read, func(r reading) string {
 		if r.tangled {
 			return "brackets in more than 200 others"
 		}
 		return find(r.commands, acts)
 	})
 	for _, rule := range []struct{ id, format, name string }{
-		{GraderSurfaces, "grader surfaces: this names the run's own records or verdicts (%s)", graderSurface(c)},
-		{Secrets, "secrets: this names key material or credentials (%s)", secret(c, read)},
-		{Commands, "commands: this would act on the host or the network from code (%s)", cmp.Or(command, hook(c, read))},
+		{GraderSurfaces, "grader surfaces: this names the run's own records or verdicts (%s)", graderSurface(c.Call)},
+		{Secrets, "secrets: this names key material or credentials (%s)", secret(c)},
+		{Commands, "commands: this would act on the host or the network from code (%s)", cmp.Or(command, Hook(c))},
 		{Packages, "packages: this loads what brings the benchmark or another harness (%s)",
-			first(read, func(r reading) string { return find(r.packages, brings) })},
+			first(c.read, func(r reading) string { return find(r.packages, brings) })},
 	} {
 		if rule.name != "" {
 			fired = append(fired, finding{rule.id, fmt.Sprintf(rule.format, rule.name)})
 		}
 	}
 	return fired
-}
-
-// readings are what the call would execute, read.
-func readings(c Call) (read []reading) {
-	for _, code := range c.Code {
-		read = append(read, readCode(code))
-	}
-	for _, line := range c.Lines {
-		r := reading{literals: []string{line}}
-		r.shell(line, 0)
-		read = append(read, r)
-	}
-	return read
 }
 
 // OverTime is Call.Over of a call that begins after the time of its attempt is used up.

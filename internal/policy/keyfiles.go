@@ -8,7 +8,7 @@ import (
 // AnswerKeys returns what a call would open that is named like a key of answers, such as answers.json,
 // gold_labels.csv or validation/metadata.jsonl: of its paths, its addresses of files, and the strings of
 // its code, in their order and each once.
-func AnswerKeys(c Call) []string {
+func AnswerKeys(c ReadCall) []string {
 	var found []string
 	seen := map[string]bool{}
 	look := func(path string) bool {
@@ -25,7 +25,7 @@ func AnswerKeys(c Call) []string {
 	for _, url := range c.URLs {
 		look(percentDecode(url))
 	}
-	for _, r := range readings(c) {
+	for _, r := range c.read {
 		for _, text := range r.literals {
 			named := false
 			for word := range strings.FieldsFuncSeq(text, betweenWords) {

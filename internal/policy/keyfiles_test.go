@@ -50,7 +50,7 @@ func TestAnswerKeys(t *testing.T) {
 		{"web_fetch", "url", "https://school.example/answers.json", nil},
 		{"web_search", "query", "answers.json", nil},
 	} {
-		got := AnswerKeys(CallOf(tc.tool, map[string]string{tc.argument: tc.value}))
+		got := AnswerKeys(Read(CallOf(tc.tool, map[string]string{tc.argument: tc.value})))
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s %q: %s", tc.tool, tc.value, diff)
 		}

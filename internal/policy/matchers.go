@@ -43,13 +43,10 @@ func fileURL(url string) string {
 	return percentDecode(path)
 }
 
-// Source returns the known source of answers that a call leads to, or "". It is a part of R001.
-func Source(p Policy, c Call) string { return answerSource(p, c, readings(c)) }
-
-// answerSource returns the known source of answers that the call leads to, or "": the id of the first
-// class A entry that a URL, a path, a string of code or one that is passed on matches, the source that
-// the policy names, or the benchmark's owner.
-func answerSource(p Policy, c Call, read []reading) string {
+// Source returns the known source of answers that a call leads to, or "": the id of the first class A entry that a
+// URL, a path, a string of code or one that is passed on matches, the source that the policy names, or the benchmark's
+// owner. It is a part of R001.
+func Source(p Policy, c ReadCall) string {
 	list := builtin()
 	// A string of code, or one that is passed on, may be a URL, a path, what a loader of the hub calls a dataset, or text
 	// with such words in it. A word counts that is a path or an address with the owner's name as a part, and the name
@@ -75,7 +72,7 @@ func answerSource(p Policy, c Call, read []reading) string {
 		first(c.URLs, func(url string) string { return sourceOf(p, list, url) }),
 		first(c.Paths, func(path string) string { return list.source(path, true) }),
 		first(c.Strings, inText),
-		first(read, func(r reading) string { return first(r.literals, inText) }))
+		first(c.read, func(r reading) string { return first(r.literals, inText) }))
 }
 
 // sourceOf is answerSource for a URL. The policy names a source by its host, or one above it, and its path.
@@ -121,16 +118,8 @@ func graderSurface(c Call) string {
 // finds nothing in its words, and takes longer.
 func mayNameRecord(text string) bool {
 	text = strings.ToLower(text)
-	l := &data().Lists
-	return slices.ContainsFunc([][]string{l.OwnFolders, l.VerdictFolders, l.OwnRecords, l.CommonRecords}, func(names []string) bool {
-		return slices.ContainsFunc(names, func(name string) bool {
-			for part := range strings.SplitSeq(name, "/") {
-				if !strings.Contains(text, part) {
-					return false
-				}
-			}
-			return true
-		})
+	return slices.ContainsFunc(data().Lists.records, func(parts []string) bool {
+		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) })
 	})
 }
 
@@ -180,12 +169,12 @@ func betweenPaths(r rune) bool {
 }
 
 // secret returns the key material or credentials that the call names, or "".
-func secret(c Call, read []reading) string {
+func secret(c ReadCall) string {
 	variables := data().Lists.KeyVariables
 	return cmp.Or(
 		first(c.Paths, func(path string) string { return cmp.Or(metadataAddress(path), secretPlace(path)) }),
 		first(c.URLs, func(url string) string { return cmp.Or(metadataAddress(url), secretPlace(fileURL(url))) }),
-		first(read, func(r reading) string {
+		first(c.read, func(r reading) string {
 			return cmp.Or(find(r.names, func(name string) bool { return slices.Contains(variables, name) }), first(r.literals, secretInText))
 		}))
 }
@@ -261,11 +250,9 @@ func metadataAddress(url string) string {
 
 // Hook returns the variable that a loader reads, or the module that an interpreter looks for, by which
 // a call would have programs load code by themselves; "" if it names none. It is a part of R004.
-func Hook(c Call) string { return hook(c, readings(c)) }
-
-func hook(c Call, read []reading) string {
+func Hook(c ReadCall) string {
 	hooks := data().Lists.LoaderHooks
-	return cmp.Or(first(c.Strings, hookInText), first(read, func(r reading) string {
+	return cmp.Or(first(c.Strings, hookInText), first(c.read, func(r reading) string {
 		return cmp.Or(find(r.names, func(name string) bool { return slices.Contains(hooks, name) }), first(r.literals, hookInText), r.pathFile())
 	}))
 }

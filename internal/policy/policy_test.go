@@ -266,7 +266,7 @@ func TestPathsOfTheWorkspace(t *testing.T) {
 		"datasets/gaia-benchmark":  "A01",
 		"2023/test/metadata.jsonl": "A04",
 	} {
-		if got := answerSource(Policy{}, Call{Paths: []string{path}}, nil); got != want {
+		if got := Source(Policy{}, Read(Call{Paths: []string{path}})); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}

@@ -17,7 +17,7 @@ type Reach struct {
 }
 
 // Reaches returns what a call reaches for, as far as its arguments tell.
-func Reaches(c Call) Reach {
+func Reaches(c ReadCall) Reach {
 	var found Reach
 	for _, url := range c.URLs {
 		keep(&found.Outside, fileOutside(url))
@@ -26,7 +26,7 @@ func Reaches(c Call) Reach {
 		keep(&found.Outside, fileOutside(path))
 		keep(&found.Processes, processPlace(path))
 	}
-	for _, r := range readings(c) {
+	for _, r := range c.read {
 		keep(&found.Frames, r.reach.Frames)
 		keep(&found.Environment, r.reach.Environment)
 		keep(&found.Walks, r.reach.Walks)

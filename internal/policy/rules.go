@@ -114,6 +114,8 @@ type lists struct {
 	SecretPlaces      []string     `json:"secret_places"`      // R003: ends of paths; a part may be several, separated by |; * is any
 	Seeking           seekingWords `json:"seeking"`            // R001
 	VerdictFolders    []string     `json:"verdict_folders"`    // R002: names of folders with verdicts of the judge
+
+	records [][]string // the parts of all names of R002
 }
 
 // review holds the lists of AnswerKeys, Reaches and Hook, which refuse nothing by themselves.
@@ -135,7 +137,10 @@ var data = sync.OnceValue(func() *ruleData {
 	if err := json.Unmarshal(rulesFile, d, json.RejectUnknownMembers(true)); err != nil {
 		panic("policy: the embedded rules do not parse: " + err.Error())
 	}
-	s := &d.Lists.Seeking
+	l, s := &d.Lists, &d.Lists.Seeking
+	for _, name := range slices.Concat(l.OwnFolders, l.VerdictFolders, l.OwnRecords, l.CommonRecords) {
+		l.records = append(l.records, strings.Split(name, "/"))
+	}
 	s.plainWords = map[string]bool{}
 	for _, phrase := range slices.Concat(s.Answers, s.Materials, s.Certain, s.Benchmark, s.Splits, s.Weak, s.Plain, s.Strong) {
 		for word := range strings.FieldsSeq(phrase) {
