@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -124,10 +125,11 @@ func (c Comparison) Text() string {
 		t.Row(r[0], view.Line(r[1]), view.Line(r[2]), differs)
 	}
 	t.Separator()
-	t.Row("solved", c.A.Solved, c.B.Solved, signed(int64(c.B.Solved-c.A.Solved)))
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	t.Row("solved", c.A.Solved, c.B.Solved, signed(int64(c.B.Solved-c.A.Solved), number))
 	t.Row("solve rate", view.Percent(c.A.RatePPM), view.Percent(c.B.RatePPM), signedPercent(c.RatePPM))
 	t.Row("cost", view.Dollars(c.A.CostMicroUSD), view.Dollars(c.B.CostMicroUSD), signedDollars(c.CostMicroUSD))
-	t.Row("tokens", c.A.Tokens, c.B.Tokens, signed(c.Tokens))
+	t.Row("tokens", c.A.Tokens, c.B.Tokens, signed(c.Tokens, number))
 	fmt.Fprintf(out, "%s\n\n", t)
 	_ = view.Rows(out, c.Rows()) // a strings.Builder takes everything
 	if len(c.Flips) > 0 {
@@ -175,33 +177,22 @@ func pValue(ppm int64) string {
 	return fmt.Sprintf("= %d.%06d", ppm/1e6, ppm%1e6)
 }
 
-// signedPercent is percent of a difference.
-func signedPercent(ppm int64) string {
-	switch {
-	case ppm < 0:
-		return "-" + view.Percent(-ppm)
-	case ppm > 0:
-		return "+" + view.Percent(ppm)
-	}
-	return view.Percent(ppm)
-}
+func signedPercent(ppm int64) string { return signed(ppm, view.Percent) }
 
-// signedDollars is dollars of a difference.
 func signedDollars(micro *int64) string {
-	switch {
-	case micro == nil || *micro == 0:
-		return view.Dollars(micro)
-	case *micro < 0:
-		less := -*micro
-		return "-" + view.Dollars(&less)
+	if micro == nil {
+		return view.Dollars(nil)
 	}
-	return "+" + view.Dollars(micro)
+	return signed(*micro, func(n int64) string { return view.Dollars(&n) })
 }
 
-// signed writes a difference.
-func signed(n int64) string {
-	if n > 0 {
-		return fmt.Sprintf("+%d", n)
+// signed writes a difference by a function for its size.
+func signed(n int64, write func(int64) string) string {
+	switch {
+	case n < 0:
+		return "-" + write(-n)
+	case n > 0:
+		return "+" + write(n)
 	}
-	return fmt.Sprint(n)
+	return write(n)
 }

@@ -318,7 +318,7 @@ func open(path string) (*verify.Evidence, error) {
 // verified later.
 func (r *Reader) begun(at place, q Query) (place, error) {
 	if strings.HasSuffix(at.path, submit.ArchiveSuffix) && !q.Verify { // it would be unpacked for its first line
-		if stats, _, found := r.recall(at.path); found {
+		if stats, _, found := r.Recall(at.path); found {
 			at.runID, at.started = stats.RunID, stats.Started
 			return at, nil
 		}
@@ -383,7 +383,7 @@ func (r *Reader) read(at place, verify bool) result {
 // Counted returns what is counted of the run at path, by its record if that is good; run is nil then. Else, or if verify is
 // set, the run is verified, and a record of it is kept. The stats of a run that is not complete are the zero value.
 func (r *Reader) Counted(path string, verify bool) (stats rundir.RunStats, run *rundir.Run, err error) {
-	kept, before, found := r.recall(path)
+	kept, before, found := r.Recall(path)
 	if found && !verify {
 		return kept, nil, nil
 	}
@@ -398,14 +398,8 @@ func (r *Reader) Counted(path string, verify bool) (stats rundir.RunStats, run *
 	return stats, run, nil
 }
 
-// Recall returns what a good record has of the run at path.
-func (r *Reader) Recall(path string) (stats rundir.RunStats, found bool) {
-	stats, _, found = r.recall(path)
-	return stats, found
-}
-
-// recall returns what was kept of the run at path, and the stamp of its files.
-func (r *Reader) recall(path string) (stats rundir.RunStats, files string, found bool) {
+// Recall returns what a good record has of the run at path, and the stamp of its files.
+func (r *Reader) Recall(path string) (stats rundir.RunStats, files string, found bool) {
 	real, files, settled := r.stamp(path)
 	if !settled {
 		return rundir.RunStats{}, files, false

@@ -311,7 +311,7 @@ func read(at place, o Options) Entry {
 		return e.growing(given.Files)
 	}
 	if o.Quick && closed == nil && !at.part {
-		if kept, found := o.Reader.Recall(at.dir); found {
+		if kept, _, found := o.Reader.Recall(at.dir); found {
 			return e.counted(kept, m, digest)
 		}
 		e.State, e.Done, e.waits = page.Complete, e.Planned, true

@@ -3,9 +3,7 @@ package unpack
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/hex"
-	"math"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -219,15 +217,8 @@ func worth(b []byte, characters int) bool {
 
 // known reports whether bytes begin as a packed file does.
 func known(b []byte) bool {
-	if len(b) < 20 {
-		return false
-	}
-	for _, magic := range []string{"SQLite format 3", "PAR1", "\x80\x02", "\x80\x03", "\x80\x04", "\x80\x05", "PACK", "\x5d\x00\x00"} {
-		if bytes.HasPrefix(b, []byte(magic)) {
-			return true
-		}
-	}
-	return nextMagic(b[:min(len(b), 64)], 0) == 0 || isPicture(b) || isNative(b) || isTar(b)
+	return len(b) >= 20 && (begin(b, "SQLite format 3", "PAR1", "\x80\x02", "\x80\x03", "\x80\x04", "\x80\x05", "PACK", "\x5d\x00\x00") ||
+		nextMagic(b[:min(len(b), 64)], 0) == 0 || isPicture(b) || isNative(b) || isTar(b))
 }
 
 // runsIn reports whether most of the bytes stand in runs of text.
@@ -306,5 +297,3 @@ func literal(data []byte, i int, quote byte) (out []byte, end int) {
 	}
 	return out, i
 }
-
-func floatOf(b []byte) float64 { return math.Float64frombits(binary.BigEndian.Uint64(b)) }

@@ -5,6 +5,8 @@ import (
 	"crypto/sha1"
 	"encoding/binary"
 	"io"
+	"math"
+	"math/bits"
 	"strconv"
 	"unicode/utf16"
 
@@ -304,7 +306,7 @@ func (w *walker) appendRecord(out []byte, name string, record []byte, encoding u
 		case kind == 8 || kind == 9:
 			out = append(out, '0'+byte(kind-8))
 		case kind == 7 && len(value) == 8:
-			out = strconv.AppendFloat(out, floatOf(value), 'g', -1, 64)
+			out = strconv.AppendFloat(out, math.Float64frombits(binary.BigEndian.Uint64(value)), 'g', -1, 64)
 		case kind >= 13 && kind%2 == 1 && encoding > 1:
 			out = append(out, utf16Text(value, encoding == 2)...)
 		case kind >= 13 && kind%2 == 1 || isText(value):
@@ -321,7 +323,7 @@ func utf16Text(b []byte, little bool) string {
 	units := make([]uint16, len(b)/2)
 	for i := range units {
 		if units[i] = binary.BigEndian.Uint16(b[2*i:]); little {
-			units[i] = units[i]<<8 | units[i]>>8
+			units[i] = bits.ReverseBytes16(units[i])
 		}
 	}
 	return string(utf16.Decode(units))

@@ -12,10 +12,12 @@ package unpack
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -56,18 +58,8 @@ const (
 // Walk calls visit with the texts of a file. A path begins with name and goes on with "!/" and the name of what is in it. It
 // returns the error of visit or of Check, which ends it, and no other.
 func Walk(name string, data []byte, l Limits, visit func(path, text string) error) (Told, error) {
-	if l.Bytes <= 0 {
-		l.Bytes = Default.Bytes
-	}
-	if l.Depth <= 0 {
-		l.Depth = Default.Depth
-	}
-	if l.Entries <= 0 {
-		l.Entries = Default.Entries
-	}
-	if l.Whole <= 0 {
-		l.Whole = Default.Whole
-	}
+	l.Bytes, l.Depth = cmp.Or(max(l.Bytes, 0), Default.Bytes), cmp.Or(max(l.Depth, 0), Default.Depth)
+	l.Entries, l.Whole = cmp.Or(max(l.Entries, 0), Default.Entries), cmp.Or(max(l.Whole, 0), Default.Whole)
 	w := &walker{l: l, visit: visit}
 	if int64(len(data)) > l.Bytes {
 		data, w.told.Stopped = data[:l.Bytes], "bytes"
@@ -187,7 +179,8 @@ func (w *walker) stream(path string, r io.Reader, packed, depth int) (n int64, e
 			}
 			return n, err
 		}
-		whole = n == size && n < most && asWhole(buf.Bytes())
+		// What is in some kinds of files is found only if all of it is read at once.
+		whole = n == size && n < most && (begin(buf.Bytes(), "SQLite format 3\x00", "PAR1", "PACK\x00\x00\x00") || isTar(buf.Bytes()))
 		w.content(path, buf.Bytes(), depth)
 		if n >= most {
 			if n >= w.left() {
@@ -202,9 +195,9 @@ func (w *walker) stream(path string, r io.Reader, packed, depth int) (n int64, e
 	return n, w.err
 }
 
-// asWhole reports whether what is in a file is found only if all of it is read at once.
-func asWhole(data []byte) bool {
-	return bytes.HasPrefix(data, []byte("SQLite format 3\x00")) || bytes.HasPrefix(data, []byte("PAR1")) || bytes.HasPrefix(data, []byte("PACK\x00\x00\x00")) || isTar(data)
+// begin reports whether data begins with one of some texts.
+func begin(data []byte, texts ...string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return bytes.HasPrefix(data, []byte(text)) })
 }
 
 // checked asks whether the walk goes on with each read.
@@ -222,24 +215,15 @@ func (c *checked) Read(b []byte) (int, error) {
 
 // isPicture reports whether the dense parts of a file are known to be pictures, sound or letters.
 func isPicture(data []byte) bool {
-	for _, magic := range []string{"\x89PNG", "\xff\xd8\xff", "GIF8", "RIFF", "wOFF", "wOF2", "OggS", "ID3", "fLaC", "\x1aE\xdf\xa3", "\x00\x00\x01\x00"} {
-		if bytes.HasPrefix(data, []byte(magic)) {
-			return true
-		}
-	}
-	return len(data) > 12 && string(data[4:8]) == "ftyp"
+	return begin(data, "\x89PNG", "\xff\xd8\xff", "GIF8", "RIFF", "wOFF", "wOF2", "OggS", "ID3", "fLaC", "\x1aE\xdf\xa3", "\x00\x00\x01\x00") ||
+		len(data) > 12 && string(data[4:8]) == "ftyp"
 }
 
 // isMedia reports whether bytes begin as pictures, sound, video or letters do.
 func isMedia(data []byte) bool {
-	if isPicture(data) {
+	if isPicture(data) || begin(data, "II*\x00", "MM\x00*", "\x00\x00\x00\x0cjP  ", "\xff\x4f\xff\x51", "\x00\x00\x00\x0cJXL ", "FLV\x01", "0&\xb2\x75\x8e\x66\xcf\x11",
+		"\x00\x00\x01\xba", "\x00\x00\x01\xb3", "#!AMR", "OTTO\x00", "ttcf\x00", "\x00\x01\x00\x00\x00", "true\x00") {
 		return true
-	}
-	for _, magic := range []string{"II*\x00", "MM\x00*", "\x00\x00\x00\x0cjP  ", "\xff\x4f\xff\x51", "\x00\x00\x00\x0cJXL ", "FLV\x01", "0&\xb2\x75\x8e\x66\xcf\x11", "\x00\x00\x01\xba", "\x00\x00\x01\xb3",
-		"#!AMR", "OTTO\x00", "ttcf\x00", "\x00\x01\x00\x00\x00", "true\x00"} {
-		if bytes.HasPrefix(data, []byte(magic)) {
-			return true
-		}
 	}
 	switch {
 	case len(data) < fewestPacked:
@@ -260,12 +244,7 @@ var imageFilter = regexp.MustCompile(`/(DCT|JPX|CCITTFax|JBIG2)Decode|/(DCT|CCF)
 // isLocked reports whether a file whose bytes are dense says that it is packed or encrypted in a way that is not read here, or
 // begins as one that is read and is damaged.
 func isLocked(data []byte) bool {
-	for _, magic := range []string{"7z\xbc\xaf\x27\x1c", "Rar!\x1a\x07", "MSCF", "Salted__", "age-encryption.org/"} {
-		if bytes.HasPrefix(data, []byte(magic)) {
-			return true
-		}
-	}
-	return isPDF(data) && bytes.Contains(data, []byte("/Encrypt")) || nextMagic(data[:min(len(data), 64)], 0) == 0 ||
+	return begin(data, "7z\xbc\xaf\x27\x1c", "Rar!\x1a\x07", "MSCF", "Salted__", "age-encryption.org/") || isPDF(data) && bytes.Contains(data, []byte("/Encrypt")) || nextMagic(data[:min(len(data), 64)], 0) == 0 ||
 		bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0")) && bytes.Contains(data, []byte("E\x00n\x00c\x00r\x00y\x00p\x00t\x00e\x00d\x00P\x00a\x00c\x00k\x00a\x00g\x00e\x00"))
 }
 
@@ -274,17 +253,10 @@ func isNative(data []byte) bool {
 	if len(data) < 64 {
 		return false
 	}
-	switch string(data[:4]) {
-	case "\x7fELF", "\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe":
-		return true
-	case "\xca\xfe\xba\xbe":
-		return data[4] == 0 && data[5] == 0 && data[6] == 0 && data[7] < 30 // a class file has its version here
-	}
-	if data[0] != 'M' || data[1] != 'Z' {
-		return false
-	}
 	at := int(data[60]) | int(data[61])<<8 | int(data[62])<<16
-	return at+4 <= len(data) && string(data[at:at+4]) == "PE\x00\x00"
+	return begin(data, "\x7fELF", "\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe") ||
+		begin(data, "\xca\xfe\xba\xbe\x00\x00\x00") && data[7] < 30 || // a class file has its version here
+		begin(data, "MZ") && at+4 <= len(data) && begin(data[at:], "PE\x00\x00")
 }
 
 // inside names what is in a file.

@@ -20,7 +20,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gaia-harness/gaia/trajectory/witness"
-	"golang.org/x/sys/unix"
 )
 
 // suffix ends the name of a witness bundle.
@@ -146,7 +145,6 @@ type Tally struct {
 	Rehearsal bool     // one of them is of a rehearsal
 	ErrorsOf  []string // runs of which some of them are the errors, each once
 
-	buf  []byte              // of the file that is read
 	seen map[[32]byte]string // task, policy and time → path
 }
 
@@ -199,9 +197,9 @@ func (t *Tally) AddPaths(paths []string) error {
 }
 
 func (t *Tally) addFile(path string) error {
-	data, err := t.read(path)
+	data, err := regular.Read(path, witness.MaxBundle)
 	if err != nil {
-		return fmt.Errorf("reading the witness bundle %q: %w", path, regular.Cause(err))
+		return fmt.Errorf("reading the witness bundle %q: %w", path, err)
 	}
 	w, err := witness.Parse(data)
 	if err != nil {
@@ -229,27 +227,4 @@ func (t *Tally) addFile(path string) error {
 		return trajectory.Faultf(path, "cannot be counted: %v", err)
 	}
 	return nil
-}
-
-// read returns the bytes of a regular file, which are valid until the next call. Of a file that is larger than a
-// bundle can be it returns one byte more, which the parser rejects. It waits for no pipe.
-func (t *Tally) read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	t.buf = slices.Grow(t.buf[:0], int(min(info.Size(), witness.MaxBundle)+1))
-	n, err := io.ReadFull(f, t.buf[:min(info.Size(), witness.MaxBundle)+1])
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return t.buf[:n], err
 }

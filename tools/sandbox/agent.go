@@ -135,7 +135,6 @@ func (s *Sandbox) RunAgent(ctx context.Context, c AgentCommand) (AgentResult, er
 		return AgentResult{}, fmt.Errorf("starting the agent: %w", err)
 	}
 	defer space.close()
-	early.stop()
 
 	result := supervise(ctx, c.Grace, ended, watch.look, func() { _, _ = control.Write([]byte{shim.Terminate}) })
 	space.kill()
@@ -334,20 +333,16 @@ func agentEnd(said string) AgentResult {
 	return AgentResult{Ended: trajectory.AgentExited, Exit: -1, Why: "it ended the shim that started it"}
 }
 
-// earlyText passes on what is written to it, and keeps the beginning until it is stopped: what bubblewrap says where it
-// starts nothing.
+// earlyText passes on what is written to it, and keeps the beginning: what bubblewrap says where it starts nothing.
 type earlyText struct {
 	to   io.Writer
 	mu   sync.Mutex
 	text []byte
-	done bool
 }
 
 func (e *earlyText) Write(p []byte) (int, error) {
 	e.mu.Lock()
-	if !e.done {
-		e.text = append(e.text, p[:min(len(p), maxSaid-len(e.text))]...)
-	}
+	e.text = append(e.text, p[:min(len(p), maxSaid-len(e.text))]...)
 	e.mu.Unlock()
 	return e.to.Write(p)
 }
@@ -356,12 +351,6 @@ func (e *earlyText) String() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return string(e.text)
-}
-
-func (e *earlyText) stop() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.text, e.done = nil, true
 }
 
 // RunAgentUnconfined runs an own agent without a sandbox, in a process group that is killed at its end: it has this
