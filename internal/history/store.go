@@ -1,3 +1,15 @@
+// Package history keeps what many runs did: a row for each attempt, in Parquet, which DuckDB, pandas and
+// polars read.
+//
+// A [Store] is a folder. Of each run that was verified it has MANIFEST-DIGEST.parquet, whose rows are run
+// events with the members that docs/ledger.md lists, all numbers integers, and whose metadata has the rest of what is
+// counted of a run. Beside it is a DSSE envelope for each place where the run is or was, signed with the
+// user's key, which holds the digest of the Parquet file. Both are checked whenever they are read. Without a
+// good pair a run is read again; of a run that was removed it is an error (TestStore).
+//
+// An [Export] has the same schema: a Parquet file of events of several runs, and its envelope. What others
+// exported is from outside. It is verified first, and then read in a process with limits of memory
+// and time by [Convert] (TestConvert).
 package history
 
 import (
@@ -19,6 +31,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -348,4 +361,48 @@ func (s *Store) Evict() {
 			_ = os.Remove(filepath.Join(s.Dir, stem+attemptsSuffix))
 		}
 	}
+}
+
+// settled is how long a file must have been left alone before what was read of it is kept: one that is
+// written to within the same tick of the file system's clock has the same times after it.
+const settled = 2 * time.Second
+
+// Stamp returns the digest of what changes when a file is written to: device, inode, mode, size, and the
+// times of its changes, of the last of which (ctime) no user can set the value. What is written through a
+// shared mapping moves it only when it is flushed to the file. A file that is not there counts as that. by is part of
+// the digest: the program that read the files. keep is false where a file was changed less than two seconds
+// before now, or has no stamp. Names are relative to path; "." is path.
+func Stamp(path string, names []string, by string, now time.Time) (stamp string, keep bool) {
+	text := path + "\n" + by
+	keep = true
+	for _, name := range names {
+		var s unix.Stat_t
+		err := unix.Lstat(filepath.Join(path, name), &s)
+		if errors.Is(err, fs.ErrNotExist) {
+			text += fmt.Sprintf("\n%q absent", name)
+			continue
+		}
+		if err != nil {
+			return "", false
+		}
+		modified, changed := time.Unix(s.Mtim.Unix()), time.Unix(s.Ctim.Unix())
+		text += fmt.Sprintf("\n%q %d %d %d %d %d %d", name, s.Dev, s.Ino, s.Mode, s.Size, modified.UnixNano(), changed.UnixNano())
+		keep = keep && changed.Before(now.Add(-settled)) && modified.Before(now.Add(-settled))
+	}
+	return canonical.Digest([]byte(text)), keep
+}
+
+// RemovalPrefix begins the name of a folder that is being removed.
+const RemovalPrefix = ".pruning-"
+
+// RealPath returns the absolute path that a path leads to.
+func RealPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real, nil
+	}
+	return abs, nil
 }

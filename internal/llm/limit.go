@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -359,4 +360,149 @@ func (a *aimd) refused() bool {
 
 func (a *aimd) change(to int) {
 	a.limit, a.peak, a.answers, a.pressure = to, 0, 0, 0
+}
+
+const (
+	bytesPerToken = 4      // of what is asked; texts in English have 4 to 5
+	imageBytes    = 4096   // what a picture counts as: its tokens follow from its size, not from its bytes
+	mostBuckets   = 14_400 // that one request is charged; of a tenth of a minute each, they are a day's worth
+	mostPerMinute = 1_000_000_000_000
+)
+
+// size returns about how many bytes a model reads of the request.
+func (r Request) size() int {
+	n := len(r.Schema)
+	for _, m := range r.Messages {
+		n += len(m.Content) + len(m.Opaque)
+		for _, call := range m.ToolCalls {
+			n += len(call.Name) + len(call.Arguments)
+		}
+		if m.Image != nil {
+			n += imageBytes
+		}
+	}
+	for _, tool := range r.Tools {
+		n += len(tool.Name) + len(tool.Description) + len(tool.Parameters)
+	}
+	return n
+}
+
+// rates bounds requests and tokens a minute; nothing where both are nil.
+type rates struct {
+	requests, tokens *bucket
+	now              func() time.Time
+	sleep            func(context.Context, time.Duration) error
+}
+
+// wait waits until a request of so many bytes may be sent, and returns the tokens that were
+// charged for it. What was charged stays so when the context ends.
+func (r rates) wait(ctx context.Context, bytes int) (tokens int64, err error) {
+	if r.requests == nil && r.tokens == nil {
+		return 0, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	now := r.now()
+	tokens = int64(bytes)/bytesPerToken + 1
+	if d := max(r.requests.take(now, 1), r.tokens.take(now, tokens)); d > 0 {
+		return tokens, r.sleep(ctx, d)
+	}
+	return tokens, nil
+}
+
+// mostWritten bounds, in tokens, what is believed that a model wrote.
+const mostWritten = 1_000_000
+
+// bucket fills evenly and holds at most a tenth of a minute's worth.
+type bucket struct {
+	limiter *rate.Limiter
+	size    int64
+}
+
+func newBucket(perMinute int64) *bucket {
+	if perMinute <= 0 {
+		return nil
+	}
+	perMinute = min(perMinute, mostPerMinute)
+	size := max(perMinute/10, 1)
+	return &bucket{rate.NewLimiter(rate.Limit(float64(perMinute)/60), int(size)), size}
+}
+
+// take takes n out, which may leave a debt, and returns how long it is until that is paid.
+func (b *bucket) take(now time.Time, n int64) (wait time.Duration) {
+	if b == nil {
+		return 0
+	}
+	// The limiter gives no more than it can hold at once.
+	for n = min(n, mostBuckets*b.size); n > 0; n -= b.size {
+		wait = b.limiter.ReserveN(now, int(min(n, b.size))).DelayFrom(now)
+	}
+	return wait
+}
+
+// TasksPerRequest is how many tasks are under way for each request that the endpoint is sent at once: while some wait
+// for their tools, others ask.
+const TasksPerRequest = 2
+
+// TaskLimiter bounds how many tasks are under way.
+type TaskLimiter struct {
+	mu             sync.Mutex
+	room           *sync.Cond // with mu: there may be room
+	most, underWay int
+}
+
+// Tasks returns a limiter of the tasks whose requests the limiter l bounds: a fixed number of tasks, or with 0 so many
+// as the limit of requests allows at the moment. changed is called with each change of that limit, before it has an
+// effect on the tasks.
+func (l *Limiter) Tasks(fixed int, changed func(LimitChange)) *TaskLimiter {
+	t := newTaskLimiter(cmp.Or(fixed, TasksPerRequest*l.Limit()))
+	l.Follow(func(c LimitChange) {
+		changed(c)
+		if fixed == 0 {
+			t.allow(TasksPerRequest * c.To)
+		}
+	})
+	return t
+}
+
+func newTaskLimiter(most int) *TaskLimiter {
+	l := &TaskLimiter{most: max(most, 1)}
+	l.room = sync.NewCond(&l.mu)
+	return l
+}
+
+// allow changes how many tasks may be under way.
+func (l *TaskLimiter) allow(most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most = max(most, 1)
+	l.room.Broadcast()
+}
+
+// Enter waits for room. Its error is that of the context.
+func (l *TaskLimiter) Enter(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.room.Broadcast()
+	})()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for ctx.Err() == nil && l.underWay >= l.most {
+		l.room.Wait()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.underWay++
+	return nil
+}
+
+// Leave makes room for another task.
+func (l *TaskLimiter) Leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.underWay--
+	l.room.Broadcast()
 }
