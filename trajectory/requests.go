@@ -96,7 +96,7 @@ func (r *Requests) text(m Message) (text string, cut, ok bool) {
 	found, ok := r.since[m.SHA256]
 	if found.result { // whose event has the digest of the message, and the text of the document
 		b := SentMessage{Content: found.text, Role: "tool", ToolCallID: found.callID}.Canonical()
-		if canonical.Digest(b) != m.SHA256 {
+		if !canonical.HasDigest(b, m.SHA256) {
 			delete(r.since, m.SHA256)
 			return "", false, false
 		}
@@ -181,6 +181,9 @@ func (r *Requests) Rebuild(p ContextCompiled) (ContextCompiled, error) {
 	if p.Kept < len(r.last) {
 		r.last = slices.Clip(r.last[:p.Kept])
 	}
+	if r.last == nil {
+		r.last = make([]Message, 0, 8) // as many as two turns with a tool have
+	}
 	r.last = append(r.last, p.Messages...)
 	r.listed += len(p.Messages)
 	whole.Messages = slices.Clip(r.last)
@@ -191,10 +194,10 @@ func (r *Requests) Rebuild(p ContextCompiled) (ContextCompiled, error) {
 // head returns what a request shows of the messages that are new. What is left of the lines that only it has comes last, so that
 // nothing in it is overlooked.
 func (r *Requests) head(p ContextCompiled) string {
-	var head strings.Builder
-	rest := p.Head
+	var room [PromptHead]byte
+	head, rest := room[:0], p.Head
 	for i, m := range p.Messages {
-		if head.Len() >= PromptHead {
+		if len(head) >= PromptHead {
 			break
 		}
 		if !r.isNew(p.Kept+i, m) {
@@ -204,16 +207,14 @@ func (r *Requests) head(p ContextCompiled) string {
 		if !ok {
 			var line string
 			line, rest = cutLine(rest)
-			head.WriteString(line)
+			head = append(head, line...)
 			continue
 		}
-		if !cut {
-			text += "\n"
-		}
-		part := CutUTF8(text, PromptHead-head.Len())
-		if head.WriteString(part); cut || len(part) < len(text) {
+		part := CutUTF8(text, PromptHead-len(head))
+		if head = append(head, part...); cut || len(part) < len(text) || len(head) == PromptHead {
 			break
 		}
+		head = append(head, '\n')
 	}
-	return head.String() + rest
+	return string(append(head, rest...))
 }

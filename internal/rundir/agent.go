@@ -22,12 +22,17 @@ import (
 // openTurn is a turn that has begun. The built-in agent has one at a time, which is open until the next begins; those of
 // an own agent overlap, and each is open until it is completed.
 type openTurn struct {
-	names     map[string]string // call id → tool name
-	undecided map[string][]int  // call id → steps of its calls that nothing was decided of
+	calls map[string]openCall // by call id
 
 	// Of an own agent, whose turn is one exchange: how far its model call is, or whether it is a tool call.
 	stage    stage
 	proposed bool
+}
+
+// openCall is what is known of the calls with one id.
+type openCall struct {
+	tool      string // of the last one
+	undecided []int  // steps of those that nothing was decided of
 }
 
 // stage is the last event of the model call in a turn of an own agent.
@@ -56,7 +61,7 @@ func (a *Attempt) begin(turn int) (reason string) {
 	if a.turns == nil {
 		a.turns = map[int]*openTurn{}
 	}
-	a.begun, a.turns[turn] = turn, &openTurn{names: map[string]string{}, undecided: map[string][]int{}}
+	a.begun, a.turns[turn] = turn, &openTurn{}
 	return ""
 }
 

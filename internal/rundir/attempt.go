@@ -186,8 +186,9 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 				return reason
 			}
 		}
-		if a.Ended = &p; p == answered {
-			a.Ended = &answered
+		if a.Ended = &answered; p != answered {
+			other := p
+			a.Ended = &other
 		}
 		return ""
 	case trajectory.ToolExecuted:
@@ -261,14 +262,19 @@ func (a *Attempt) step(e trajectory.Event) {
 			a.silent--
 		}
 		turn := a.turns[e.Turn]
-		turn.names[p.CallID] = p.Name
-		turn.undecided[p.CallID] = append(turn.undecided[p.CallID], len(a.steps))
+		if turn.calls == nil {
+			turn.calls = map[string]openCall{}
+		}
+		turn.calls[p.CallID] = openCall{p.Name, append(turn.calls[p.CallID].undecided, len(a.steps))}
 	case trajectory.PolicyDecision:
 		turn := a.turns[e.Turn]
-		if waiting := turn.undecided[p.CallID]; len(waiting) > 0 && !a.light {
-			call := a.steps[waiting[0]].(ToolCallStep)
-			call.RuleHits = list(p.RuleIDs)
-			a.steps[waiting[0]], turn.undecided[p.CallID] = call, waiting[1:]
+		if call := turn.calls[p.CallID]; len(call.undecided) > 0 && !a.light {
+			if at := call.undecided[0]; len(p.RuleIDs) > 0 {
+				step := a.steps[at].(ToolCallStep)
+				step.RuleHits = p.RuleIDs
+				a.steps[at] = step
+			}
+			turn.calls[p.CallID] = openCall{call.tool, call.undecided[1:]}
 		}
 	case trajectory.CheckpointSaved:
 		a.written = true
@@ -331,7 +337,7 @@ func (a *Attempt) nameOf(turn int, callID string) string {
 	if a.underWay == nil || a.turns[turn] == nil {
 		return ""
 	}
-	return a.turns[turn].names[callID]
+	return a.turns[turn].calls[callID].tool
 }
 
 // list makes an absent list an empty one: the derived files have no nulls for "none".

@@ -320,9 +320,9 @@ const maxCounted = canonical.MaxInt
 // returns false if one is negative or the total grows too large.
 func (f *Fold) count(p trajectory.Payload) bool {
 	t, cost, _ := trajectory.Usage(p)
-	counts := []int64{t.Cached, t.In, t.Out, t.Reasoning}
+	counts := [...]int64{t.Cached, t.In, t.Out, t.Reasoning, 0}
 	if cost != nil {
-		counts = append(counts, *cost)
+		counts[4] = *cost
 	}
 	f.price(p)
 	for _, n := range counts {
@@ -359,7 +359,7 @@ func (f *Fold) addTask(t *Task, e *trajectory.Event) (reason string, err error) 
 			inputs = &f.part.superseded
 		}
 		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, ToolsUsed: []string{}, CostMicroUSD: new(int64), own: f.Manifest.Agent != nil, firstUs: e.MonoUs, lastUs: e.MonoUs,
-			underWay: &underWay{steps: []any{}, agent: f.Manifest.Agent, inputs: [2]*Inputs{inputs, &t.Inputs}, tasks: len(f.Tasks),
+			underWay: &underWay{steps: make([]any, 0, 16), agent: f.Manifest.Agent, inputs: [2]*Inputs{inputs, &t.Inputs}, tasks: len(f.Tasks),
 				process: f.process, light: f.light, requests: trajectory.Requests{Known: f.Known}}})
 		a := t.Open()
 		a.Conduct = &a.conduct
@@ -457,7 +457,8 @@ func (f *Fold) shared(j trajectory.Judgment) *trajectory.Judgment {
 		last = &f.verdicts[1]
 	}
 	if *last == nil || !reflect.DeepEqual(**last, j) {
-		*last = &j
+		kept := j
+		*last = &kept
 	}
 	return *last
 }
