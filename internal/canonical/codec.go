@@ -119,6 +119,20 @@ func encodeInt(b []byte, v reflect.Value) ([]byte, bool) {
 	return strconv.AppendInt(b, n, 10), n <= MaxInt && n >= -MaxInt
 }
 
+// decodeQuoted reads an integer that is written as a string, which has no other bounds than those of its type.
+func decodeQuoted(s *Scanner, v reflect.Value) {
+	text := string(s.string())
+	n, err := strconv.ParseInt(text, 10, v.Type().Bits())
+	if err != nil || strconv.FormatInt(n, 10) != text {
+		s.Fail()
+	}
+	v.SetInt(n)
+}
+
+func encodeQuoted(b []byte, v reflect.Value) ([]byte, bool) {
+	return append(strconv.AppendInt(append(b, '"'), v.Int(), 10), '"'), true
+}
+
 func encodeInterface(b []byte, v reflect.Value) ([]byte, bool) {
 	if v.IsNil() {
 		return append(b, "null"...), true
@@ -292,6 +306,8 @@ func newMember(f reflect.StructField, i int, within []reflect.Type) (m member, o
 		switch k := f.Type.Kind(); {
 		case option == "omitzero":
 			m.omitZero = true
+		case option == "string" && m.codec != nil && k >= reflect.Int && k <= reflect.Int64:
+			m.codec = &codec{decodeQuoted, encodeQuoted}
 		case option == "omitempty" && (k == reflect.Slice || k == reflect.Map || k == reflect.String):
 			m.omitEmpty = true
 		default:

@@ -24,6 +24,7 @@ type every struct {
 	Name   kind                      `json:"name,omitzero"`
 	Nested map[string]map[string]one `json:"nested,omitempty"`
 	One    one                       `json:"one,omitzero"`
+	Quoted int8                      `json:"quoted,string,omitzero"`
 	Small  int8                      `json:"small"`
 	Text   string                    `json:"text"`
 }
@@ -40,6 +41,7 @@ var seeds = []string{
 	`{"args":{},"array":[1,2],"cost":null,"inner":0,"small":-128,"text":""}`,
 	`{"args":{"":"","a":"\u0000\n","é":"\"\\","` + "\ue000" + `":"1"},"array":[0,-1],"cost":9007199254740992,"flag":true,"inner":-1,` +
 		`"lists":[[],["x","y"]],"name":"n","nested":{"k":{"l":{"b":""},"m":{"a":1,"b":"x"}}},"one":{"b":"1"},"small":127,"text":"a/b<>&` + "\u2028\x7f😀" + `","two":{"b":""}}`,
+	`{"args":{},"array":[1,2],"cost":null,"inner":0,"quoted":"-128","small":-128,"text":""}`,
 	`{"args":{"` + "😀" + `":"1","` + "\ue000" + `":"2"},"array":[1,2],"cost":0,"inner":10,"small":0,"text":"\b\f\r\t\u001f"}`,
 }
 
@@ -93,8 +95,8 @@ func TestCodecAgrees(t *testing.T) {
 				agree(t, []byte(seed[:at]+s+seed[at:]))
 			}
 		}
-		for _, name := range []string{"array", "cost", "inner", "small", "lists", "one", "two", "nested", "flag", "name"} {
-			for _, value := range []string{"null", "[]", "{}", `""`, "0", "-1", "128", "true", "false", "[1]", "[1,2,3]", `[[]]`, `{"a":0,"b":""}`, `{"a":{}}`} {
+		for _, name := range []string{"array", "cost", "inner", "small", "lists", "one", "two", "nested", "flag", "name", "quoted"} {
+			for _, value := range []string{"null", "[]", "{}", `""`, "0", "-1", "128", `"0"`, `"-1"`, `"128"`, `"01"`, `"-0"`, `"+1"`, `" 1"`, "true", "false", "[1]", "[1,2,3]", `[[]]`, `{"a":0,"b":""}`, `{"a":{}}`} {
 				before, rest, ok := strings.Cut(seed, `"`+name+`":`)
 				if _, after, found := strings.Cut(rest, `,"`); ok && found {
 					agree(t, []byte(before+`"`+name+`":`+value+`,"`+after))
@@ -126,7 +128,9 @@ func TestNoCodec(t *testing.T) {
 		}{}, struct {
 			A int `json:"'a b'"`
 		}{}, struct {
-			A int `json:"a,string"`
+			A string `json:"a,string"`
+		}{}, struct {
+			A time.Duration `json:"a,string"`
 		}{}, struct {
 			A one `json:"a,omitempty"`
 		}{}} {

@@ -18,10 +18,13 @@ import (
 // is not valid.
 func Decode(data []byte) (Plan, error) {
 	var m Plan
-	if err := checkSchema(data); err != nil {
-		return Plan{}, err
+	err := canonical.Decode(data, &m)
+	if err != nil || m.Schema != manifestSchema {
+		if older := checkSchema(data); older != nil {
+			return Plan{}, older
+		}
 	}
-	if err := canonical.Decode(data, &m); err != nil {
+	if err != nil {
 		return Plan{}, trajectory.Faultf(ManifestFile, "%v", err)
 	}
 	if err := m.Validate(); err != nil {
