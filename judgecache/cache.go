@@ -276,17 +276,9 @@ func (c *Cache) Put(q Question, yes bool) error {
 		return fmt.Errorf("a %s cannot be kept: it would be %s", k.name, reason)
 	}
 	// The file is replaced whole or not at all, and its name made durable.
-	dir := c.reader.dir
-	f, err := renameio.TempFile(dir, filepath.Join(dir, name))
+	err = renameio.WriteFile(filepath.Join(c.Dir(), name), data, 0o600, renameio.WithTempDir(c.Dir()))
 	if err == nil {
-		if _, err = f.Write(data); err == nil {
-			err = f.CloseAtomicallyReplace()
-		}
-		if err != nil {
-			err = errors.Join(err, f.Cleanup())
-		} else {
-			err = durable.SyncDir(dir)
-		}
+		err = durable.SyncDir(c.Dir())
 	}
 	if err != nil {
 		return fmt.Errorf("writing a %s: %w", k.name, err)

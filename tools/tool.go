@@ -274,7 +274,8 @@ func (t *tool) admits(args []byte) ([]string, error) {
 
 func (t *tool) call(ctx context.Context, env *Env, args []byte) (Output, error) {
 	out, err := t.run(ctx, env, orNone(args))
-	return out.valid(), err
+	// The evidence is written in UTF-8.
+	return out.edited(func(s string) string { return strings.ToValidUTF8(s, "\ufffd") }), err
 }
 
 // orNone is the arguments of a call: no text at all counts as {}, which is what
@@ -312,12 +313,6 @@ func (o Output) edited(edit func(string) string) Output {
 		o.URLs[i] = trajectory.URL{URL: edit(u.URL), Status: u.Status, ContentType: edit(u.ContentType)}
 	}
 	return o
-}
-
-// valid makes everything that came from outside UTF-8, which the evidence is
-// written in.
-func (o Output) valid() Output {
-	return o.edited(func(s string) string { return strings.ToValidUTF8(s, "\ufffd") })
 }
 
 // Without redacts a secret in everything that came from outside.

@@ -92,7 +92,7 @@ var requestForms = map[string]requestForm{
 			"reasoning_effort", "verbosity", "tools", "tool_choice", "stream", "stream_options", "model",
 			"user", "metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "reasoning"},
 		maxTokens: []string{"max_tokens", "max_completion_tokens"},
-		messages:  (*asking).chatMessages, tool: chatTool,
+		messages:  func(r *asking, top map[string]gjson.Result) error { return eachMessage(top, r.chatMessage) }, tool: chatTool,
 	},
 	DialectResponses: {
 		read: []string{"input", "instructions", "max_output_tokens", "include", "truncation", "store", "tools", "tool_choice", "stream", "stream_options", "model",
@@ -326,11 +326,6 @@ func eachMessage(top map[string]gjson.Result, read func(gjson.Result)) error {
 	return err
 }
 
-// chatMessages reads the messages of a chat completion.
-func (r *asking) chatMessages(top map[string]gjson.Result) error {
-	return eachMessage(top, r.chatMessage)
-}
-
 func (r *asking) chatMessage(m gjson.Result) {
 	top := r.open(m)
 	content, known := top["content"], []string{"role", "content"}
@@ -465,6 +460,9 @@ func rest(v gjson.Result, top map[string]gjson.Result, known ...string) (out []b
 	out[0] = '{'
 	return opaque(string(append(out, '}')))
 }
+
+// array returns a JSON array of values.
+func array(raw []string) string { return "[" + strings.Join(raw, ",") + "]" }
 
 // opaque returns JSON of a request as what is opaque of a message.
 func opaque(raw string) []byte { return []byte(strings.ToValidUTF8(raw, "\uFFFD")) }

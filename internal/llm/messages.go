@@ -107,7 +107,7 @@ func readContent(content gjson.Result) Message {
 		return message
 	}
 	var said strings.Builder
-	var left []byte
+	var left []string
 	parted := false
 	content.ForEach(func(_, block gjson.Result) bool {
 		switch block.Get("type").Str {
@@ -118,7 +118,7 @@ func readContent(content gjson.Result) Message {
 			parted = false
 			said.WriteString(text(block.Get("text")))
 			if rest(block, block.Map(), "type", "text", "cache_control") != nil { // it cites
-				left = append(append(left, ','), block.Raw...)
+				left = append(left, block.Raw)
 			}
 			return true
 		case "tool_use":
@@ -130,15 +130,14 @@ func readContent(content gjson.Result) Message {
 			}
 			message.ToolCalls = append(message.ToolCalls, call)
 		default:
-			left = append(append(left, ','), block.Raw...)
+			left = append(left, block.Raw)
 		}
 		parted = true
 		return true
 	})
 	message.Content = said.String()
 	if left != nil {
-		left[0] = '['
-		message.Opaque = opaque(string(append(left, ']')))
+		message.Opaque = opaque(array(left))
 	}
 	return message
 }

@@ -195,33 +195,28 @@ type placeholder struct {
 // read again without the server's store, placeholders that keep the order for the rest. nil = nothing
 // that is worth it, or too much.
 func responsesOpaque(items []gjson.Result) []byte {
-	var list []byte
+	var list []string
 	worth := false
 	for _, item := range items {
-		var add []byte
 		switch kind := item.Get("type").Str; kind {
 		case "reasoning":
 			if holdsNothing(item.Get("encrypted_content")) && holdsNothing(item.Get("content")) {
 				continue
 			}
-			add, worth = []byte(item.Raw), true
+			list, worth = append(list, item.Raw), true
 		case "message", "function_call":
 			phase := clip(text(item.Get("phase")), maxName)
-			var err error
-			if add, err = json.Marshal(placeholder{Type: kind, Phase: phase}); err != nil {
+			mark, err := json.Marshal(placeholder{Type: kind, Phase: phase})
+			if err != nil {
 				return nil
 			}
-			worth = worth || phase != ""
-		default:
-			continue
+			list, worth = append(list, string(mark)), worth || phase != ""
 		}
-		list = append(append(list, ','), add...)
 	}
 	if !worth {
 		return nil
 	}
-	list[0] = '['
-	return whole(append(list, ']'))
+	return whole([]byte(array(list)))
 }
 
 // itemCall reads an item by which a response calls a tool that whoever asked runs. Functions are called by name and
@@ -371,7 +366,7 @@ func (r *asking) replied() {
 	}
 	message := Message{Role: "assistant"}
 	var said []string
-	var left []byte
+	var left []string
 	for _, item := range r.reply {
 		if call, ok := itemCall(item); ok {
 			message.ToolCalls = append(message.ToolCalls, call)
@@ -390,12 +385,11 @@ func (r *asking) replied() {
 				continue
 			}
 		}
-		left = append(append(left, ','), item.Raw...)
+		left = append(left, item.Raw)
 	}
 	message.Content = strings.Join(said, "\n")
 	if left != nil {
-		left[0] = '['
-		message.Opaque = opaque(string(append(left, ']')))
+		message.Opaque = opaque(array(left))
 	}
 	r.Messages, r.reply = append(r.Messages, message), nil
 }

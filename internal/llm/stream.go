@@ -142,12 +142,11 @@ func (s *Stream) responseEvent(kind string, e gjson.Result) (last bool) {
 		s.finished = response.IsObject()
 		s.merge(response)
 		if output := s.reply.get("output"); len(s.items) > 0 && (output == nil || output.raw == "[]") {
-			var list []byte
+			var list []string
 			for _, place := range slices.Sorted(maps.Keys(s.items)) {
-				list = append(append(list, ','), s.items[place]...)
+				list = append(list, s.items[place])
 			}
-			list[0] = '['
-			s.reply.set("output", string(append(list, ']')))
+			s.reply.set("output", array(list))
 		}
 		return true
 	case "error":

@@ -108,8 +108,8 @@ func (w *walker) binary(name string, data []byte, depth int) {
 	}
 	w.told.Native = w.told.Native || isNative(data)
 	large := isNative(data) && len(data) > largeNative
-	z := w.zipDirectory(name, data, depth)
-	unread, opaque := z.unread, false
+	files, unread := w.zipDirectory(name, data, depth)
+	opaque := false
 	from := 0 // what lies before is looked through
 	var text []byte
 	gap := func(to int) {
@@ -147,7 +147,7 @@ func (w *walker) binary(name string, data []byte, depth int) {
 			break
 		}
 		n := 0
-		if file, ok := z.files[next]; ok {
+		if file, ok := files[next]; ok {
 			n = file
 		} else if !large {
 			var bad bool
@@ -271,7 +271,8 @@ func (w *walker) tried(name string, r io.Reader, packed, depth int) (n int, whol
 	case size == 0:
 		return 0, false
 	case err == io.ErrUnexpectedEOF && w.ok():
-		if !endsHere(r) {
+		// Also an error of the reader that is that of an end which was not expected: only at its end it says so again.
+		if _, err := r.Read(make([]byte, 1)); err != io.EOF {
 			return 0, false
 		}
 		w.content(name, bytes.Clone(head[:size]), depth+1)
@@ -281,14 +282,6 @@ func (w *walker) tried(name string, r io.Reader, packed, depth int) (n int, whol
 	}
 	all, err := w.stream(name, io.MultiReader(bytes.NewReader(bytes.Clone(head[:])), r), packed, depth+1)
 	return int(all), err == nil
-}
-
-// endsHere reports whether a reader is at its end and not at an error, which io.ReadFull does not tell apart where the error is
-// that of an end that was not expected.
-func endsHere(r io.Reader) bool {
-	var one [1]byte
-	_, err := r.Read(one[:])
-	return err == io.EOF
 }
 
 const mostName = 4 << 10
@@ -449,13 +442,6 @@ func (w *walker) tar(name string, data []byte, depth int) bool {
 	}
 }
 
-// zipFound is what the directory of a zip archive names: the files that were read, by where their headers begin, and how
-// long these and the files are.
-type zipFound struct {
-	files  map[int]int
-	unread bool
-}
-
 // The methods of zip that are known besides that of package zip.
 const (
 	zipBzip2 = 12
@@ -464,19 +450,19 @@ const (
 	zipXZ    = 95
 )
 
-// zipDirectory reads the files that the directory at the end of a zip archive names, wherever that begins.
-func (w *walker) zipDirectory(name string, data []byte, depth int) (z zipFound) {
-	z.files = map[int]int{}
+// zipDirectory reads the files that the directory at the end of a zip archive names, wherever that begins. It returns those
+// that were read: how long their headers and they are, by where their headers begin.
+func (w *walker) zipDirectory(name string, data []byte, depth int) (files map[int]int, unread bool) {
+	files = map[int]int{}
 	if bytes.LastIndex(data[max(0, len(data)-(1<<16)-22):], []byte("PK\x05\x06")) < 0 {
-		return z
+		return files, false
 	}
 	if bytes.Count(data, []byte("PK\x01\x02")) > w.l.Entries { // the reader takes in all that are there at once
-		z.unread = true
-		return z
+		return files, true
 	}
 	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
-		return z
+		return files, false
 	}
 	w.l.Entries -= len(r.File)
 	starts := zipStarts(data, r.File)
@@ -486,14 +472,14 @@ func (w *walker) zipDirectory(name string, data []byte, depth int) (z zipFound) 
 	ends := 0
 	for _, f := range r.File {
 		if !w.ok() {
-			return z
+			return files, unread
 		}
 		inner := inside(name, utf8Text([]byte(f.Name)))
 		w.emit(inner, utf8Text([]byte(f.Comment)))
 		at, err := f.DataOffset()
 		size := int64(f.CompressedSize64)
 		if err != nil || at < 30 || at > int64(len(data)) || size < 0 || size > int64(len(data))-at {
-			z.unread = true
+			unread = true
 			continue
 		}
 		if strings.HasSuffix(f.Name, "/") && size == 0 {
@@ -503,11 +489,11 @@ func (w *walker) zipDirectory(name string, data []byte, depth int) (z zipFound) 
 			w.told.Unread++
 		}
 		if start := starts[int(at)] - 1; start >= ends {
-			z.files[start] = int(at+size) - start
+			files[start] = int(at+size) - start
 			ends = int(at + size)
 		}
 	}
-	return z
+	return files, unread
 }
 
 // zipStarts returns where the headers begin, plus 1, of files that begin at the keys.

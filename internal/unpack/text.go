@@ -334,22 +334,16 @@ func prefixed(data []byte, pos, end int) (next, cut int) {
 	return pos, end
 }
 
-// longLength returns the length that four bytes before i give, which no text has by chance; 0 for none.
-func longLength(data []byte, i int) int {
-	if i < 4 {
-		return 0
-	}
-	for _, n := range []uint32{binary.LittleEndian.Uint32(data[i-4:]), binary.BigEndian.Uint32(data[i-4:])} {
-		if n < 1<<20 {
-			return int(n)
-		}
-	}
-	return 0
-}
-
 // lengths returns the lengths that the bytes before i may give to the text there, in the ways of several formats; 0 for none.
 func lengths(data []byte, i int) (all [5]int) {
-	all[0] = longLength(data, i)
+	if i >= 4 { // which no text has by chance
+		if all[0] = int(binary.LittleEndian.Uint32(data[i-4:])); all[0] >= 1<<20 {
+			all[0] = int(binary.BigEndian.Uint32(data[i-4:]))
+		}
+		if all[0] >= 1<<20 {
+			all[0] = 0
+		}
+	}
 	if i >= 2 {
 		if n := int(binary.BigEndian.Uint16(data[i-2:])); n > 0xff {
 			all[1] = n

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -383,14 +382,8 @@ func (b bodies) text(digest, head string, truncated bool) (text string, whole bo
 
 // shorten cuts a text to limit bytes, not inside a character.
 func shorten(text string, limit int) (short string, cut bool) {
-	if len(text) <= limit {
-		return text, false
-	}
-	end := limit
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end], true
+	short = trajectory.CutUTF8(text, limit)
+	return short, len(short) < len(text)
 }
 
 // message reads a message, or as much of its content as the beginning of its

@@ -43,12 +43,15 @@ func processesOf(pid int, confined bool, l limits) (u usage) {
 	return u
 }
 
-// children lists the processes that pid, a program of one thread, started.
+// children lists the processes that pid started.
 func children(pid int) (have []int) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // it may have ended
-	for _, field := range strings.Fields(string(text)) {
-		if child, err := strconv.Atoi(field); err == nil {
-			have = append(have, child)
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, name := range lists {
+		text, _ := os.ReadFile(name) // it may have ended
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				have = append(have, child)
+			}
 		}
 	}
 	return have
@@ -56,16 +59,11 @@ func children(pid int) (have []int) {
 
 // below lists the processes that pid started, and those that they did, up to just beyond most.
 func below(pid int, have []int, most int) []int {
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, name := range lists {
-		text, _ := os.ReadFile(name) // it may have ended
-		for _, field := range strings.Fields(string(text)) {
-			child, err := strconv.Atoi(field)
-			if err != nil || len(have) > most {
-				return have
-			}
-			have = below(child, append(have, child), most)
+	for _, child := range children(pid) {
+		if len(have) > most {
+			return have
 		}
+		have = below(child, append(have, child), most)
 	}
 	return have
 }
