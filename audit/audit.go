@@ -320,13 +320,14 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		}
 		look(answerLeakage, func(n *notes) { channelGaps(n, t, p.UnrecordedChannels) })
 	case trajectory.ToolExecuted:
-		r := resultOf(ev.Seq, p)
+		r := resultOf(ev.Seq, p, headOf(p))
 		look(answerLeakage, func(n *notes) {
 			resultGaps(n, r)
 			checkResult(n, at, &callFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs, AsFile: !builtin(r.Name)}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
 		})
 	case trajectory.ExchangeCompleted:
-		r := resultOf(ev.Seq, exchangeAsResult(p, ""))
+		asResult := exchangeAsResult(p, "")
+		r := resultOf(ev.Seq, asResult, headOf(asResult))
 		r.ofExchange(p)
 		look(answerLeakage, func(n *notes) {
 			resultGaps(n, r)

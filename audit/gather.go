@@ -2,12 +2,12 @@ package audit
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"maps"
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -46,6 +46,7 @@ type taskReader struct {
 	question string
 	gold     string
 	words    []string // of the question; nil until they are asked for
+	head     head     // of the event, if it has one; see shows
 	fileName string
 	plan     *planned
 	own      []string             // see ownTexts
@@ -89,8 +90,7 @@ type turn struct {
 	bytes    int64                   // of the messages of its last request, without pictures
 	failed   int                     // tries since the last reply
 	timedOut int                     // likewise, those as slow as a time limit
-	asked    map[asked]int           // calls of a whole reply, how often each; nil: the reply is not whole
-	texts    map[asked]string        // their arguments, as the reply has them
+	asked    map[asked]askedCall     // calls of a whole reply; nil: the reply is not whole
 	marked   *trajectory.SentMessage // a reply of which only secrets are not shown; nil: it is not
 	calls    map[string]*pending
 	request  string // digest of the body of an own agent's request
@@ -101,6 +101,12 @@ func newTurn(fact int) *turn { return &turn{calls: map[string]*pending{}, fact: 
 
 // asked is a call as a reply of the model has it.
 type asked struct{ id, name, argsSHA256 string }
+
+// askedCall is how often a call can still be proposed, and its arguments, as the reply has them.
+type askedCall struct {
+	left int
+	text string
+}
 
 // pending are the calls of one id that wait for a decision or a result: models use an id twice.
 type pending struct{ undecided, allowed, refused []*callFact }
@@ -309,9 +315,9 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 	case trajectory.ToolExecuted:
 		waiting := t.turn.waiting(p.CallID)
 		c := a.take(ev, p.CallID, p.Name, &waiting.allowed, &waiting.refused, &waiting.undecided)
-		c.Result = t.result(ev.Seq, p, c)
-		t.oracle(a, c, p)
-		h := headOf(p)
+		h := t.head
+		c.Result = t.result(ev.Seq, p, h, c)
+		t.oracle(a, c, p, h)
 		echo := t.mine != nil && t.mine.asks(t, a, ev, c.args)
 		c.Miscalculated = p.Name == "calculate" && c.Name == p.Name && !p.IsError && !c.Cut && t.plan.calculates && h.whole() && miscalculated(c.expression, h.text)
 		c.args, c.text, c.echo, c.expression = "", "", "", ""
@@ -377,7 +383,7 @@ func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact
 	}
 	t.turn.replied, t.turn.asked, t.turn.marked = true, nil, nil
 	f := modelFact{Cached: p.Tokens.Cached, Asked: t.turn.bytes, Bytes: p.Bytes, Failed: t.turn.failed, TimedOut: t.turn.timedOut, Empty: p.Error != nil, Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
-	h := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}
+	h := t.head
 	m, shown := h.message()
 	if t.mine != nil {
 		t.mine.reply(t, p, m, shown && h.whole())
@@ -391,11 +397,10 @@ func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact
 		return f
 	}
 	f.Calls = len(m.ToolCalls)
-	t.turn.asked, t.turn.texts = map[asked]int{}, map[asked]string{}
+	t.turn.asked = make(map[asked]askedCall, len(m.ToolCalls))
 	for _, c := range m.ToolCalls {
 		key := asked{c.ID, c.Name, canonical.Digest([]byte(c.Arguments))}
-		t.turn.asked[key]++
-		t.turn.texts[key] = c.Arguments
+		t.turn.asked[key] = askedCall{t.turn.asked[key].left + 1, c.Arguments}
 	}
 	return f
 }
@@ -424,7 +429,7 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	values, text := []string{p.Malformed}, p.Name+"\n"+p.Malformed+"\n"
 	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
 		values = append(values, p.Args[name])
-		text += fmt.Sprintf("%q: %s\n", name, p.Args[name])
+		text += strconv.Quote(name) + ": " + p.Args[name] + "\n"
 	}
 	c := &callFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1,
 		Cut: len(p.ArgsTruncated) > 0 || p.Redactions > 0, args: strings.Join(values, "\n"), text: text}
@@ -439,10 +444,10 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	}
 	shown := p.Args // the most that the journal shows
 	c.echo = c.args
-	if text, whole := t.turn.texts[asked{p.CallID, p.Name, p.ArgsSHA256}]; whole && t.turn.asked != nil && c.Cut {
+	if of, whole := t.turn.asked[asked{p.CallID, p.Name, p.ArgsSHA256}]; whole && c.Cut {
 		c.told = true
-		if args, err := policy.Arguments([]byte(text)); err == nil {
-			c.echo, shown = text, args
+		if args, err := policy.Arguments([]byte(of.text)); err == nil {
+			c.echo, shown = of.text, args
 		}
 	}
 	if p.Name == "web_fetch" { // a page is asked for by its address alone, and that without its fragment
@@ -519,8 +524,12 @@ func (t *turn) isFromReply(p trajectory.ToolProposed) bool {
 		return t.replied && (t.marked == nil || asksFor(*t.marked, p))
 	}
 	key := asked{p.CallID, p.Name, p.ArgsSHA256}
-	t.asked[key]--
-	return t.asked[key] >= 0 && quotes(p, t.texts[key])
+	c := t.asked[key]
+	if c.left == 0 {
+		return false
+	}
+	t.asked[key] = askedCall{c.left - 1, c.text}
+	return quotes(p, c.text)
 }
 
 func (t *turn) waiting(id string) *pending {
@@ -610,8 +619,7 @@ func budgetRefusals(b plan.Budgets) map[string]bool {
 }
 
 // resultOf returns what a result shows by itself.
-func resultOf(seq int64, p trajectory.ToolExecuted) *resultFact {
-	h := headOf(p)
+func resultOf(seq int64, p trajectory.ToolExecuted, h head) *resultFact {
 	r := &resultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, Model: p.Model, URLs: len(p.URLs),
 		ClassA:   hostOfA(p.URLs, func(status int) bool { return status >= 200 && status < 300 }),
 		ReachedA: hostOfA(p.URLs, func(status int) bool { return status > 0 }),
@@ -627,12 +635,12 @@ func resultOf(seq int64, p trajectory.ToolExecuted) *resultFact {
 }
 
 func headOf(p trajectory.ToolExecuted) head {
-	return head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.ResultHead}
+	return newHead(p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.ResultHead)
 }
 
 // result returns a result with the graver ones of the probes that it shows and those of its head.
-func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, c *callFact) *resultFact {
-	r := resultOf(seq, p)
+func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, h head, c *callFact) *resultFact {
+	r := resultOf(seq, p, h)
 	var reached []string
 	for _, u := range p.URLs {
 		if u.Status == 0 {
@@ -641,7 +649,7 @@ func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, c *callFact) *
 		reached = append(reached, u.URL)
 	}
 	var shares []bool
-	text := headOf(p).words()
+	text := h.words()
 	r.Probes, shares = t.prober.ProbeRuns(text, c.echo, reached)
 	unknown := c.Cut && !c.told
 	if body, ok := t.bodies.text(r.SHA256); ok { // what it only echoes cannot be told where the arguments were cut
@@ -675,19 +683,19 @@ func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, c *callFact) *
 
 // mostly reports whether a text has most words of the task's question.
 func (t *taskReader) mostly(text string) bool {
-	said, asked, had := map[string]bool{}, 0, 0
+	said, had := map[string]bool{}, 0
 	for word := range wordsOf(text) {
 		said[word] = true
 	}
 	if t.words == nil {
-		t.words = slices.Collect(wordsOf(t.question))
+		t.words = slices.AppendSeq(make([]string, 0, len(t.question)/4), wordsOf(t.question))
 	}
 	for _, word := range t.words {
-		if asked++; said[word] {
+		if said[word] {
 			had++
 		}
 	}
-	return 2*had > asked
+	return 2*had > len(t.words)
 }
 
 // wordsOf yields the words of a text in its canonical form.

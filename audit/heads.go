@@ -21,13 +21,17 @@ type head struct {
 	bytes      int64
 	sha256     string
 	redactions int
-	limit      int // what a head may have at most
+	limit      int  // what a head may have at most
+	same       bool // it has the size and the digest of the body
+}
+
+func newHead(text string, bytes int64, sha256 string, redactions, limit int) head {
+	same := int64(len(text)) == bytes && canonical.HasDigest([]byte(text), sha256)
+	return head{text, bytes, sha256, redactions, limit, same}
 }
 
 // whole reports whether the head is the body. Then nothing was taken out of it, whatever is said of that.
-func (h head) whole() bool {
-	return !h.overlong() && int64(len(h.text)) == h.bytes && canonical.Digest([]byte(h.text)) == h.sha256
-}
+func (h head) whole() bool { return h.same && !h.overlong() }
 
 func (h head) overlong() bool { return len(h.text) > h.limit }
 
@@ -45,7 +49,7 @@ func (h head) words() string {
 // were taken out of it.
 func (h head) message() (trajectory.SentMessage, bool) {
 	var m trajectory.SentMessage
-	if !h.whole() && (h.redactions == 0 || h.overlong()) || json.Unmarshal([]byte(h.text), &m) != nil || m.Role != "assistant" || string(m.Canonical()) != h.text {
+	if !h.whole() && (h.redactions == 0 || h.overlong()) || canonical.Decode([]byte(h.text), &m) != nil || m.Role != "assistant" {
 		return trajectory.SentMessage{}, false
 	}
 	return m, true
@@ -61,18 +65,17 @@ type badHead struct {
 // contradicts reports whether no body has this head, size and digest. A body that is no text, or holds secrets, is
 // shown in other words than its own: where a secret stood in what is shown to its end, there is a mark.
 func (h head) contradicts(truncated bool) bool {
-	same := int64(len(h.text)) == h.bytes && canonical.Digest([]byte(h.text)) == h.sha256
 	switch {
 	case h.redactions > 0 && truncated:
 		return !h.full()
 	case h.redactions > 0:
-		return h.overlong() || same || !strings.Contains(h.text, trajectory.Redacted)
+		return h.overlong() || h.same || !strings.Contains(h.text, trajectory.Redacted)
 	case strings.Contains(h.text, "\ufffd"):
 		return false
 	case truncated: // heads are cut between characters, which have up to four bytes
 		return h.bytes <= int64(h.limit) || !h.full()
 	}
-	return !same
+	return !h.same
 }
 
 // full reports whether a head is as long as one that was cut is.
@@ -92,20 +95,19 @@ func miscut(p trajectory.ToolProposed) bool {
 	return p.Redactions > 0 && !marked && !full
 }
 
-// shows keeps the first event of an attempt whose head contradicts it. Where digests alone are recorded, there are
-// no heads.
+// shows keeps the head of an event, and the first event of an attempt whose head contradicts it. Where digests alone
+// are recorded, there are no heads.
 func (t *taskReader) shows(a *attemptEvidence, ev trajectory.Event) {
 	found := func(contradicts bool) {
 		if contradicts && a.Contradicts == nil && !t.plan.hashes {
 			a.Contradicts = &badHead{ev.Seq, ev.Payload.Type()}
 		}
 	}
-	var h head
 	var body string
-	truncated := false
+	truncated, h := false, &t.head
 	switch p := ev.Payload.(type) {
 	case trajectory.ContextCompiled:
-		h, truncated, body = head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}, p.Truncated, p.BodySHA256
+		*h, truncated, body = newHead(p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead), p.Truncated, p.BodySHA256
 		for _, m := range p.MessageHeads {
 			found(headOfMessage(m).contradicts(m.Truncated))
 		}
@@ -118,19 +120,19 @@ func (t *taskReader) shows(a *attemptEvidence, ev trajectory.Event) {
 			}
 			return
 		}
-		h, truncated, body = head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}, p.Truncated, p.BodySHA256
+		*h, truncated, body = newHead(p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead), p.Truncated, p.BodySHA256
 	case trajectory.ToolProposed:
 		found(t.bodies.misquotes(p) || miscut(p))
 		return
 	case trajectory.ToolExecuted:
-		h, truncated, body = headOf(p), p.Truncated, p.BodySHA256
+		*h, truncated, body = headOf(p), p.Truncated, p.BodySHA256
 	case trajectory.ExchangeCompleted: // whose head is of what was decoded
 		found(t.bodies.contradicts(head{text: p.Head}, p.BodySHA256))
 		return
 	default:
 		return
 	}
-	found(t.bodies.contradicts(h, body) || h.contradicts(truncated))
+	found(t.bodies.contradicts(*h, body) || h.contradicts(truncated))
 }
 
 // bodies are whole documents from outside of the run, by digest; nil for one that a report names and that is not at
@@ -340,7 +342,7 @@ func (t *taskReader) prompt(a *attemptEvidence, seq int64, p trajectory.ContextC
 			t.talk.Picture(image)
 		}
 	}
-	whole := head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}.whole()
+	whole := t.head.whole()
 	added, hidden, news := int64(0), false, 0
 	fact.Stale, fact.Short = t.talk.Request(p.Messages, func(i int, origin prompt.Origin) {
 		m, due := p.Messages[i], origin == prompt.Expected
@@ -411,7 +413,7 @@ func shownMessages(text string, heads []trajectory.MessageHead) (lines map[strin
 }
 
 func headOfMessage(m trajectory.MessageHead) head {
-	return head{m.Head, m.Bytes, m.SHA256, m.Redactions, trajectory.OddHead}
+	return newHead(m.Head, m.Bytes, m.SHA256, m.Redactions, trajectory.OddHead)
 }
 
 // message returns the message that a line is the canonical form, or the beginning, of; false if it is neither.

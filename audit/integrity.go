@@ -462,14 +462,14 @@ func miscalculated(expression, shown string) bool {
 	if !ok {
 		return false
 	}
+	apart := got.Sub(got, value)
+	if apart.Abs(apart).Sign() == 0 {
+		return false
+	}
 	power, _ := strconv.Atoi(m[3])
 	unit := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(power-len(m[2]), len(m[2])-power))), nil))
 	if power < len(m[2]) {
 		unit.Inv(unit)
-	}
-	apart := got.Sub(got, value)
-	if apart.Abs(apart).Sign() == 0 {
-		return false
 	}
 	return value.IsInt() && m[2] == "" && m[3] == "" || apart.Cmp(unit) >= 0
 }

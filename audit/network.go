@@ -69,12 +69,13 @@ func (t *taskReader) network(a *attemptEvidence, ev trajectory.Event) {
 		x := t.exchanges[p.Number]
 		delete(t.exchanges, p.Number)
 		c, shown := x.call, exchangeAsResult(p, x.address)
-		c.Result = t.result(ev.Seq, shown, c)
+		h := headOf(shown)
+		c.Result = t.result(ev.Seq, shown, h, c)
 		c.Result.ofExchange(p)
 		if p.Opaque > 0 {
 			a.Opaque++
 		}
-		t.oracle(a, c, shown)
+		t.oracle(a, c, shown, h)
 		c.args, c.text, c.echo = "", "", ""
 	case trajectory.RequestRefused:
 		address, ok := addressOf(p)

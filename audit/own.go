@@ -216,7 +216,7 @@ func (m *ownReader) exchange(t *taskReader, p trajectory.ExchangeCompleted) {
 		m.named, m.other = m.named || p.Probes.OwnUUID, m.other || p.Probes.OtherUUIDs > 0
 	}
 	m.named, m.other = m.named || p.Unprobed > 0, m.other || p.Unprobed > 0
-	h := head{p.Head, p.Bytes, p.SHA256, p.Redactions, trajectory.ExchangeHead}
+	h := newHead(p.Head, p.Bytes, p.SHA256, p.Redactions, trajectory.ExchangeHead)
 	m.some = m.some || !h.whole()
 	m.gives(origin.Exchange, t.most(h, p.BodySHA256))
 }
@@ -292,7 +292,7 @@ func (t *taskReader) ownPrompt(a *attemptEvidence, seq int64, p trajectory.Conte
 		text = body
 	}
 	lines, cut := shownMessages(text, p.MessageHeads)
-	whole := head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}.whole()
+	whole := t.head.whole()
 	added, hidden, news := int64(0), false, 0
 	m.own = 0
 	var brought trajectory.Probes

@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"math/bits"
 	"reflect"
 	"slices"
 
@@ -19,8 +20,17 @@ import (
 type packer struct {
 	numbers map[string]uint64
 	texts   []string // by number
-	fields  map[reflect.Type][]int
+	coders  map[reflect.Type]*coder
 	seen    []string // the whole texts of the value
+	packed  []byte
+}
+
+// coder is what a packer knows of a type.
+type coder struct {
+	kind   reflect.Kind
+	fields []int        // of a struct: the numbers of its exported members
+	of     []*coder     // of these; of a pointer or a slice, that of what it points to or holds
+	list   reflect.Type // of a pointer: a slice of what it points to
 }
 
 // The kinds of texts.
@@ -39,54 +49,65 @@ const (
 )
 
 func newPacker() *packer {
-	return &packer{numbers: map[string]uint64{}, fields: map[reflect.Type][]int{}}
+	return &packer{numbers: map[string]uint64{}, coders: map[reflect.Type]*coder{}}
 }
 
-// exported returns the numbers of the exported members of a struct.
-func (p *packer) exported(t reflect.Type) []int {
-	all, known := p.fields[t]
-	if !known {
+// coder returns what is known of a type, which does not hold itself.
+func (p *packer) coder(t reflect.Type) *coder {
+	if c := p.coders[t]; c != nil {
+		return c
+	}
+	c := &coder{kind: t.Kind()}
+	switch c.kind {
+	case reflect.Struct:
 		for i := range t.NumField() {
 			if t.Field(i).IsExported() {
-				all = append(all, i)
+				c.fields, c.of = append(c.fields, i), append(c.of, p.coder(t.Field(i).Type))
 			}
 		}
-		p.fields[t] = all
+	case reflect.Pointer:
+		c.of, c.list = []*coder{p.coder(t.Elem())}, reflect.SliceOf(t.Elem())
+	case reflect.Slice:
+		c.of = []*coder{p.coder(t.Elem())}
 	}
-	return all
+	p.coders[t] = c
+	return c
 }
 
-// pack returns the compact form of what a pointer points to.
+// pack returns the compact form of what a pointer points to, which is good until the next call.
 func (p *packer) pack(v any) []byte {
 	p.seen = p.seen[:0]
-	return p.append(nil, reflect.ValueOf(v))
+	at := reflect.ValueOf(v).Elem()
+	p.packed = p.append(p.packed[:0], at, p.coder(at.Type()))
+	return p.packed
 }
 
 // unpack sets what a pointer points to, which is zero, to what pack has returned, and returns what follows that.
 func (p *packer) unpack(b []byte, v any) []byte {
 	p.seen = p.seen[:0]
-	return p.read(b, reflect.ValueOf(v).Elem())
+	at := reflect.ValueOf(v).Elem()
+	return p.read(b, at, p.coder(at.Type()))
 }
 
 // append appends the compact form of a value, which is not a nil pointer.
-func (p *packer) append(b []byte, v reflect.Value) []byte {
-	switch v.Kind() {
+func (p *packer) append(b []byte, v reflect.Value, c *coder) []byte {
+	switch c.kind {
 	case reflect.Struct:
-		fields, bits := p.exported(v.Type()), len(b)
-		b = append(b, make([]byte, (len(fields)+7)/8)...)
-		for n, i := range fields {
+		bits := len(b)
+		b = append(b, make([]byte, (len(c.fields)+7)/8)...)
+		for n, i := range c.fields {
 			if f := v.Field(i); !f.IsZero() {
 				b[bits+n/8] |= 1 << (n % 8)
-				b = p.append(b, f)
+				b = p.append(b, f, c.of[n])
 			}
 		}
 		return b
 	case reflect.Pointer:
-		return p.append(b, v.Elem())
+		return p.append(b, v.Elem(), c.of[0])
 	case reflect.Slice:
 		b = binary.AppendUvarint(b, uint64(v.Len()))
 		for i := range v.Len() {
-			b = p.append(b, v.Index(i))
+			b = p.append(b, v.Index(i), c.of[0])
 		}
 		return b
 	case reflect.String:
@@ -126,26 +147,39 @@ func (p *packer) appendText(b []byte, s string) []byte {
 }
 
 // read sets v, which is zero, to what append has written, and returns what follows.
-func (p *packer) read(b []byte, v reflect.Value) []byte {
-	switch v.Kind() {
+func (p *packer) read(b []byte, v reflect.Value, c *coder) []byte {
+	switch c.kind {
 	case reflect.Struct:
-		fields := p.exported(v.Type())
-		bits := b
-		b = b[(len(fields)+7)/8:]
-		for n, i := range fields {
-			if bits[n/8]&(1<<(n%8)) != 0 {
-				b = p.read(b, v.Field(i))
+		there := b[:(len(c.fields)+7)/8]
+		b = b[len(there):]
+		for i, set := range there {
+			for ; set != 0; set &= set - 1 {
+				n := 8*i + bits.TrailingZeros8(set)
+				b = p.read(b, v.Field(c.fields[n]), c.of[n])
 			}
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		b = p.read(b, v.Elem())
+		b = p.read(b, v.Elem(), c.of[0])
 	case reflect.Slice:
-		n, size := binary.Uvarint(b)
+		length, size := binary.Uvarint(b)
 		b = b[size:]
-		v.Set(reflect.MakeSlice(v.Type(), int(n), int(n)))
-		for i := range int(n) {
-			b = p.read(b, v.Index(i))
+		n, of := int(length), c.of[0]
+		if n == 0 {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+		v.Grow(n)
+		v.SetLen(n)
+		if of.list != nil { // what pointers point to lies together
+			to := reflect.MakeSlice(of.list, n, n)
+			for i := range n {
+				v.Index(i).Set(to.Index(i).Addr())
+				b = p.read(b, to.Index(i), of.of[0])
+			}
+			break
+		}
+		for i := range n {
+			b = p.read(b, v.Index(i), of)
 		}
 	case reflect.String:
 		var s string
@@ -167,8 +201,10 @@ func (p *packer) readText(b []byte) (string, []byte) {
 	b = b[size:]
 	switch kind {
 	case textDigest:
-		const size = 32
-		return "sha256:" + hex.EncodeToString(b[:size]), b[size:]
+		const prefix, size = "sha256:", 32
+		var text [len(prefix) + 2*size]byte
+		hex.Encode(text[copy(text[:], prefix):], b[:size])
+		return string(text[:]), b[size:]
 	case textWhole:
 		n, size := binary.Uvarint(b)
 		b = b[size:]

@@ -319,10 +319,11 @@ type Statement struct {
 func (p *Prober) States(text, question string) Statement {
 	t, w := canonicalText(text), wordings()
 	s := Statement{Short: p.gold.short}
-	var places []interval // of the parts of the gold
-	if p.gold.parts > 0 {
-		p.walkGold(&goldReader{p: p, gold: &p.gold, text: t, counted: cursor{all: t.counted}, listed: &places})
+	if p.gold.parts == 0 || p.gold.parts == 1 && p.gold.lacks(t.b) {
+		return s
 	}
+	var places []interval // of the parts of the gold
+	p.walkGold(&goldReader{p: p, gold: &p.gold, text: t, counted: cursor{all: t.counted}, listed: &places})
 	if len(places) < p.gold.parts {
 		return s
 	}

@@ -123,8 +123,14 @@ type echo struct {
 
 func (p *Prober) newEcho(args string) echo {
 	e := echo{lexicon: p.lexicon}
-	if args == "" {
-		return e
+	plain := unescaped(args)
+	if len(plain) < shortestEncoded && bytes.IndexByte(plain, '%') < 0 { // no form has more words
+		words := 0
+		for s := (wordScanner{b: folded(plain)}); words < echoWords && s.next(); words++ {
+		}
+		if words < echoWords {
+			return e
+		}
 	}
 	e.lexicon, e.runs = newLexicon(p.lexicon, 0), map[[echoWords]uint32]struct{}{}
 	p.eachForm(args, func(t probeText) hints {

@@ -369,6 +369,13 @@ var (
 
 // literal reads digits with at most one point, and an exponent.
 func (p *parser) literal() number {
+	rest := p.text[p.pos:]
+	if bare := len(rest) - len(strings.TrimLeft(rest, "0123456789")); bare == len(rest) || strings.IndexByte(".eE", rest[bare]) < 0 {
+		if n, err := strconv.ParseInt(rest[:bare], 10, 64); err == nil { // as most are
+			p.pos += bare
+			return checked(new(big.Rat).SetInt64(n), false)
+		}
+	}
 	m := numeral.FindStringSubmatch(p.text[p.pos:])
 	if m == nil {
 		p.unexpected()
