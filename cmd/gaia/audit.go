@@ -23,7 +23,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/runlist"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
-	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -258,7 +257,7 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 	if err != nil {
 		return err
 	}
-	if err := view.Result(a.stdout, d.asJSON, out, view.RowsText(out.Rows())); err != nil || d.Countersign == "" {
+	if err := a.printRows(out, d.asJSON, nil); err != nil || d.Countersign == "" {
 		return err
 	}
 	return a.checkSigner(audited.Run)
@@ -269,10 +268,7 @@ func (a *app) decisionKey(d adjudication, found *rundir.Run) (sign.Key, error) {
 	if d.Countersign == "" {
 		return a.planKey(d.key, found)
 	}
-	key, err := a.user().ExistingKey(d.key)
-	if errors.Is(err, keyring.ErrNoKey) {
-		return key, fail(exit.Failure, err, "make one with 'gaia key init --key FILE', and give it by --key FILE")
-	}
+	key, err := a.existingKey(d.key, "make one with 'gaia key init --key FILE', and give it by --key FILE")
 	if err != nil {
 		return key, err
 	}
@@ -301,13 +297,19 @@ func lockRun(dir, instead string) (release func(), err error) {
 	return func() { _ = unlock() }, nil // which cannot fail in a way that leaves it locked
 }
 
+// existingKey returns the signing key of a flag, or the user's; hint says what to do where there is none.
+func (a *app) existingKey(flag, hint string) (sign.Key, error) {
+	key, err := a.user().ExistingKey(flag)
+	if errors.Is(err, keyring.ErrNoKey) {
+		err = fail(exit.Failure, err, hint)
+	}
+	return key, err
+}
+
 // planKey returns the key that the run was planned with.
 func (a *app) planKey(flag string, found *rundir.Run) (sign.Key, error) {
 	hint := "give the key that the run was planned with by --key: " + found.Key.ID()
-	key, err := a.user().ExistingKey(flag)
-	if errors.Is(err, keyring.ErrNoKey) {
-		return sign.Key{}, fail(exit.Failure, err, hint)
-	}
+	key, err := a.existingKey(flag, hint)
 	if err != nil {
 		return sign.Key{}, err
 	}

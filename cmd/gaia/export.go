@@ -15,7 +15,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/outfile"
-	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -179,14 +178,8 @@ func (a *app) runSource(dir string) (export.Source, error) {
 // noticeExport says what an export must not be taken for.
 func (a *app) noticeExport(s export.Source) {
 	m := s.Run.Manifest
-	if m.Rehearsal {
-		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", runview.RehearsalNote)
-	}
-	if m.Cassette == plan.CassetteReplay {
-		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", runview.ReplayNote)
-	}
-	if of := m.Dataset.ErrorsOf.RunID; of != "" {
-		fmt.Fprintf(a.stderr, "gaia: %s: %s\n", runview.ErrorsKey, runview.ErrorsNote(of))
+	for _, notice := range runview.NoticeLines(m) {
+		fmt.Fprintf(a.stderr, "gaia: %s\n", notice)
 	}
 	if why := verify.Unsubmittable(s.Run); why != "" {
 		fmt.Fprintf(a.stderr, "gaia: unsubmittable: %s\n", view.Line(why))

@@ -286,10 +286,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	defer release()
 	context.AfterFunc(ctx, release)
 	out, err := j.Write(ctx, dir, key, before+1)
-	if err != nil {
-		return err
-	}
-	return a.printRows(out, c.AsJSON)
+	return a.printRows(out, c.AsJSON, err)
 }
 
 // laterJudge fills in the judge of the flags and settings, and what it may cost. Of a

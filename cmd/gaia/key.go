@@ -68,10 +68,7 @@ and package a run that the old key planned with --key and that file.`,
 			} else {
 				created, err = ring.Create(path)
 			}
-			if err != nil {
-				return err
-			}
-			return a.printRows(created, asJSON)
+			return a.printRows(created, asJSON, err)
 		},
 	}
 	cli.RejectEmpty(cmd, "key", "until")
@@ -84,8 +81,11 @@ and package a run that the old key planned with --key and that file.`,
 	return cmd
 }
 
-// printRows prints a result with rows for a person, or as JSON.
-func (a *app) printRows(result interface{ Rows() [][2]string }, asJSON bool) error {
+// printRows prints a result with rows for a person, or as JSON, unless there was an error in making it.
+func (a *app) printRows(result interface{ Rows() [][2]string }, asJSON bool, err error) error {
+	if err != nil {
+		return err
+	}
 	return view.Result(a.stdout, asJSON, result, view.RowsText(result.Rows()))
 }
 
@@ -103,10 +103,7 @@ GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It creates no key.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			k, err := a.user().Keyring().Show(flag)
-			if err != nil {
-				return err
-			}
-			return a.printRows(k, asJSON)
+			return a.printRows(k, asJSON, err)
 		},
 	}
 	cli.RejectEmpty(cmd, "key")
@@ -213,10 +210,7 @@ without a time the day's first second.`,
 				return usage("", "--valid-before is not later than --valid-after")
 			}
 			added, err := a.user().Keyring().Add(args[0], cmd.InOrStdin(), s)
-			if err != nil {
-				return err
-			}
-			return a.printRows(added, asJSON)
+			return a.printRows(added, asJSON, err)
 		},
 	}
 	cli.RejectEmpty(cmd, "name", "valid-after", "valid-before")

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -24,7 +23,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stop"
 	"github.com/gaia-harness/gaia/internal/view"
-	"github.com/gaia-harness/gaia/tools/document"
 	"github.com/spf13/cobra"
 )
 
@@ -489,22 +487,6 @@ func (a *app) importEvents(ctx context.Context, files []string, m importing) err
 		{"there are", view.Count(int(done.Events), "event")},
 		{"store", done.Store},
 	}))
-}
-
-// convertAttemptsCommand is the process that reads an export that is being imported. It is for no one else.
-func convertAttemptsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    ledger.ConvertCommand,
-		Short:  "Read exported run events for an import (internal)",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if err := document.LimitProcess(); err != nil {
-				return err
-			}
-			return errors.Join(history.Convert(os.Stdin, os.Stdout), os.Stdout.Close())
-		},
-	}
 }
 
 func (a *app) ledgerClearCommand() *cobra.Command {

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/runfiles"
 	"github.com/gaia-harness/gaia/internal/shim"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -176,7 +179,13 @@ and is never a GAIA score.`,
 	cli.AddCommands(root, "Many runs", a.compareCommand(), a.scorecardCommand(), a.trendCommand(), a.ledgerCommand(), a.pruneCommand())
 	cli.AddCommands(root, "Many machines", a.planCommand(), a.mergeCommand(), a.serveCommand(), a.workerCommand())
 	cli.AddCommands(root, "Set up", a.keyCommand(), a.policyCommand(), a.versionCommand())
-	root.AddCommand(convertCommand(), convertAttemptsCommand())
+	root.AddCommand(converter(equip.ConvertCommand, "Read a document for a run (internal)", document.Convert),
+		converter(ledger.ConvertCommand, "Read exported run events for an import (internal)", func(r io.Reader, w io.Writer) error {
+			if err := document.LimitProcess(); err != nil {
+				return err
+			}
+			return history.Convert(r, w)
+		}))
 	a.named(root)
 	cli.AddHelp(root, "Set up")
 	return root
@@ -185,10 +194,7 @@ and is never a GAIA score.`,
 // versionText is the version and the commit, a line each.
 func versionText() string {
 	h := build.Describe()
-	commit := h.Commit
-	if commit == "" {
-		commit = "unknown"
-	}
+	commit := cmp.Or(h.Commit, "unknown")
 	if h.Dirty {
 		commit += " (modified)"
 	}
@@ -246,16 +252,10 @@ func (a *app) exit(err error) int {
 	return exit.Print(a.stderr, err)
 }
 
-// convertCommand is what a run starts to read one document in a separate
-// process. It takes no arguments and is for no one else.
-func convertCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    equip.ConvertCommand,
-		Short:  "Read a document for a run (internal)",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return errors.Join(document.Convert(os.Stdin, os.Stdout), os.Stdout.Close())
-		},
-	}
+// converter is what reads hostile bytes in a separate process: a document for a run, or an export that is imported. It is for
+// no one else.
+func converter(use, short string, convert func(io.Reader, io.Writer) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		return errors.Join(convert(os.Stdin, os.Stdout), os.Stdout.Close())
+	}}
 }

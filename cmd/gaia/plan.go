@@ -88,10 +88,8 @@ func (a *app) plan(cmd *cobra.Command, s *runflags.Settings, file *settings.File
 		return err
 	}
 	a.announcePlan(f.Plan, s)
-	if s.Like != nil {
-		if err := a.compareWith(s.Like, f.Plan, false); err != nil {
-			return err
-		}
+	if err := a.compareWith(s, f.Plan); err != nil {
+		return err
 	}
 	r := f.Result(s.PlanDir)
 	return view.Result(a.stdout, s.AsJSON, r, r.Text())

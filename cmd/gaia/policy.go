@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -126,12 +127,7 @@ SHA-256 are guidance_hash.`,
 	return cmd
 }
 
-func listed(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
-}
+func listed(names []string) string { return cmp.Or(strings.Join(names, ", "), "none") }
 
 func (a *app) policyHashCommand() *cobra.Command {
 	var asJSON bool
@@ -194,7 +190,20 @@ Exit code 0: it would run. 3: it would be denied, or needs a person.`,
 			if err != nil {
 				return err
 			}
-			return a.tellDecision(p, d, asJSON)
+			err = view.Result(a.stdout, asJSON, struct {
+				GuidanceHash string   `json:"guidance_hash"`
+				PolicyHash   string   `json:"policy_hash"`
+				Reason       string   `json:"reason"`
+				RuleIDs      []string `json:"rule_ids"`
+				Verdict      string   `json:"verdict"`
+			}{policy.GuidanceHash(policy.Constitution(p)), p.Hash(), d.Reason, d.RuleIDs, string(d.Verdict)}, string(d.Verdict)+"\n")
+			switch {
+			case err != nil || d.Verdict == policy.Allow:
+				return err
+			case d.Verdict == policy.Confirm:
+				return fail(exit.Findings, errors.New("the call needs approval: "+d.Reason), "in a run, approve it on the terminal or beforehand with --approve")
+			}
+			return fail(exit.Findings, errors.New("the call is denied: "+d.Reason), "see 'gaia policy show'")
 		},
 	}
 	cli.RejectEmpty(cmd, "policy")
@@ -202,21 +211,4 @@ Exit code 0: it would run. 3: it would be denied, or needs a person.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	runflags.CompleteModes(cmd, "policy")
 	return cmd
-}
-
-func (a *app) tellDecision(p policy.Policy, d policy.Decision, asJSON bool) error {
-	err := view.Result(a.stdout, asJSON, struct {
-		GuidanceHash string   `json:"guidance_hash"`
-		PolicyHash   string   `json:"policy_hash"`
-		Reason       string   `json:"reason"`
-		RuleIDs      []string `json:"rule_ids"`
-		Verdict      string   `json:"verdict"`
-	}{policy.GuidanceHash(policy.Constitution(p)), p.Hash(), d.Reason, d.RuleIDs, string(d.Verdict)}, string(d.Verdict)+"\n")
-	switch {
-	case err != nil || d.Verdict == policy.Allow:
-		return err
-	case d.Verdict == policy.Confirm:
-		return fail(exit.Findings, errors.New("the call needs approval: "+d.Reason), "in a run, approve it on the terminal or beforehand with --approve")
-	}
-	return fail(exit.Findings, errors.New("the call is denied: "+d.Reason), "see 'gaia policy show'")
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -181,19 +181,10 @@ func (p *pruner) prune(k pruneKind, paths []string) error {
 			return err
 		}
 	}
-	if err := p.print(r); err != nil {
-		return err
-	}
-	return left
-}
-
-func (p *pruner) print(r prune.Result) error {
-	if p.asJSON {
-		return view.JSON(p.stdout, r)
-	}
 	for _, l := range r.Left {
-		fmt.Fprintf(p.stderr, "gaia: left: %s: %s\n", view.Line(view.Quote(l.Path)), view.Line(l.Why))
+		if !p.asJSON {
+			fmt.Fprintf(p.stderr, "gaia: left: %s: %s\n", view.Line(view.Quote(l.Path)), view.Line(l.Why))
+		}
 	}
-	_, err := io.WriteString(p.stdout, r.Table()+r.Summary())
-	return err
+	return cmp.Or(view.Result(p.stdout, p.asJSON, r, r.Table()+r.Summary()), left)
 }

@@ -137,22 +137,16 @@ func (a *app) begin(ctx context.Context, s *runflags.Settings, begin func(equip.
 	defer r.Close()
 	m := r.State().Manifest
 	progress.Planned(m)
-	a.announce(r, s)
-	if s.Like != nil {
-		if err := a.compareWith(s.Like, m, s.Dry); err != nil {
-			return err
-		}
-	}
-	return a.finish(stopper, r, s, progress)
-}
-
-// announce prints what was planned, before a model is asked: the digest can be published right now.
-func (a *app) announce(r *run.Run, s *runflags.Settings) {
+	// Printed before a model is asked: the digest can be published right now.
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.State().ManifestSHA256)
 	if a.tty {
 		fmt.Fprintf(a.stderr, "gaia: to see it in a browser: gaia view %s\n", view.Quote(r.Dir))
 	}
-	a.announcePlan(r.State().Manifest, s)
+	a.announcePlan(m, s)
+	if err := a.compareWith(s, m); err != nil {
+		return err
+	}
+	return a.finish(stopper, r, s, progress)
 }
 
 // announcePlan prints what a reader of the plan should know.
@@ -372,22 +366,16 @@ func (a *app) finish(stopper *stop.Stopper, r *run.Run, s *runflags.Settings, pr
 	case errors.As(err, &fault):
 		return fail(exit.Evidence, err, "another program has changed the run; what it is now: gaia verify "+view.Quote(r.Dir))
 	case errors.As(err, &unfit):
-		if s.AsJSON {
-			p := partial{Missing: "the run stopped before its end", Unsubmittable: unfit.Reason}
-			if err := a.printPartial(r.Dir, r.State(), p); err != nil {
-				return err
-			}
+		if err := a.printPartial(s.AsJSON, r.Dir, r.State(), partial{Missing: "the run stopped before its end", Unsubmittable: unfit.Reason}); err != nil {
+			return err
 		}
 		s.OnLost = runflags.GoOn
 		return fail(exit.Incomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.ResumeLine(r.Dir))
 	case errors.Is(err, run.ErrDrained) || interrupted:
 		return fail(exit.Interrupted, errors.New("interrupted; the state is saved"), s.ResumeLine(r.Dir))
 	case errors.As(err, &stopped):
-		if s.AsJSON {
-			p := partial{Missing: "a model cannot be asked", Stopped: trajectory.StoppedByEndpoint}
-			if err := a.printPartial(r.Dir, r.State(), p); err != nil {
-				return err
-			}
+		if err := a.printPartial(s.AsJSON, r.Dir, r.State(), partial{Missing: "a model cannot be asked", Stopped: trajectory.StoppedByEndpoint}); err != nil {
+			return err
 		}
 		return fail(exit.Incomplete, fmt.Errorf("the run stopped: %w", err), s.StopHints(stopped.Asked, stopped, r.Dir)...)
 	}
@@ -506,10 +494,8 @@ func (a *app) dryRun(ctx context.Context, s *runflags.Settings) error {
 	if d := m.Dataset.Mismatch(); d != "" {
 		a.warn(d)
 	}
-	if s.Like != nil {
-		if err := a.compareWith(s.Like, m, s.Dry); err != nil {
-			return err
-		}
+	if err := a.compareWith(s, m); err != nil {
+		return err
 	}
 	return view.Result(a.stdout, s.AsJSON, p, p.Text(m))
 }

@@ -223,11 +223,14 @@ func (a *app) repeat(s *runflags.Settings, flags *pflag.FlagSet, m plan.Plan) er
 	return nil
 }
 
-// compareWith prints in what a plan differs from the one that it repeats.
-func (a *app) compareWith(old *plan.Plan, now plan.Plan, dry bool) error {
-	found, err := runview.Differences(*old, now, dry)
+// compareWith prints in what a plan differs from the one that it repeats, if it repeats one.
+func (a *app) compareWith(s *runflags.Settings, now plan.Plan) error {
+	if s.Like == nil {
+		return nil
+	}
+	found, err := runview.Differences(*s.Like, now, s.Dry)
 	if err == nil {
-		_, err = fmt.Fprintf(a.stderr, "gaia: differs from the plan of %s in: %s\n", old.RunID, view.Line(found))
+		_, err = fmt.Fprintf(a.stderr, "gaia: differs from the plan of %s in: %s\n", s.Like.RunID, view.Line(found))
 	}
 	return err
 }

@@ -181,10 +181,8 @@ func (a *app) showRun(ctx context.Context, dir string, asJSON bool, filter runvi
 			return err
 		}
 	}
-	if asJSON {
-		if err := a.printPartial(dir, found, partial{Missing: found.Missing, Tasks: listed, Unsubmittable: found.Marked}); err != nil {
-			return err
-		}
+	if err := a.printPartial(asJSON, dir, found, partial{Missing: found.Missing, Tasks: listed, Unsubmittable: found.Marked}); err != nil {
+		return err
 	}
 	return exit.First(untrusted, incomplete(dir, found))
 }
@@ -201,8 +199,11 @@ type partial struct {
 	Unsubmittable string        `json:"unsubmittable,omitzero"`
 }
 
-// printPartial prints an unfinished run as JSON.
-func (a *app) printPartial(dir string, found *rundir.Run, p partial) error {
+// printPartial prints an unfinished run as JSON, if that is what the user reads.
+func (a *app) printPartial(asJSON bool, dir string, found *rundir.Run, p partial) error {
+	if !asJSON {
+		return nil
+	}
 	p.Planned, p.Rehearsal, p.RunDir = len(found.Tasks), found.Manifest.Rehearsal, dir
 	for _, t := range found.Tasks {
 		if found.Settled(t) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,10 +92,7 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 			if err != nil {
 				return err
 			}
-			if err := view.Result(a.stdout, v.asJSON, c.Result, view.RowsText(c.Rows)); err != nil {
-				return err
-			}
-			return c.Err
+			return cmp.Or(view.Result(a.stdout, v.asJSON, c.Result, view.RowsText(c.Rows)), c.Err)
 		},
 	}
 	cli.RejectEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package")
@@ -158,14 +156,9 @@ func answersOf(d plan.Dataset) string {
 	return runflags.SourceDir + "PATH"
 }
 
-// disclosure is what the flags of disclose say.
-type disclosure struct {
-	verify.Disclosure
-	asJSON bool
-}
-
 func (a *app) discloseCommand() *cobra.Command {
-	var d disclosure
+	var d verify.Disclosure
+	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "disclose DIR|PACKAGE",
 		Short: "Write a signed evidence bundle of one task",
@@ -186,7 +179,7 @@ others.`,
 			if d.Out == "-" {
 				return usage("give the name of a file", "an evidence bundle is not written to standard output")
 			}
-			return a.disclose(cmd.Context(), args[0], d)
+			return a.disclose(cmd.Context(), args[0], d, asJSON)
 		},
 	}
 	cli.RejectEmpty(cmd, "task", "out", "key", "hmac-key-file")
@@ -195,11 +188,11 @@ others.`,
 	f.StringVarP(&d.Out, "out", "o", "", "file to write (default: evidence-<run>[-<number of the task>].json here)")
 	f.StringVar(&d.Key, "key", "", "signing key file")
 	f.StringVar(&d.HMACKey, "hmac-key-file", "", "sign by HMAC-SHA256 with the key in this file instead")
-	f.BoolVar(&d.asJSON, "json", false, "print the result as JSON")
+	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
-func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
+func (a *app) disclose(ctx context.Context, dir string, d verify.Disclosure, asJSON bool) error {
 	p, err := verify.OpenJournal(dir)
 	if err != nil {
 		return err
@@ -216,14 +209,11 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if !found.Complete {
 		return exit.First(a.checkSigner(found), incomplete(dir, found))
 	}
-	if err := a.printRows(out, d.asJSON); err != nil {
-		return err
-	}
-	return a.checkSigner(found)
+	return cmp.Or(a.printRows(out, asJSON, nil), a.checkSigner(found))
 }
 
 // bundleSigner returns the key to sign a bundle with and its verifying half.
-func (a *app) bundleSigner(d disclosure) (sign.Signer, sign.Verifier, error) {
+func (a *app) bundleSigner(d verify.Disclosure) (sign.Signer, sign.Verifier, error) {
 	if d.HMACKey != "" {
 		if d.Key != "" {
 			return nil, nil, usage("give one of them", "--key and --hmac-key-file exclude each other")
@@ -318,5 +308,5 @@ func (a *app) printPackage(p submit.Package, asJSON bool) (err error) {
 	for _, warning := range built.Warnings() {
 		a.warn(warning)
 	}
-	return a.printRows(built, asJSON)
+	return a.printRows(built, asJSON, nil)
 }

@@ -174,15 +174,9 @@ func (a *app) runs(folders []string, o runlist.Options, asJSON bool) (err error)
 	return cmp.Or(err, runlist.Problems(entries, o.Reader.Trust))
 }
 
-// viewing is what the flags of view say.
-type viewing struct {
-	viewer.Config
-	gold     string
-	newToken bool
-}
-
 func (a *app) viewCommand() *cobra.Command {
-	var v viewing
+	var v viewer.Config
+	gold, newToken := "", false
 	cmd := &cobra.Command{
 		Use:   "view [DIR…]",
 		Short: "Show runs in a browser, also while they are written",
@@ -206,12 +200,20 @@ then give a certificate, too, since without TLS others can read what is sent.`,
   gaia view --dataset private runs submission-2026-01-02-5XK9QZ7M
   gaia view --listen 192.0.2.7:8443 --tls-cert cert.pem --tls-key key.pem`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if v.gold != "" && v.gold != verify.GoldPrivate {
-				if err := (&runflags.Tasks{Source: v.gold}).CheckSource(); err != nil {
-					return usage("give private, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--dataset is %q", v.gold)
+			if gold != "" && gold != verify.GoldPrivate {
+				if err := (&runflags.Tasks{Source: gold}).CheckSource(); err != nil {
+					return usage("give private, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--dataset is %q", gold)
 				}
 			}
-			return a.view(cmd.Context(), args, v)
+			v.Control = a.user().XDG("XDG_RUNTIME_DIR", ".cache", "gaia", "view")
+			if newToken {
+				running, err := viewer.NewAddresses(v.Control)
+				for _, r := range running {
+					fmt.Fprintln(a.stdout, r.Address)
+				}
+				return err
+			}
+			return a.view(cmd.Context(), args, v, gold)
 		},
 	}
 	cli.RejectEmpty(cmd, "listen", "tls-cert", "tls-key", "dataset")
@@ -219,21 +221,13 @@ then give a certificate, too, since without TLS others can read what is sent.`,
 	f.StringVar(&v.Listen, "listen", "", "host:port (default: 127.0.0.1 and a free port)")
 	f.StringVar(&v.Cert, "tls-cert", "", "certificate in PEM, for HTTPS")
 	f.StringVar(&v.Key, "tls-key", "", "key of the certificate in PEM")
-	runflags.AddDataset(cmd, &v.gold, "show answers: private, hub, hub:OWNER/NAME, dir:PATH or fixtures", "gold", verify.GoldPrivate)
-	f.BoolVar(&v.newToken, "new-token", false, "print new addresses of the viewers that run, and end")
+	runflags.AddDataset(cmd, &gold, "show answers: private, hub, hub:OWNER/NAME, dir:PATH or fixtures", "gold", verify.GoldPrivate)
+	f.BoolVar(&newToken, "new-token", false, "print new addresses of the viewers that run, and end")
 	cli.Complete(cmd, "listen", "127.0.0.1:")
 	return cmd
 }
 
-func (a *app) view(ctx context.Context, places []string, v viewing) error {
-	v.Control = a.user().XDG("XDG_RUNTIME_DIR", ".cache", "gaia", "view")
-	if v.newToken {
-		running, err := viewer.NewAddresses(v.Control)
-		for _, r := range running {
-			fmt.Fprintln(a.stdout, r.Address)
-		}
-		return err
-	}
+func (a *app) view(ctx context.Context, places []string, v viewer.Config, gold string) error {
 	reader, err := a.runReader()
 	if err != nil {
 		return err
@@ -255,17 +249,17 @@ func (a *app) view(ctx context.Context, places []string, v viewing) error {
 	}
 	ctx, release := stop.Context(ctx)
 	defer release()
-	if v.gold != "" {
+	if gold != "" {
 		var one sync.Mutex // datasets are loaded once
 		v.Gold = func(place string) (map[string]string, error) {
 			one.Lock()
 			defer one.Unlock()
-			return a.goldAt(ctx, v.gold, place)
+			return a.goldAt(ctx, gold, place)
 		}
 	}
 	v.Verify, v.Trust, v.Program = a.verifyEnv(ctx), a.user().OwnTrust, "gaia "+build.Describe().Version
 	v.Log = func(line string) { fmt.Fprintf(a.stderr, "gaia: %s\n", view.Line(line)) }
-	s, err := viewer.New(v.Config)
+	s, err := viewer.New(v)
 	if err != nil {
 		return err
 	}

@@ -37,17 +37,25 @@ func ErrorsNote(of string) string {
 
 // Notices name what the results of a run are not.
 func Notices(m plan.Plan) string {
-	var out strings.Builder
+	out := ""
+	for _, notice := range NoticeLines(m) {
+		out += notice + "\n\n"
+	}
+	return out
+}
+
+// NoticeLines are the lines of [Notices].
+func NoticeLines(m plan.Plan) (all []string) {
 	if m.Rehearsal {
-		out.WriteString("rehearsal: " + RehearsalNote + "\n\n")
+		all = append(all, "rehearsal: "+RehearsalNote)
 	}
 	if m.Cassette == plan.CassetteReplay {
-		out.WriteString("replay: " + ReplayNote + "\n\n")
+		all = append(all, "replay: "+ReplayNote)
 	}
 	if of := m.Dataset.ErrorsOf.RunID; of != "" {
-		out.WriteString(ErrorsKey + ": " + ErrorsNote(of) + "\n\n")
+		all = append(all, ErrorsKey+": "+ErrorsNote(of))
 	}
-	return out.String()
+	return all
 }
 
 // Opening returns the notices about a run, and names its own agent.

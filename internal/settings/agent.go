@@ -145,20 +145,10 @@ func size(s string, least, most int64) (bytes int64, ok bool) {
 
 // apply sets what the settings say of an agent in its plan, but for its folder. Of the folders it sets the paths.
 func (a *Agent) apply(p *plan.AgentPlan) {
-	set := func(to *int64, n int64) {
-		if n > 0 {
-			*to = n
-		}
-	}
-	set(&p.TimeoutMs, a.timeout.Milliseconds())
-	set(&p.MemoryBytes, a.memory)
-	set(&p.DiskBytes, a.disk)
-	if a.Processes > 0 {
-		p.Processes = a.Processes
-	}
-	if a.Calls > 0 {
-		p.Calls = a.Calls
-	}
+	p.TimeoutMs = cmp.Or(a.timeout.Milliseconds(), p.TimeoutMs)
+	p.MemoryBytes, p.DiskBytes = cmp.Or(a.memory, p.MemoryBytes), cmp.Or(a.disk, p.DiskBytes)
+	p.Processes, p.Calls = cmp.Or(a.Processes, p.Processes), cmp.Or(a.Calls, p.Calls)
+	p.Network, p.Tools = cmp.Or(a.Network, p.Network), cmp.Or(a.Tools, p.Tools)
 	if len(a.Command) > 0 {
 		p.Command = a.Command
 	}
@@ -167,12 +157,6 @@ func (a *Agent) apply(p *plan.AgentPlan) {
 		for _, path := range a.Folders {
 			p.Folders = append(p.Folders, plan.AgentFolder{Path: path})
 		}
-	}
-	if a.Network != "" {
-		p.Network = a.Network
-	}
-	if a.Tools != "" {
-		p.Tools = a.Tools
 	}
 	if len(a.Models) > 0 {
 		p.Models = a.Models

@@ -313,20 +313,12 @@ func (f *File) wrong(t *token.Token, hint, format string, args ...any) *Error {
 	return e
 }
 
+// environment has the variables of the environment that have the value of a flag which is not given.
+var environment = map[string][]string{"base-url": {"OPENAI_BASE_URL"}, "searxng-url": {"SEARXNG_URL"},
+	"key": {keyring.FromContent, keyring.FromFile}, "shard": {"SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"}}
+
 // Environment returns the variables of the environment that have the value of a flag which is not given.
-func Environment(flag string) []string {
-	switch flag {
-	case "base-url":
-		return []string{"OPENAI_BASE_URL"}
-	case "searxng-url":
-		return []string{"SEARXNG_URL"}
-	case "key":
-		return []string{keyring.FromContent, keyring.FromFile}
-	case "shard":
-		return []string{"SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"}
-	}
-	return nil
-}
+func Environment(flag string) []string { return environment[flag] }
 
 // NotFlags are the flags of run that are for the command line alone: they say where
 // settings come from, are of one call, or give code this machine.

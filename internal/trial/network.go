@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/doctor"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
-	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // Exchange counts the exchanges over the recorded network that have these things in common.
@@ -22,20 +20,6 @@ type Exchange struct {
 	Method string `json:"method"`
 	Status int    `json:"status"` // of HTTP; 0: no reply came
 	URL    string `json:"url"`
-}
-
-func (a *reader) exchanged(p trajectory.ExchangeCompleted) {
-	s := a.exchanges[p.Number]
-	all := &a.report.Exchanges
-	i := slices.IndexFunc(*all, func(o Exchange) bool {
-		return o.Method == s.Method && o.URL == s.URL && o.Status == p.Status && o.Error == p.Error
-	})
-	if i < 0 {
-		i = len(*all)
-		*all = append(*all, Exchange{Method: s.Method, URL: s.URL, Status: p.Status, Error: p.Error})
-	}
-	(*all)[i].Count++
-	(*all)[i].Bytes += p.Bytes
 }
 
 // tls counts the exchanges whose client took the run's certificate for the server's, and the connections whose client did not.

@@ -143,10 +143,17 @@ func (a *reader) add(e trajectory.Event) error {
 	case trajectory.ExchangeStarted:
 		a.exchanges[p.Number] = p
 	case trajectory.ExchangeCompleted:
-		a.exchanged(p)
+		s := a.exchanges[p.Number]
+		of := among(&r.Exchanges, Exchange{Method: s.Method, URL: s.URL, Status: p.Status, Error: p.Error}, func(o Exchange) bool {
+			return o.Method == s.Method && o.URL == s.URL && o.Status == p.Status && o.Error == p.Error
+		})
+		of.Count++
+		of.Bytes += p.Bytes
 		delete(a.exchanges, p.Number)
 	case trajectory.RequestRefused:
-		a.refused(p)
+		among(&r.Refused, Refused{Code: p.Code, Path: p.Path, Model: p.Model, RuleIDs: p.RuleIDs, Status: p.Status, Hint: hints[p.Code]}, func(o Refused) bool {
+			return o.Code == p.Code && o.Path == p.Path && o.Model == p.Model
+		}).Count++
 	case trajectory.Error:
 		r.Reason = p.Message
 	case trajectory.AnswerCommitted:
@@ -176,14 +183,9 @@ func (a *reader) completed(s trajectory.ModelCallStarted, p trajectory.ModelCall
 	if p.Error != nil {
 		c.Problem = cmp.Or(p.Error.Code, p.Error.Message)
 	}
-	i := slices.IndexFunc(a.report.Calls, func(o Calls) bool {
+	of := among(&a.report.Calls, c, func(o Calls) bool {
 		return o.Dialect == c.Dialect && o.Model == c.Model && o.Status == c.Status && o.Problem == c.Problem
 	})
-	if i < 0 {
-		i = len(a.report.Calls)
-		a.report.Calls = append(a.report.Calls, c)
-	}
-	of := &a.report.Calls[i]
 	of.Count++
 	of.Tokens = of.Tokens.Add(p.Tokens)
 	if s.Request != nil && s.Request.Stream {
@@ -199,23 +201,18 @@ func (a *reader) completed(s trajectory.ModelCallStarted, p trajectory.ModelCall
 
 // tool returns the count of the tool that a call is of.
 func (a *reader) tool(callID string) *Tool {
-	name, all := a.tools[callID], &a.report.Tools
-	i := slices.IndexFunc(*all, func(t Tool) bool { return t.Name == name })
-	if i < 0 {
-		i = len(*all)
-		*all = append(*all, Tool{Name: name})
-	}
-	return &(*all)[i]
+	name := a.tools[callID]
+	return among(&a.report.Tools, Tool{Name: name}, func(t Tool) bool { return t.Name == name })
 }
 
-func (a *reader) refused(p trajectory.RequestRefused) {
-	all := &a.report.Refused
-	i := slices.IndexFunc(*all, func(o Refused) bool { return o.Code == p.Code && o.Path == p.Path && o.Model == p.Model })
+// among returns the first of all that is the same as one, which is added if none is.
+func among[T any](all *[]T, one T, same func(T) bool) *T {
+	i := slices.IndexFunc(*all, same)
 	if i < 0 {
 		i = len(*all)
-		*all = append(*all, Refused{Code: p.Code, Path: p.Path, Model: p.Model, RuleIDs: p.RuleIDs, Status: p.Status, Hint: hints[p.Code]})
+		*all = append(*all, one)
 	}
-	(*all)[i].Count++
+	return &(*all)[i]
 }
 
 // shown bounds the rows of each kind that [Report.Text] shows.
@@ -243,10 +240,9 @@ func (r Report) Text() string {
 	var rows []string
 	for _, c := range r.Calls {
 		row := fmt.Sprintf("%s of %s to %s: ", view.Count(c.Count, "call"), c.Dialect, c.Model)
-		switch {
-		case c.Status == 0:
+		if c.Status == 0 {
 			row += "no reply"
-		default:
+		} else {
 			row += fmt.Sprintf("status %d", c.Status)
 		}
 		if c.Problem != "" {
@@ -313,7 +309,8 @@ func (r Report) Text() string {
 	if _, warning := runview.Found(r.Probed); warning != "" {
 		text += "\nwarning: " + warning + "\n"
 	}
-	if tail := lastLines(colours.ReplaceAllString(r.End.Stderr, ""), 8); tail != "" {
+	lines := strings.Split(strings.TrimSpace(colours.ReplaceAllString(r.End.Stderr, "")), "\n")
+	if tail := strings.Join(lines[max(0, len(lines)-8):], "\n"); tail != "" {
 		text += "standard error ended in:\n" + view.Indent(visible.Text(tail))
 	}
 	for _, w := range r.Why {
@@ -350,12 +347,6 @@ func (r Report) ended() string {
 	default:
 		return cmp.Or(ends[e.Ended], e.Ended)
 	}
-}
-
-// lastLines returns the last lines of a text.
-func lastLines(text string, n int) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 func clip(s string, n int) string {

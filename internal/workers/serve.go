@@ -342,7 +342,13 @@ func (s *Server) Leave(_ context.Context, l queue.Leave) error {
 	defer s.mu.Unlock()
 	if !s.left[c.shard.Index] {
 		s.left[c.shard.Index] = true
-		s.c.Told("a worker has left", "worker", c.shard.Index, "counted", s.state.of(c.shard.Index), "reason", view.Line(l.Reason))
+		counted := 0 // tasks
+		for _, of := range s.state.claims {
+			if of.Worker == c.shard.Index {
+				counted++
+			}
+		}
+		s.c.Told("a worker has left", "worker", c.shard.Index, "counted", counted, "reason", view.Line(l.Reason))
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/runfiles"
@@ -153,15 +152,4 @@ func (s *state) lost(worker int, committed map[int]string, told int) (lost, supe
 	}
 	superseded = min(max(superseded, told), all)
 	return all - superseded, superseded
-}
-
-// of returns the tasks that count in the journal of a worker.
-func (s *state) of(worker int) (n int) {
-	return len(slices.Collect(func(yield func(int) bool) {
-		for _, c := range s.claims {
-			if c.Worker == worker && !yield(0) {
-				return
-			}
-		}
-	}))
 }
