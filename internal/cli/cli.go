@@ -272,7 +272,7 @@ func annotateValues(cmd *cobra.Command, flag string, values []string) {
 // NearValue adds a hint to an error of usage that quotes the value of a flag: the nearest of the values that complete it.
 func NearValue(cmd *cobra.Command, err error) error {
 	var wrong *exit.Error
-	if !errors.As(err, &wrong) || wrong.Code != exit.Usage || slices.ContainsFunc(wrong.Hints, isNear) {
+	if !errors.As(err, &wrong) || wrong.Code != exit.Usage || slices.ContainsFunc(wrong.Hints, func(hint string) bool { return strings.HasPrefix(hint, "did you mean ") }) {
 		return err
 	}
 	near := ""
@@ -291,8 +291,6 @@ func NearValue(cmd *cobra.Command, err error) error {
 	hinted.Hints = append([]string{"did you mean " + near + "?"}, wrong.Hints...)
 	return &hinted
 }
-
-func isNear(hint string) bool { return strings.HasPrefix(hint, "did you mean ") }
 
 // valuesOf returns the values of a flag, one or a list.
 func valuesOf(f *pflag.Flag) []string {
@@ -321,6 +319,11 @@ func EachValue(cmd *cobra.Command, flag string, change func(value *string) error
 			return err
 		}
 	}
+	return setValues(f, values)
+}
+
+// setValues sets the value of a flag, one or a list.
+func setValues(f *pflag.Flag, values []string) error {
 	if list, isList := f.Value.(pflag.SliceValue); isList {
 		return list.Replace(values)
 	}
@@ -392,20 +395,10 @@ func TakeOldNames(flags *pflag.FlagSet) (err error) {
 // Given returns a function that sets the flags again that are set now, to the values that they have now.
 func Given(flags *pflag.FlagSet) func() error {
 	given := map[*pflag.Flag][]string{}
-	flags.Visit(func(f *pflag.Flag) {
-		given[f] = []string{f.Value.String()}
-		if list, isList := f.Value.(pflag.SliceValue); isList {
-			given[f] = list.GetSlice()
-		}
-	})
-	return func() (err error) {
+	flags.Visit(func(f *pflag.Flag) { given[f] = valuesOf(f) })
+	return func() error {
 		for f, values := range given {
-			if list, isList := f.Value.(pflag.SliceValue); isList {
-				err = list.Replace(values)
-			} else {
-				err = f.Value.Set(values[0])
-			}
-			if err != nil {
+			if err := setValues(f, values); err != nil {
 				return fmt.Errorf("taking --%s beside the plan: %w", f.Name, err)
 			}
 		}

@@ -104,10 +104,7 @@ func (p Planned) checkName(f Finding, planned, served string) Finding {
 
 // modelFlag returns the flag that names the model of a finding.
 func modelFlag(finding string) string {
-	if finding == "judge" {
-		return "--judge-model"
-	}
-	return "--model"
+	return map[bool]string{true: "--judge-model", false: "--model"}[finding == "judge"]
 }
 
 // checkRecords reports a reply that makes a run unfit for submission.

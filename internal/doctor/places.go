@@ -106,12 +106,11 @@ func Signing(ring keyring.Ring, key string) Finding {
 	if err != nil {
 		return Fails(name, use, err, otherKey)
 	}
-	detail := found.Key.Public().ID() + " from "
-	if found.Source == keyring.FromDir {
-		detail += view.Quote(found.Path)
-	} else {
-		detail += found.Source
+	from := found.Source
+	if from == keyring.FromDir {
+		from = view.Quote(found.Path)
 	}
+	detail := found.Key.Public().ID() + " from " + from
 	if t, _, err := quietTrust(ring, key); err == nil {
 		if outdated := t.Outdated(found.Key.Public()); outdated != "" {
 			return lacks(name, use, detail+", which you do not trust now: "+outdated, "verify will refuse what it signs: gaia key init --rotate")

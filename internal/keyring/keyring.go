@@ -86,22 +86,19 @@ func (r Ring) Find(file string) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	path := filepath.Join(dir, DefaultKey)
-	key, err := sign.LoadKey(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Found{}, ErrNoKey
-	}
-	if err != nil {
-		return Found{}, unusable(err, path)
-	}
-	return Found{key, FromDir, path}, nil
+	return load(filepath.Join(dir, DefaultKey), FromDir, ErrNoKey)
 }
 
 // named loads a key from a file that the user named.
 func named(path, source string) (Found, error) {
+	return load(path, source, exit.Usagef("gaia key init --key "+view.Quote(path), "there is no signing key at %q", path))
+}
+
+// load loads a key from a file; none is the error that there is no such file.
+func load(path, source string, none error) (Found, error) {
 	key, err := sign.LoadKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Found{}, exit.Usagef("gaia key init --key "+view.Quote(path), "there is no signing key at %q", path)
+		return Found{}, none
 	}
 	if err != nil {
 		return Found{}, unusable(err, path)

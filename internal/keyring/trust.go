@@ -383,13 +383,11 @@ func (a Added) Rows() [][2]string {
 // Add adds the public key of a file, or of stdin for "-", to the list. s gives the
 // other members of the line; without a name, the key is named after its file or id.
 func (r Ring) Add(file string, stdin io.Reader, s sign.AllowedSigner) (Added, error) {
-	var content []byte
-	var err error
+	read := func() ([]byte, error) { return regular.ReadUpTo(file, MaxKeyFile) }
 	if file == "-" {
-		content, err = io.ReadAll(io.LimitReader(stdin, MaxKeyFile))
-	} else {
-		content, err = regular.ReadUpTo(file, MaxKeyFile)
+		read = func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, MaxKeyFile)) }
 	}
+	content, err := read()
 	if err != nil {
 		return Added{}, exit.Usagef("", "reading the public key %q: %v", file, err)
 	}

@@ -50,7 +50,12 @@ func Plan(f *planfolder.Folder, folders []string, lost []int, verified func(fold
 	if err != nil {
 		return none, nil, err
 	}
-	m, missing := f.Plan, &Missing{Plan: f.Dir, Of: f.Plan.Shards, Out: outOf(folders, found)}
+	m, missing := f.Plan, &Missing{Plan: f.Dir, Of: f.Plan.Shards, Out: "shards"}
+	if len(found) > 0 {
+		missing.Out = filepath.Dir(filepath.Clean(found[0]))
+	} else if len(folders) > 0 {
+		missing.Out = filepath.Clean(folders[0])
+	}
 	var all []*journal
 	there := map[int]bool{}
 	for _, folder := range found {
@@ -63,7 +68,7 @@ func Plan(f *planfolder.Folder, folders []string, lost []int, verified func(fold
 				"shard %d is named as lost, and %q is its folder", j.shard.Index, folder)
 		}
 		if !done {
-			missing.add(j)
+			missing.undone = append(missing.undone, j)
 		}
 		there[j.shard.Index], all = true, append(all, j)
 	}
@@ -88,7 +93,7 @@ func Plan(f *planfolder.Folder, folders []string, lost []int, verified func(fold
 			mu.Lock()
 			defer mu.Unlock()
 			if errs[i] = err; err == nil && !done {
-				missing.add(j)
+				missing.undone = append(missing.undone, j)
 			}
 			if seen++; verified != nil {
 				verified(j.folder, seen, len(all))
@@ -178,17 +183,6 @@ func find(given []string) (folders []string, err error) {
 		seen = append(seen, info)
 	}
 	return folders, nil
-}
-
-// outOf returns the folder that holds the first folder of a shard, or where none was found the first that was given.
-func outOf(given, found []string) string {
-	switch {
-	case len(found) > 0:
-		return filepath.Dir(filepath.Clean(found[0]))
-	case len(given) > 0:
-		return filepath.Clean(given[0])
-	}
-	return "shards"
 }
 
 // identify returns what shard a folder is of, by its delegation, and whether it can be done. It reads no journal.
@@ -324,8 +318,7 @@ type Missing struct {
 	undone []*journal
 }
 
-func (e *Missing) add(j *journal) { e.undone = append(e.undone, j) }
-func (e *Missing) any() bool      { return len(e.Absent) > 0 || len(e.undone) > 0 }
+func (e *Missing) any() bool { return len(e.Absent) > 0 || len(e.undone) > 0 }
 
 func (e *Missing) Error() string {
 	var parts []string
@@ -333,19 +326,14 @@ func (e *Missing) Error() string {
 		parts = append(parts, "missing: "+Ranges(e.Absent))
 	}
 	if len(e.undone) > 0 {
-		parts = append(parts, "not done: "+Ranges(e.unfinished()))
+		var undone []int // one may have several journals
+		for _, j := range e.undone {
+			undone = append(undone, j.shard.Index)
+		}
+		slices.Sort(undone)
+		parts = append(parts, "not done: "+Ranges(slices.Compact(undone)))
 	}
 	return fmt.Sprintf("not all of the %d shards are there: %s", e.Of, strings.Join(parts, "; "))
-}
-
-// unfinished returns the shards of which a journal is not done.
-func (e *Missing) unfinished() (all []int) {
-	slices.SortFunc(e.undone, func(a, b *journal) int { return cmp.Compare(a.shard.Index, b.shard.Index) })
-	for _, j := range e.undone {
-		all = append(all, j.shard.Index)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // maxCommands bounds the commands that an error gives.

@@ -216,7 +216,11 @@ const toolResult = "212 cm"
 
 // Probes returns what is asked of the models, the model that answers first.
 func (m Models) Probes() []Probe {
-	look := llm.Message{Role: "user", Content: prompt.PreflightLook, Image: &llm.Image{MediaType: "image/png", Data: square()}}
+	var picture bytes.Buffer // of one colour, and large enough for every endpoint
+	square := image.NewRGBA(image.Rect(0, 0, 64, 64))
+	draw.Draw(square, square.Bounds(), image.NewUniform(color.RGBA{R: 30, G: 60, B: 200, A: 255}), image.Point{}, draw.Src)
+	_ = png.Encode(&picture, square) // a buffer takes everything
+	look := llm.Message{Role: "user", Content: prompt.PreflightLook, Image: &llm.Image{MediaType: "image/png", Data: picture.Bytes()}}
 	probes := []Probe{{trajectory.PreflightModel, m.Model.Name, m.Now, m.say(m.Model, llm.Message{Role: "user", Content: prompt.PreflightQuestion})}}
 	if m.Tools {
 		probes = append(probes, Probe{trajectory.PreflightTools, m.Model.Name, m.Now, m.askTools})
@@ -297,16 +301,6 @@ func (m Models) askJudge(ctx context.Context, r *Result) error {
 type askerFunc func(context.Context, judge.Request) (judge.Reply, error)
 
 func (f askerFunc) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) { return f(ctx, q) }
-
-// square returns a picture of one colour that is large enough for every endpoint.
-func square() []byte {
-	const side = 64
-	picture := image.NewRGBA(image.Rect(0, 0, side, side))
-	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.RGBA{R: 30, G: 60, B: 200, A: 255}), image.Point{}, draw.Src)
-	var b bytes.Buffer
-	_ = png.Encode(&b, picture) // a buffer takes everything
-	return b.Bytes()
-}
 
 // tone returns a recording of one second, of 16-bit PCM in a WAV file.
 func tone() []byte {

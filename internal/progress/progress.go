@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -161,8 +162,14 @@ func (p *Progress) take(e trajectory.Event) (notes []note) {
 				"task", e.TaskID, "model", payload.ResponseModel)
 		}
 	case trajectory.ToolExecuted:
-		if status := refusedSearch(payload); status > 0 {
-			once(fmt.Sprintf("the search engine refuses to answer (status %d), so the model goes without web_search: look at its key and what is left of its quota", status))
+		if payload.Name != "web_search" || !payload.IsError {
+			break
+		}
+		// The key is refused, or payment required: the model continues without the engine, and only the user can fix that. The last
+		// two statuses are of Tavily, for used-up plans.
+		refused := []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, 432, 433}
+		if i := slices.IndexFunc(payload.URLs, func(u trajectory.URL) bool { return slices.Contains(refused, u.Status) }); i >= 0 {
+			once(fmt.Sprintf("the search engine refuses to answer (status %d), so the model goes without web_search: look at its key and what is left of its quota", payload.URLs[i].Status))
 		}
 	case trajectory.LimitChanged:
 		p.limit = payload.To
@@ -212,21 +219,6 @@ func (p *Progress) take(e trajectory.Event) (notes []note) {
 		warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", view.Line(payload.Message))
 	}
 	return notes
-}
-
-// refusedSearch returns the status by which a search engine refuses its key or requires payment; 0 if it does not. The model
-// continues without it, and only the user can fix that.
-func refusedSearch(e trajectory.ToolExecuted) int {
-	if e.Name != "web_search" || !e.IsError {
-		return 0
-	}
-	for _, u := range e.URLs { // all of the engine
-		switch u.Status {
-		case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, 432, 433: // the latter of Tavily, for used-up plans
-			return u.Status
-		}
-	}
-	return 0
 }
 
 // UnderWay returns how many tasks have an open attempt.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -92,14 +91,11 @@ func Prices(file string) (llm.Prices, error) {
 // NoSearch leaves the tool web_search out.
 const NoSearch = "none"
 
-// engine is a search engine that needs a key, and the variables that may hold it.
-type engine struct {
+// engines are the search engines that need a key, in the order of preference, and the variables that may hold it.
+var engines = []struct {
 	name      string
 	variables []string
-}
-
-// engines are in the order of preference.
-var engines = []engine{
+}{
 	{web.Tavily, []string{"TAVILY_API_KEY"}},
 	{web.Brave, []string{"BRAVE_API_KEY", "BRAVE_SEARCH_API_KEY"}},
 	{web.Serper, []string{"SERPER_API_KEY"}},
@@ -164,12 +160,13 @@ func Search(named, searxng string, optional bool, getenv func(string) string) (e
 		return web.Engine{Name: name, URL: searxng}, others, err
 	}
 	key, _ := SearchKey(name, getenv)
-	at := slices.IndexFunc(engines, func(e engine) bool { return e.name == name })
-	switch {
-	case at < 0:
-		err = exit.Usagef(`give "tavily", "brave", "serper", "searxng" or "none"`, "--search is %q", name)
-	case key == "" && !optional:
-		err = exit.Usagef("set "+engines[at].variables[0]+", or give --search none", "there is no key to search with %s", name)
+	err = exit.Usagef(`give "tavily", "brave", "serper", "searxng" or "none"`, "--search is %q", name)
+	for _, k := range engines {
+		if k.name == name {
+			if err = nil; key == "" && !optional {
+				err = exit.Usagef("set "+k.variables[0]+", or give --search none", "there is no key to search with %s", name)
+			}
+		}
 	}
 	return web.Engine{Name: name, Key: key}, others, err
 }

@@ -12,30 +12,28 @@ import (
 // audited.
 func CompleteFindings(pending bool, folders func(*cobra.Command) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
 		if len(args) != 1 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return nil, none
 		}
 		dir, err := Find(args[0], folders(cmd))
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return nil, none
 		}
 		audited, err := grading.Audit(dir)
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return nil, none
 		}
-		if pending {
-			for _, d := range audited.Report.Adjudications {
-				if d.Pending == audit.PendingCountersignature {
-					ids = append(ids, cobra.CompletionWithDesc(audit.ShortID(d.Finding), d.Reason))
-				}
+		for _, d := range audited.Report.Adjudications {
+			if pending && d.Pending == audit.PendingCountersignature {
+				ids = append(ids, cobra.CompletionWithDesc(audit.ShortID(d.Finding), d.Reason))
 			}
-			return ids, cobra.ShellCompDirectiveNoFileComp
 		}
 		for _, f := range render.Findings(audited.Report) {
-			if f.Closed == "" && f.Severity != audit.Info {
+			if !pending && f.Closed == "" && f.Severity != audit.Info {
 				ids = append(ids, cobra.CompletionWithDesc(audit.ShortID(f.ID), audit.FindingLine(f)))
 			}
 		}
-		return ids, cobra.ShellCompDirectiveNoFileComp
+		return ids, none
 	}
 }

@@ -344,8 +344,7 @@ func (e Entry) counted(counted rundir.RunStats, m plan.Plan, digest string) Entr
 		}
 	}
 	if m.Scored() {
-		rate := stats.NewRate(solved, e.Planned)
-		e.Score = &rate
+		e.Score = new(stats.NewRate(solved, e.Planned))
 	}
 	return e
 }

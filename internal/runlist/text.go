@@ -2,6 +2,7 @@ package runlist
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,16 @@ func Text(entries []Entry, left int) string {
 		if e.State == page.Damaged {
 			fmt.Fprintf(&problems, "\n%s: %s", view.Line(view.Quote(e.Dir)), view.Line(e.Problem))
 		}
-		t.Row(abbreviated(entries, i), startedAt(e.Started), e.result(), cents(e.CostMicroUSD), e.solver())
+		started := "–" // to the minute
+		if at, err := time.Parse(trajectory.TimeFormat, e.Started); err == nil {
+			started = at.UTC().Format("2006-01-02 15:04")
+		}
+		cost := "–" // to the cent, rounded up so that nothing looks free that is not
+		if e.CostMicroUSD != nil {
+			up := (*e.CostMicroUSD + 9999) / 10000
+			cost = fmt.Sprintf("$%d.%02d", up/100, up%100)
+		}
+		t.Row(abbreviated(entries, i), started, e.result(), cost, e.solver())
 	}
 	out := t.String() + "\n"
 	if problems.Len() > 0 {
@@ -50,15 +60,6 @@ func (e Entry) result() string {
 	return fmt.Sprintf("%d/%d %s", e.Score.Correct, e.Score.Planned, view.Percent(e.Score.AccuracyPPM))
 }
 
-// cents returns an amount of money to the cent, rounded up so that nothing looks free that is not.
-func cents(microUSD *int64) string {
-	if microUSD == nil {
-		return "–"
-	}
-	up := (*microUSD + 9999) / 10000
-	return fmt.Sprintf("$%d.%02d", up/100, up%100)
-}
-
 // maxSolver is the width of the last column, in characters.
 const maxSolver = 15
 
@@ -77,25 +78,12 @@ func (e Entry) solver() string {
 	return text.Snip(view.Line(s), maxSolver, "…")
 }
 
-// startedAt returns a time of the journal to the minute, in UTC.
-func startedAt(s string) string {
-	t, err := time.Parse(trajectory.TimeFormat, s)
-	if err != nil {
-		return "–"
-	}
-	return t.UTC().Format("2006-01-02 15:04")
-}
-
 // abbreviated returns the start of the id of an entry that no other id in the list has.
 func abbreviated(entries []Entry, i int) string {
 	id := entries[i].ID
 	id = id[:min(len(id), idLength)] // a folder's name, of a damaged run
 	for n := shortest; n < len(id); n++ {
-		alone := true
-		for _, other := range entries {
-			alone = alone && (other.ID == entries[i].ID || !strings.HasPrefix(other.ID, id[:n]))
-		}
-		if alone {
+		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.ID != entries[i].ID && strings.HasPrefix(e.ID, id[:n]) }) {
 			return id[:n]
 		}
 	}

@@ -29,9 +29,9 @@ func (w *Watch) Rows() ([]page.RunRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]page.RunRow, len(entries))
-	for i, e := range entries {
-		rows[i] = e.Row()
+	rows := []page.RunRow{}
+	for _, e := range entries {
+		rows = append(rows, e.Row())
 	}
 	if slices.ContainsFunc(entries, func(e Entry) bool { return e.waits }) && w.verifying.CompareAndSwap(false, true) {
 		go func() {
