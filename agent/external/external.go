@@ -99,9 +99,17 @@ func (a Agent) Solve(ctx context.Context, q agent.Question, session *tools.Sessi
 	timed, cancel := context.WithTimeout(running, timeout)
 	defer cancel()
 	stdout, stderr := &tail{keep: keptStdout}, &tail{keep: keptStderr}
+	var folders []string
+	for _, f := range a.Plan.Folders {
+		folders = append(folders, f.Path)
+	}
+	command := slices.Clone(a.Plan.Command)
+	if !filepath.IsAbs(command[0]) {
+		command[0] = filepath.Join(folders[0], command[0])
+	}
 	result, failed := a.run(timed, sandbox.AgentCommand{
-		Shim: a.Shim, Folders: folders(a.Plan), Workspace: a.Workspace, Socket: s.socket, ProxySocket: s.network.socket, Authority: s.network.authority,
-		Command: command(a.Plan), Env: a.variables(s.url, deadline),
+		Shim: a.Shim, Folders: folders, Workspace: a.Workspace, Socket: s.socket, ProxySocket: s.network.socket, Authority: s.network.authority,
+		Command: command, Env: a.variables(s.url, deadline),
 		Stdin: []byte(q.Text), Stdout: stdout, Stderr: stderr, Network: a.Plan.Network == plan.NetworkHost,
 		Limits: sandbox.AgentLimits{Memory: a.Plan.MemoryBytes, Disk: a.Plan.DiskBytes, Processes: a.Plan.Processes},
 		Grace:  cmp.Or(a.Grace, defaultGrace),
@@ -138,22 +146,6 @@ func (a Agent) run(ctx context.Context, c sandbox.AgentCommand) (sandbox.AgentRe
 		return sandbox.RunAgentUnconfined(ctx, c)
 	}
 	return a.Sandbox.RunAgent(ctx, c)
-}
-
-func folders(p plan.AgentPlan) (paths []string) {
-	for _, f := range p.Folders {
-		paths = append(paths, f.Path)
-	}
-	return paths
-}
-
-// command returns the agent's command with the place of its program.
-func command(p plan.AgentPlan) []string {
-	program := p.Command[0]
-	if !filepath.IsAbs(program) {
-		program = filepath.Join(p.Folders[0].Path, program)
-	}
-	return append([]string{program}, p.Command[1:]...)
 }
 
 // variables are those of the contract, and the planned ones.

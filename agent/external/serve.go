@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/guard"
@@ -192,13 +191,4 @@ func (s *server) fault() error {
 		return s.tools.lastFault()
 	}
 	return nil
-}
-
-// toolName returns the tool that the path of a request names, "" if it names none.
-func toolName(path string) string {
-	name, found := strings.CutPrefix(path, toolsPath+"/")
-	if !found {
-		return ""
-	}
-	return name
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -189,13 +190,13 @@ func (s *toolServer) ended(err error) error {
 
 // serve answers a request for a tool. It returns false for one that is none.
 func (s *toolServer) serve(w http.ResponseWriter, r *http.Request, refuser *proxy.Proxy) bool {
-	name := toolName(r.URL.Path)
+	name, named := strings.CutPrefix(r.URL.Path, toolsPath+"/")
 	switch {
 	case r.URL.Path == mcpPath:
 	case r.URL.Path == toolsPath && r.Method == http.MethodGet:
 		s.list(w)
 		return true
-	case name == "" || r.Method != http.MethodPost:
+	case !named || name == "" || r.Method != http.MethodPost:
 		return false
 	}
 	if s.spent() && r.Method == http.MethodPost {
@@ -210,7 +211,7 @@ func (s *toolServer) serve(w http.ResponseWriter, r *http.Request, refuser *prox
 	case <-s.ctx.Done():
 		panic(http.ErrAbortHandler)
 	}
-	if name == "" {
+	if !named {
 		s.mcp.ServeHTTP(w, r)
 		return true
 	}

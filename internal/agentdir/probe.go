@@ -235,7 +235,11 @@ func (p *prober) content(l *look) (again bool, err error) {
 		if err := l.check(); err != nil {
 			return err
 		}
-		text = named(l.Path, at) + "\n" + text
+		name := at // the name of a file, or of one in an archive, may be the id of a task, and the text the answer
+		if at != l.Path {
+			name = path.Base(at)
+		}
+		text = name + "\n" + text
 		select {
 		case p.workers <- struct{}{}:
 			l.others.Go(func() error {
@@ -286,15 +290,6 @@ func (p *prober) text(l *look, text string) error {
 		return nil
 	}
 	return err
-}
-
-// named returns the name of a file, or of the file in an archive, in which a text stands: a name may be the id of a task, and
-// the text the answer.
-func named(file, at string) string {
-	if at == file {
-		return file
-	}
-	return path.Base(at)
 }
 
 // open returns the bytes of a file, which must be as they were listed. They are in memory or mapped, until release.

@@ -2,6 +2,7 @@ package origin
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -105,10 +106,7 @@ func everywhere(parts []*phrase) uint8 {
 		}
 		all, some = all&p.in, some|p.in
 	}
-	if all != 0 {
-		return all
-	}
-	return some
+	return cmp.Or(all, some)
 }
 
 func newPhrase(text string) *phrase {

@@ -19,7 +19,7 @@ const maxCompared = 2000
 func Compare(a, b Source) (page.Compare, error) {
 	a, b = a.begin(), b.begin()
 	// Each side is shown as its own page has it, with its notices, also where there is no comparison.
-	p := page.Compare{Head: page.Head{Title: "Compare two runs", Trail: a.Trail, Program: a.Program}, Choices: a.Compare}
+	p := page.Compare{Head: page.Head{Title: "Compare two runs", Trail: a.Trail, Static: a.Static, Program: a.Program}, Choices: a.Compare}
 	for i, side := range []struct {
 		of  Source
 		row *page.RunRow

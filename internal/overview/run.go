@@ -291,7 +291,11 @@ func (p *runPage) audited(r *audit.Report) {
 		return
 	}
 	p.AuditPath = p.s.Paths.Audit()
-	p.Findings = append(p.Findings, [2]string{"clean", conclusionOf(*r)})
+	clean := "yes"
+	if why := render.Unclean(*r); why != "" {
+		clean = "no: " + why
+	}
+	p.Findings = append(p.Findings, [2]string{"clean", clean})
 	for _, c := range r.Checks {
 		open, closed := 0, 0
 		for _, f := range c.Findings {
@@ -315,14 +319,6 @@ func (p *runPage) audited(r *audit.Report) {
 			p.Findings = append(p.Findings, [2]string{c.ID + " " + c.Name, strings.Join(parts, "; ")})
 		}
 	}
-}
-
-// conclusionOf returns whether a report is clean, and why not.
-func conclusionOf(r audit.Report) string {
-	if why := render.Unclean(r); why != "" {
-		return "no: " + why
-	}
-	return "yes"
 }
 
 // soFar summarises a run. Of one that has not ended, outcomes and scores are of the tasks that are sealed, and what was

@@ -39,6 +39,7 @@ type Source struct {
 
 	Trail   []page.Link // from the list of runs to this one
 	Live    string      // path of the events that say when a page has changed; "": it does not change
+	Static  string      // path of the folder with style sheet and script; "": page.Head has it
 	Program string      // and version, that shows the run
 
 	textless bool              // no text of the run is shown: see Report
@@ -112,7 +113,7 @@ func (s Source) damage() error {
 
 // head returns what is on every page of the run.
 func (s Source) head(title string, m plan.Plan, marked string) page.Head {
-	return page.Head{Title: title, Trail: s.Trail, Live: s.Live, File: s.Paths.Run == "", Program: s.Program, Notices: s.notices(m, marked)}
+	return page.Head{Title: title, Trail: s.Trail, Live: s.Live, File: s.Paths.Run == "", Static: s.Static, Program: s.Program, Notices: s.notices(m, marked)}
 }
 
 // under returns the way from the list of runs to a page below the page of the run.

@@ -69,34 +69,28 @@ func (r Result) Text() string {
 	}
 	t := view.NewTable("shard", "tasks", "may cost", "requests/min", "tokens/min")
 	for first := 0; first < len(r.Shards); {
-		last := first
-		for last+1 < len(r.Shards) && r.Shards[last+1].like(r.Shards[first]) {
-			last++
+		last, p, name := first, r.Shards[first], strconv.Itoa(first+1)
+		for ; last+1 < len(r.Shards); last++ {
+			next := r.Shards[last+1]
+			if next.Shard = p.Shard; next != p {
+				break
+			}
 		}
-		p, name := r.Shards[first], strconv.Itoa(first+1)
 		if last > first {
 			name += "–" + strconv.Itoa(last+1)
 		}
-		t.Row(name, p.Tasks, limit(p.CostMicroUSD, func(n int64) string { return view.Dollars(&n) }), limit(p.RPM, decimal), limit(p.TPM, decimal))
+		t.Row(name, p.Tasks, limit(p.CostMicroUSD, view.Dollars(&p.CostMicroUSD)), limit(p.RPM, p.RPM), limit(p.TPM, p.TPM))
 		first = last + 1
 	}
 	return t.String() + "\n\n" + view.RowsText(rows)
 }
 
-// like reports whether another shard has the same part.
-func (p Part) like(other Part) bool {
-	p.Shard = other.Shard
-	return p == other
-}
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }
-
-// limit writes a limit; 0 is none.
-func limit(n int64, format func(int64) string) string {
+// limit returns a limit as it is shown; 0 is none.
+func limit(n int64, shown any) string {
 	if n == 0 {
 		return "no limit"
 	}
-	return format(n)
+	return fmt.Sprint(shown)
 }
 
 // ShardResult is what gaia run --plan prints of a shard with --json.

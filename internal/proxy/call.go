@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,7 +147,7 @@ func (c *call) check(body []byte) (sent []byte, refused *refusal) {
 		return nil, &refusal{400, "request_unreadable", c.words(err.Error())}
 	case a.State != "":
 		return nil, &refusal{400, "state_not_recorded", fmt.Sprintf("%s refers to what the provider keeps, which is not recorded: send the whole input with each request, without it", c.words(a.State))}
-	case !c.planned(a.Model):
+	case !slices.Contains(c.Models, a.Model):
 		return nil, &refusal{400, "model_not_planned", fmt.Sprintf("the plan has no model %q: ask for %s ($GAIA_MODEL); others are planned with agent.models in gaia.yaml", c.words(a.Model), strings.Join(c.Models, ", "))}
 	}
 	sent, c.edits, err = llm.EditAsked(c.dialect, body, a, c.Strip)

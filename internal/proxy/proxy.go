@@ -28,7 +28,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -292,6 +291,3 @@ func (c *call) models() {
 	}
 	c.out.whole(http.StatusOK, nil, encode(answer))
 }
-
-// planned reports whether a model may be asked.
-func (p *Proxy) planned(model string) bool { return slices.Contains(p.Models, model) }

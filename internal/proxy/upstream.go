@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -36,13 +37,7 @@ func (u Upstream) forms() []string {
 	if len(u.APIKey) < leastKey {
 		return nil
 	}
-	forms := []string{u.APIKey}
-	for _, form := range []string{strings.ReplaceAll(u.APIKey, "/", `\/`), url.QueryEscape(u.APIKey), url.PathEscape(u.APIKey)} {
-		if form != u.APIKey {
-			forms = append(forms, form)
-		}
-	}
-	return forms
+	return slices.Compact([]string{u.APIKey, strings.ReplaceAll(u.APIKey, "/", `\/`), url.QueryEscape(u.APIKey), url.PathEscape(u.APIKey)})
 }
 
 // hide returns a body without the key.

@@ -1,6 +1,7 @@
 package runflags
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -98,14 +99,8 @@ func (s *Settings) PlanParts() (p planfolder.Parts, err error) {
 // TakeFolder takes from a plan folder what the flags of a shard leave open: where things are, and its part of the rates.
 func (s *Settings) TakeFolder(f *planfolder.Folder, d plan.Delegation) {
 	s.Folder, s.Part = f, d
-	for _, place := range []struct {
-		flag    *string
-		planned string
-	}{{&s.Source, f.Source}, {&s.BaseURL, f.BaseURL}, {&s.SearXNG, f.SearXNG}, {&s.Prices, f.Prices}, {&s.Cassette, f.Cassette}} {
-		if *place.flag == "" {
-			*place.flag = place.planned
-		}
-	}
+	s.Source, s.BaseURL, s.SearXNG = cmp.Or(s.Source, f.Source), cmp.Or(s.BaseURL, f.BaseURL), cmp.Or(s.SearXNG, f.SearXNG)
+	s.Prices, s.Cassette = cmp.Or(s.Prices, f.Prices), cmp.Or(s.Cassette, f.Cassette)
 	if d.Shard.Of > 0 { // workers share the rates
 		s.Requests, s.Tokens = f.Rate(d.Shard, f.RPM), f.Rate(d.Shard, f.TPM)
 	}

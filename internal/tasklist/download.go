@@ -95,12 +95,31 @@ func (d *Download) Run(ctx context.Context, set loader.Set, rule string, remote 
 	_ = g.Wait() // the errors are in errs
 	done()
 	result := Downloaded{Bytes: d.bytes, Dataset: datasetOf(set, rule), Failed: []FailedFile{}, Files: d.files}
+	e := &exit.Error{Code: exit.Failure} // with the remedies that the source names
 	for i, err := range errs {
-		if err != nil {
-			result.Failed = append(result.Failed, FailedFile{Error: err.Error(), FileName: wanted[i].FileName, TaskID: wanted[i].ID})
+		if err == nil {
+			continue
+		}
+		result.Failed = append(result.Failed, FailedFile{Error: err.Error(), FileName: wanted[i].FileName, TaskID: wanted[i].ID})
+		e.Reasons = append(e.Reasons, err.Error())
+		if source := (*loader.SourceError)(nil); errors.As(err, &source) {
+			for _, r := range source.Remedies {
+				if !slices.Contains(e.Hints, r) {
+					e.Hints = append(e.Hints, r)
+				}
+			}
 		}
 	}
-	return result, d.summary(len(wanted)), notRead(errs, remote)
+	if len(e.Reasons) == 0 {
+		return result, d.summary(len(wanted)), nil
+	}
+	then := "the same command fetches what is missing, and only that"
+	if !remote {
+		then = "copy the dataset again, whole: attachments lie beside the metadata file"
+	}
+	e.Hints = append(e.Hints, then)
+	e.Err = fmt.Errorf("%d of %s could not be read", len(e.Reasons), view.Count(len(errs), "attachment"))
+	return result, d.summary(len(wanted)), e
 }
 
 // show returns a function that shows a file of n bytes, or that one could not be read, and one that ends the display.
@@ -173,37 +192,6 @@ func read(ctx context.Context, set loader.Set, t loader.Task) (int64, error) {
 		return 0, fmt.Errorf("reading %q, the attachment of task %q: %w", t.FileName, t.ID, err)
 	}
 	return n, nil
-}
-
-// notRead returns the error of attachments that could not be read, with the remedies that the source names; nil if there
-// are none.
-func notRead(errs []error, remote bool) error {
-	e := &exit.Error{Code: exit.Failure}
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		e.Reasons = append(e.Reasons, err.Error())
-		var source *loader.SourceError
-		if !errors.As(err, &source) {
-			continue
-		}
-		for _, r := range source.Remedies {
-			if !slices.Contains(e.Hints, r) {
-				e.Hints = append(e.Hints, r)
-			}
-		}
-	}
-	if len(e.Reasons) == 0 {
-		return nil
-	}
-	then := "the same command fetches what is missing, and only that"
-	if !remote {
-		then = "copy the dataset again, whole: attachments lie beside the metadata file"
-	}
-	e.Hints = append(e.Hints, then)
-	e.Err = fmt.Errorf("%d of %s could not be read", len(e.Reasons), view.Count(len(errs), "attachment"))
-	return e
 }
 
 // maxNamed bounds the ids that a message lists.

@@ -222,7 +222,7 @@ func (o *opened) source() overview.Source {
 	row, others := o.s.runs.rowOf(o.id)
 	path := pathOf(o.id)
 	s := overview.Source{Place: o.place, Paths: page.Paths{Run: path}, Packaged: o.evidence.Packaged, Journal: o.journal, State: row.State,
-		Trail: []page.Link{{Text: "Runs", Path: "/"}}, Program: o.s.c.Program}
+		Trail: []page.Link{{Text: "Runs", Path: "/"}}, Static: staticPath, Program: o.s.c.Program}
 	if row.State == page.Damaged {
 		s.Listed = errors.New(row.Problem)
 	}
@@ -246,11 +246,9 @@ func (s *Server) runPage(r *http.Request) (d document, err error) {
 		p.Live = livePath("", fmt.Sprintf("list.%d", version))
 		return p, nil
 	}
-	err = s.withRun(r, func(_ *opened, source overview.Source) error {
+	err = s.withRun(r, func(_ *opened, source overview.Source) (err error) {
 		filter, from := page.ParseTaskFilter(r.URL.Query())
-		p, err := overview.Run(source, filter, from)
-		p.Static = staticPath
-		d = p
+		d, err = overview.Run(source, filter, from)
 		return err
 	})
 	return d, err
@@ -272,7 +270,6 @@ func (s *Server) task(r *http.Request, attempt int) (p page.Task, err error) {
 		gold, noGold := o.answers()
 		source.Gold = gold
 		p, err = overview.Task(source, task, attempt, from, page.ParseFilter(r.URL.Query()))
-		p.Static = staticPath
 		if noGold != nil {
 			p.Notices = append(p.Notices, page.Notice{Kind: page.NoticeWarn, Text: "the expected answer is not known: " + noGold.Error()})
 		}
@@ -294,10 +291,8 @@ func (s *Server) chunk(r *http.Request) (document, error) {
 }
 
 func (s *Server) auditPage(r *http.Request) (d document, err error) {
-	err = s.withRun(r, func(_ *opened, source overview.Source) error {
-		p, err := overview.Audit(source)
-		p.Static = staticPath
-		d = p
+	err = s.withRun(r, func(_ *opened, source overview.Source) (err error) {
+		d, err = overview.Audit(source)
 		return err
 	})
 	return d, err
@@ -359,9 +354,7 @@ func (s *Server) comparePage(r *http.Request) (d document, err error) {
 		source.Live = ""
 		sources = append(sources, source)
 	}
-	p, err := overview.Compare(sources[0], sources[1])
-	p.Static = staticPath
-	return p, err
+	return overview.Compare(sources[0], sources[1])
 }
 
 func (s *Server) history() (page.History, error) {
