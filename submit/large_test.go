@@ -101,7 +101,7 @@ func writeLarge(t testing.TB, dir string, m planpkg.Plan, question string, tell 
 	}
 	journal, records := create(trajectory.JournalFile), create(rundir.TrajectoriesFile)
 	l.fold = rundir.NewFold(m, canonical.Digest(plan), func(r rundir.Trajectory) error {
-		line, err := r.Encode()
+		line, err := r.AppendTo(nil)
 		if err == nil {
 			_, err = records.Write(line)
 		}

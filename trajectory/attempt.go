@@ -66,7 +66,7 @@ func (a *Attempt) Enqueue(turn int, payloads ...Payload) ([]string, error) {
 	for i, p := range payloads {
 		if request, ok := p.(ContextCompiled); ok {
 			request = a.requests.Abridge(request)
-			_, _ = a.requests.Rebuild(request) // which takes what Abridge returns
+			a.requests.take(request)
 			p = request
 		} else {
 			a.requests.Add(p)

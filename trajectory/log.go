@@ -67,10 +67,11 @@ type Log struct {
 	mu      sync.Mutex
 	end     End // where the next event goes
 	last    ulid.ULID
+	clock   string // timestamp of last
 	open    *batch // gathers
 	written *batch // is being written; nil: none is
 	durable End    // what is known to be on disk
-	spare   []byte // room for the next batch
+	spare   *batch // room for the next one; nil: none
 	failed  error
 }
 
@@ -94,7 +95,14 @@ type placed struct {
 	end   End
 }
 
-func newBatch(lines []byte) *batch { return &batch{lines: lines[:0], done: make(chan struct{})} }
+// newBatch returns an empty batch with the room of one that is done with, if there is one.
+func newBatch(room *batch) *batch {
+	b := &batch{done: make(chan struct{})}
+	if room != nil {
+		b.lines, b.events = room.lines[:0], room.events[:0]
+	}
+	return b
+}
 
 // NewLog continues a journal at end; a new journal ends at End{Head: digest of manifest.json}.
 func NewLog(sink Sink, end End, cfg LogConfig) (*Log, error) {
@@ -124,11 +132,17 @@ func (l *Log) Append(drafts ...Draft) ([]string, error) {
 		b = l.written
 	}
 	b.wanted = true
-	if l.written == nil {
+	first := l.written == nil
+	if first {
 		l.take()
-		go l.flush()
 	}
 	l.mu.Unlock()
+	if first && l.flush() { // its own batch; others are not waited for
+		go func() {
+			for l.flush() {
+			}
+		}()
+	}
 	<-b.done
 	return ids, b.err
 }
@@ -179,10 +193,13 @@ func (l *Log) enqueue(drafts []Draft, bodies []body, invalid error) ([]string, e
 		if err != nil {
 			return nil, l.fail(err)
 		}
+		if l.clock == "" || id.Time() != l.last.Time() {
+			l.clock = timestamp(id)
+		}
 		d, start := drafts[i], len(l.open.lines)
 		e := Event{
 			Attempt: d.Attempt, ID: id.String(), MonoUs: l.cfg.Mono().Microseconds(), ParentHash: l.end.Head,
-			RunID: l.cfg.RunID, Seq: l.end.Events, TaskID: d.TaskID, Timestamp: timestamp(id), Turn: d.Turn,
+			RunID: l.cfg.RunID, Seq: l.end.Events, TaskID: d.TaskID, Timestamp: l.clock, Turn: d.Turn,
 		}
 		all, err := e.appendLine(l.open.lines, p)
 		if err != nil {
@@ -239,33 +256,33 @@ func (l *Log) take() {
 	l.written, l.open, l.spare = l.open, newBatch(l.spare), nil
 }
 
-// flush writes the batch that was taken, and those that are wanted when it is done.
-func (l *Log) flush() {
-	for more := true; more; {
-		b := l.written
-		b.err = l.write(b)
-		l.mu.Lock()
-		if b.err != nil {
-			b.err = l.fail(b.err)
-		} else if n := len(b.events); n > 0 {
-			l.durable = b.events[n-1].end
-		}
-		l.written = nil
-		more = l.open.wanted
-		if more && l.failed != nil { // it is unknown what the disk holds: nothing more is written
-			l.open.err, more = l.failed, false
-			close(l.open.done)
-			l.open = newBatch(nil)
-		}
-		if cap(b.lines) <= maxSpare {
-			l.spare = b.lines
-		}
-		if more {
-			l.take()
-		}
-		l.mu.Unlock()
-		close(b.done)
+// flush writes the batch that was taken, and takes the next if it is wanted.
+func (l *Log) flush() (more bool) {
+	b := l.written
+	b.err = l.write(b)
+	l.mu.Lock()
+	if b.err != nil {
+		b.err = l.fail(b.err)
+	} else if n := len(b.events); n > 0 {
+		l.durable = b.events[n-1].end
 	}
+	l.written = nil
+	more = l.open.wanted
+	if more && l.failed != nil { // it is unknown what the disk holds: nothing more is written
+		l.open.err, more = l.failed, false
+		close(l.open.done)
+		l.open = newBatch(nil)
+	}
+	if cap(b.lines) <= maxSpare {
+		clear(b.events) // the payloads
+		l.spare = &batch{lines: b.lines, events: b.events}
+	}
+	if more {
+		l.take()
+	}
+	l.mu.Unlock()
+	close(b.done)
+	return more
 }
 
 func (l *Log) write(b *batch) error {

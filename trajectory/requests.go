@@ -176,8 +176,14 @@ func (r *Requests) Rebuild(p ContextCompiled) (ContextCompiled, error) {
 	if whole.Kept = 0; r.abridges(p) {
 		whole.Head = r.head(p)
 	}
-	// A request that only adds messages shares the array of the one before: the lists of an attempt take memory for each
-	// message once.
+	r.take(p)
+	whole.Messages = slices.Clip(r.last)
+	return whole, nil
+}
+
+// take goes on after a request that Abridge or Rebuild accepts. One that only adds messages shares the array of the one before:
+// the lists of an attempt take memory for each message once.
+func (r *Requests) take(p ContextCompiled) {
 	if p.Kept < len(r.last) {
 		r.last = slices.Clip(r.last[:p.Kept])
 	}
@@ -186,9 +192,7 @@ func (r *Requests) Rebuild(p ContextCompiled) (ContextCompiled, error) {
 	}
 	r.last = append(r.last, p.Messages...)
 	r.listed += len(p.Messages)
-	whole.Messages = slices.Clip(r.last)
 	clear(r.since)
-	return whole, nil
 }
 
 // head returns what a request shows of the messages that are new. What is left of the lines that only it has comes last, so that

@@ -84,6 +84,7 @@ type state struct {
 	underWay  map[*rundir.Task]bool // of a worker
 	journal   runfiles.Written
 	records   runfiles.Written // trajectories.jsonl
+	line      []byte           // room for one of its lines
 	unwritten error            // why that file is not complete; it can be rebuilt
 
 	work      string // directory of the workspaces, absolute while tasks are solved
@@ -268,8 +269,9 @@ func (r *Run) ended(t rundir.Trajectory) error {
 	if r.unwritten != nil || r.lost != nil {
 		return nil
 	}
-	line, err := t.Encode()
+	line, err := t.AppendTo(r.line[:0])
 	if err == nil {
+		r.line = line
 		_, err = r.files.Trajectories.Write(line)
 		r.records.Add(line)
 	}

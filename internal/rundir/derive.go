@@ -14,8 +14,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Encode returns the record's line, newline included.
-func (r Trajectory) Encode() ([]byte, error) { return appendLine(nil, r) }
+// AppendTo appends the record's line, newline included.
+func (r Trajectory) AppendTo(b []byte) ([]byte, error) { return appendLine(b, r) }
 
 // Result returns the record of a sealed task.
 func (f *Fold) Result(t *Task) Result {

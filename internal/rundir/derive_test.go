@@ -349,7 +349,7 @@ func TestGoldenRun(t *testing.T) {
 	section(trajectory.JournalFile, journal, nil)
 	got.WriteString("== " + TrajectoriesFile + "\n")
 	for _, r := range records {
-		line, err := r.Encode()
+		line, err := r.AppendTo(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func hostile(t *testing.T, m plan.Plan, steps int, choose func(n int) int) *Fold
 	var accepted []trajectory.Event
 	fresh := func() *Fold {
 		f := NewFold(m, digest, func(r Trajectory) error {
-			_, err := r.Encode()
+			_, err := r.AppendTo(nil)
 			return err
 		})
 		for _, e := range accepted {

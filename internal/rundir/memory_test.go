@@ -59,7 +59,7 @@ func longRun(t testing.TB, size int64) string {
 	}
 	journal, records := create(trajectory.JournalFile), create(TrajectoriesFile)
 	fold := NewFold(m, canonical.Digest(manifest), func(r Trajectory) error {
-		line, err := r.Encode()
+		line, err := r.AppendTo(nil)
 		check(err)
 		_, err = records.Write(line)
 		return err

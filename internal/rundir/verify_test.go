@@ -43,7 +43,7 @@ func files(t testing.TB, m plan.Plan, script string) map[string][]byte {
 		_, out[plan.AgentFilesFile] = ownAgent()
 	}
 	for _, r := range records {
-		line, err := r.Encode()
+		line, err := r.AppendTo(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -149,7 +149,7 @@ func WriteShard(dir string, m plan.Plan, manifest, manifestEnvelope []byte, d pl
 	defer recordsFile.Close()
 	journal, records := buffered{bufio.NewWriterSize(journalFile, 1<<20)}, bufio.NewWriterSize(recordsFile, 1<<20)
 	fold := rundir.NewFold(m, digest, func(r rundir.Trajectory) error {
-		line, err := r.Encode()
+		line, err := r.AppendTo(nil)
 		if err == nil {
 			_, err = records.Write(line)
 		}
