@@ -129,6 +129,7 @@ func (k keeper) id(t *testing.T, rule string) string {
 // the package.
 func TestAdjudicate(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	k := newKeeper(t, decidable)
 	leak, reach := k.id(t, leakRule), k.id(t, reachRule)
 	if code, _, stderr := k.command("submit", k.dir, "--out", k.home); code != exit.Findings || !strings.Contains(stderr, "AUD-1") {
@@ -204,6 +205,7 @@ func TestAdjudicate(t *testing.T) {
 // TestAdjudicateRefuses: nothing is written, and the reason is said.
 func TestAdjudicateRefuses(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	wide := strings.Replace(decidable, "-- task "+leakTask+" --", "-- patch security_event --\n"+`{"bad":1,"entries":[{"name":"`+strings.Repeat("ab", 32)+
 		`","reason":"the signature is not good"}]}`+"\n-- task "+leakTask+" --", 1)
 	k := newKeeper(t, wide)
@@ -313,6 +315,7 @@ func TestAdjudicateRefuses(t *testing.T) {
 
 // TestAdjudicateAtOnce: of several who decide about one finding, one decides.
 func TestAdjudicateAtOnce(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t, decidable)
 	leak := k.id(t, leakRule)
 	codes := make([]int, 6)

@@ -40,6 +40,7 @@ func agentFolder(t *testing.T, program []byte) string {
 
 // TestQuickStartAgents: the agents of docs/agents.md answer a task of the rehearsal, each in its way.
 func TestQuickStartAgents(t *testing.T) {
+	t.Parallel()
 	p := confiningProgram(t)
 	source := filepath.Join(root(t), "examples", "agents", "testdata", "quickstart")
 	for _, c := range []struct{ name, rule, needs string }{{"python", "final-answer.v1", "/usr/bin/python3"}, {"go", "answer-file.v1", ""}, {"shell", "submit-answer.v1", "/usr/bin/jq /usr/bin/curl"}} {
@@ -77,6 +78,7 @@ func TestQuickStartAgents(t *testing.T) {
 
 // TestTryExplains: a broken agent is explained on one screen.
 func TestTryExplains(t *testing.T) {
+	t.Parallel()
 	p := confiningProgram(t)
 	post := "#!/usr/bin/python3\nimport json, os, urllib.request\n" +
 		"def post(url, body):\n    r = urllib.request.Request(url, json.dumps(body).encode(), {'Content-Type': 'application/json'})\n    return urllib.request.urlopen(r).read()\n"
@@ -115,6 +117,7 @@ func TestTryExplains(t *testing.T) {
 
 // TestAgentCommands: recipes are listed and copied, and a folder is checked.
 func TestAgentCommands(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t)
 	if out := p.want(exit.OK, "agent", "list"); strings.Count(out, "\n") < 6 || !strings.Contains(out, "smolagents") {
 		t.Errorf("list prints %s", out)

@@ -74,6 +74,7 @@ func TestAuditStrict(t *testing.T) {
 // the hub's dataset, wherever its branch is by then, and shown nowhere.
 func TestAuditGoldOfHub(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	const later = "fab1e00000000000000000000000000000000002"
 	server, err := hub.Serve(hub.Config{Repo: loader.GAIA, Refs: map[string]string{"main": later},
 		Commits: map[string]fs.FS{hubCommit: fixtures.Dataset(), later: fstest.MapFS{"2023/readme": {Data: []byte("moved")}}}})

@@ -75,7 +75,7 @@ func TestViewInBrowser(t *testing.T) {
 	p.want(0, "run", "--submit-intent")
 	dir := p.runDir()
 	run := filepath.Base(dir)
-	p.want(0, "run", "--out", "runs") // another one to compare with
+	p.want(0, "run", "--out", "runs", "--limit", "2") // another one to compare with
 	address := p.viewing()
 	at := siteOf(address)
 
@@ -148,7 +148,11 @@ func TestViewInBrowser(t *testing.T) {
 	t.Run("looks", func(t *testing.T) {
 		page.In(t)
 		task := browser.Eval[string](openTask(page, at+"/run/"+run), `location.pathname.split("/").at(-1)`)
-		for _, o := range []browser.Options{{Width: 400}, {Width: 1600, Dark: true}} { // package page takes the other two
+		looks := []browser.Options{{Width: 400}, {Width: 1600, Dark: true}} // package page takes the other two
+		if !long.Thorough() {
+			looks = looks[:1] // axe-core takes seconds for each
+		}
+		for _, o := range looks {
 			seen := b.Page(o).In(t)
 			for name, path := range paths(run, task) {
 				seen.Open(at + path)

@@ -33,6 +33,7 @@ func secondKey(t *testing.T, seed byte) (path string, key sign.PublicKey) {
 // packages the run, and verifies the package with and without trust in that key.
 func TestCountersign(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	k := newKeeper(t, decidable)
 	leak := k.id(t, leakRule)
 	short := strings.TrimPrefix(leak, "sha256:")[:12]

@@ -34,7 +34,7 @@ func TestDoctorDataset(t *testing.T) {
 	p.wants(dataset("--wait", "100ms"), doctor.Failed, "no answer from "+server.URL+" within 100ms", "--wait 2m")
 	server.Heal()
 	server.Fail(hub.Match{}, -1, hub.Answer(503, "text/plain", "later", "Retry-After", "60"))
-	p.wants(dataset("--wait", "2s"), doctor.Failed, "not had within 2s: "+strings.TrimPrefix(server.URL, "http://")+" answers 503 Service Unavailable for 2023/validation/", "try again later")
+	p.wants(dataset("--wait", "1s"), doctor.Failed, "not had within 1s: "+strings.TrimPrefix(server.URL, "http://")+" answers 503 Service Unavailable for 2023/validation/", "try again later")
 	p.env["HF_HUB_OFFLINE"] = "1"
 	p.wants(dataset(), doctor.Failed, "offline, and the cache has no", "HF_HUB_OFFLINE")
 	p.untouched()

@@ -49,6 +49,7 @@ func TestDryRun(t *testing.T) {
 	args := []string{"run", "--dry-run", "--submit-intent", "--dataset", "dir:data", "--model", "gpt-4o", "--judge-model", "gpt-4o-mini",
 		"--level", "1", "--voting-attempts", "3", "--max-cost", "10.5", "--max-task-cost", "0.5", "--cassette", "record:tape", "--served-as", "harbour,berth"}
 	local := append(args, "--base-url", endpoint.URL+"/v1")
+	said := p.want(exit.OK, local...)
 	for _, line := range []string{
 		"dry run      no model was asked, and nothing was written\n",
 		"tasks        14 (14/0/0 by level), 3 attempts each\n",
@@ -61,8 +62,8 @@ func TestDryRun(t *testing.T) {
 		"estimate     $8.199588 in all\n",
 		"at most $21.000000 by the budget of each attempt", "at most $10.500000 by the budget of the run (--max-cost)\n",
 	} {
-		if out := p.want(exit.OK, local...); !strings.Contains(out, line) {
-			t.Errorf("run lacks %q:\n%s", line, out)
+		if !strings.Contains(said, line) {
+			t.Errorf("run lacks %q:\n%s", line, said)
 			break
 		}
 	}

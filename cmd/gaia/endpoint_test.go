@@ -27,6 +27,7 @@ const offlineTasks = "fab1e001-0000-4000-8000-000000000001,fab1e002-0000-4000-80
 // TestEndpoint runs tasks of a directory against an endpoint that the user
 // names, with the scripted model in its place: such a run is no rehearsal.
 func TestEndpoint(t *testing.T) {
+	t.Parallel()
 	server, err := fixtures.Serve()
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +51,7 @@ func TestEndpoint(t *testing.T) {
 // TestQuotaStops: a failure that every task would meet stops the run at once,
 // and resume keeps to the endpoint that was planned.
 func TestQuotaStops(t *testing.T) {
+	t.Parallel()
 	server, err := fixtures.Serve()
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +94,7 @@ func TestQuotaStops(t *testing.T) {
 // before any task or, without a preflight, after four of them. Such a run is no
 // evidence of a score, and goes on when the endpoint answers.
 func TestUnknownModel(t *testing.T) {
+	t.Parallel()
 	server, err := fixtures.Serve()
 	if err != nil {
 		t.Fatal(err)
@@ -160,6 +163,7 @@ func TestUnknownModel(t *testing.T) {
 // TestNothingCompleted: a run in which every attempt ended in an error ends with
 // findings, and there is no clean package of it.
 func TestNothingCompleted(t *testing.T) {
+	t.Parallel()
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
@@ -187,6 +191,7 @@ func TestNothingCompleted(t *testing.T) {
 // without them; only the directory of its cassette is the user's to say.
 func TestResumeTakesThePlan(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	server, err := fixtures.Serve()
 	if err != nil {
 		t.Fatal(err)
@@ -299,6 +304,7 @@ const plainAnswer = `{"id":"x","object":"chat.completion","model":"m","usage":{"
 
 // TestServers: what run, doctor and judge check say of servers as they are found in the field.
 func TestServers(t *testing.T) {
+	t.Parallel()
 	says := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

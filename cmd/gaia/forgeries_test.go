@@ -176,6 +176,7 @@ func TestForgeryTable(t *testing.T) {
 // TestForgeryBases: what the forgeries change is honest, and can be verified and packaged.
 func TestForgeryBases(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	files, err := filepath.Glob("testdata/forgeries/base/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal(err)
@@ -538,6 +539,7 @@ func TestClockBehind(t *testing.T) {
 
 // TestSubmitDate: no package is dated before the end of its run, but for time zones.
 func TestSubmitDate(t *testing.T) {
+	t.Parallel()
 	b := bench{T: t, dir: t.TempDir()}
 	for _, c := range []string{"base harbour", "refused 3 \"the package is dated 2026-03-02, which is before the end of the run, 2026-03-04T\": submit --allow-dirty --out COPY/out --date 2026-03-02 RUN",
 		"submit --date 2026-03-03", "passes: verify PACKAGE"} {

@@ -36,6 +36,7 @@ func smallDisk(t *testing.T, kib int) string {
 // room again resume makes the evidence whole.
 func TestFullDisk(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	key := filepath.Join(t.TempDir(), "key")
 	own, err := sign.CreateKey(key, rand.Reader)
 	if err != nil {
@@ -136,6 +137,7 @@ func TestNoRoomForArchive(t *testing.T) {
 // folder, the archive beside it, neither. There is then nothing of either.
 func TestNoRoomToPack(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	key, runs := filepath.Join(t.TempDir(), "key"), t.TempDir()
 	if _, err := sign.CreateKey(key, rand.Reader); err != nil {
 		t.Fatal(err)
@@ -171,6 +173,7 @@ func TestNoRoomToPack(t *testing.T) {
 // that is brought to its end when there is room.
 func TestNoRoomToMerge(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	p := newProgram(t)
 	p.shards("plan", "shards", "2")
 	full := 0

@@ -146,6 +146,7 @@ func TestCompareQuestions(t *testing.T) {
 // TestGoldForAttachments: the attachments of the planned tasks are read from the
 // dataset. A changed one is an evidence fault, and a missing one an error.
 func TestGoldForAttachments(t *testing.T) {
+	t.Parallel()
 	var errs bytes.Buffer
 	a := &app{stderr: &errs, getenv: func(string) string { return "" }}
 	p := newProgram(t)

@@ -56,6 +56,7 @@ func serveModel(t *testing.T) string {
 // TestHub is the main job on a dataset of the hub: run, audit, submit, verify,
 // and nowhere the token that it was read with.
 func TestHub(t *testing.T) {
+	t.Parallel()
 	server, env := serveHub(t)
 	p := newProgram(t)
 	p.env = env
@@ -149,6 +150,7 @@ func gatedModel(t *testing.T, message string) (baseURL string, open *atomic.Bool
 // TestHubResume: a run of a dataset of the hub goes on at the commit of its
 // plan, wherever the branch is by then, and without the hub if all is there.
 func TestHubResume(t *testing.T) {
+	t.Parallel()
 	server, env := serveHub(t)
 	model, open := gatedModel(t, "the key is not valid")
 	p := newProgram(t)
@@ -183,6 +185,7 @@ func TestHubResume(t *testing.T) {
 // round.
 func TestHubResumeOneSplit(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	server, env := serveHub(t)
 	model, open := gatedModel(t, "the key is not valid")
 	for name, offlineFirst := range map[string]bool{"planned offline": true, "resumed offline": false} {
@@ -220,6 +223,7 @@ func TestHubResumeOneSplit(t *testing.T) {
 
 // TestHubResumeElsewhere: a run goes on with the hub of its plan only, which is named.
 func TestHubResumeElsewhere(t *testing.T) {
+	t.Parallel()
 	server, env := serveHub(t)
 	model, _ := gatedModel(t, "the key is not valid")
 	p := newProgram(t)
@@ -248,6 +252,7 @@ func TestHubResumeElsewhere(t *testing.T) {
 
 // TestHubTokenIsRedacted: the token of a file is known as a secret, even where its shape tells nothing.
 func TestHubTokenIsRedacted(t *testing.T) {
+	t.Parallel()
 	const secret = "invented lighthouse 4711"
 	token := strings.ReplaceAll(secret, " ", "-")
 	server, err := hub.Serve(hub.Config{Repo: loader.GAIA, Commits: map[string]fs.FS{hubCommit: fixtures.Dataset()},

@@ -59,6 +59,7 @@ func (b *babble) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // nothing is kept of it: a judge that came to its senses is asked again.
 func TestJudgeBabbles(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	model, err := url.Parse(serveModel(t))
 	if err != nil {
 		t.Fatal(err)
@@ -99,12 +100,14 @@ func TestJudgeBabbles(t *testing.T) {
 		}
 	}
 	const unreadable = "judged 0 of 1 (0 from the cache), unreadable 1, errors 0"
-	for _, words := range []string{
+	for i, words := range []string{
 		"correct", "The candidate is correct.", `{"verdict":"correct","confidence":1}`, `{"verdict":"correct","verdict":"correct"}`,
 		"```json\n{\"verdict\":\"correct\"}\n```", `{"verdict":"correct"} {"verdict":"correct"}`, `{"verdict":"Correct"}`, `{"verdict":true}`,
 		`{"verdict":"cor`, strings.Repeat(`{"verdict":`, 2000),
 	} {
-		judged(&words, unreadable, 2)
+		if i%long.Step(3) == 0 {
+			judged(&words, unreadable, 2)
+		}
 	}
 	judged(nil, "judged 1 of 1 (0 from the cache), unreadable 0, errors 0", 1)
 	judged(nil, "judged 1 of 1 (1 from the cache), unreadable 0, errors 0", 0)
@@ -159,6 +162,7 @@ func TestGullibleJudgeIsSaid(t *testing.T) {
 // outputs, nor has its package.
 func TestRunWithoutJudge(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	p := newProgram(t)
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ const loopTasks = offlineTasks + ",fab1e003-0000-4000-8000-000000000003,fab1e004
 func TestKillLoop(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
-	killLoop(t, 12, 30, "")
+	killLoop(t, 8, 30, "")
 }
 
 // TestKillLoopOfAgent: the same while own agents run, of which no process is left.

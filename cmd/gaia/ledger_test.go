@@ -223,6 +223,7 @@ func TestAttemptShows(t *testing.T) {
 // TestOwnEvaluators: the example in docs/ledger.md does what is said of it, and a command
 // runs only where it is asked for.
 func TestOwnEvaluators(t *testing.T) {
+	t.Parallel()
 	_, doc, found := strings.Cut(readFile(t, "docs/ledger.md"), "**Custom evaluators**")
 	blocks := regexp.MustCompile("(?s)```(yaml|shell)\n(.*?)```").FindAllStringSubmatch(doc, 2)
 	if !found || len(blocks) != 2 {

@@ -126,6 +126,7 @@ func TestLike(t *testing.T) {
 
 // TestLikeHub: the dataset is the hub's at the plan's commit.
 func TestLikeHub(t *testing.T) {
+	t.Parallel()
 	server, env := serveHub(t)
 	p := newProgram(t)
 	p.env = append(env, "HF_TOKEN="+hubToken)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/goccy/go-yaml"
 )
 
@@ -92,6 +93,7 @@ func TestKubernetesJob(t *testing.T) {
 
 // TestKubernetesWorkers runs the server and a worker of examples/kubernetes with TLS and NKeys, each volume in a folder.
 func TestKubernetesWorkers(t *testing.T) {
+	long.OnlyThorough(t)
 	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl makes the certificate, and is not here")
@@ -131,6 +133,7 @@ cp .config/gaia/keys/signing.pub public/plan-key.pub`)
 // TestMatrix follows the workflow in examples/ci job by job, each in another folder, with the dataset and the models
 // of the tests. Artifacts are files of another folder.
 func TestMatrix(t *testing.T) {
+	long.OnlyThorough(t)
 	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl encrypts the artifacts, and is not here")

@@ -50,6 +50,7 @@ func asksServer(t *testing.T, tool, args string, refuse *atomic.Bool) *httptest.
 // TestMCPRun: the model calls the tool of a server in the sandbox through the
 // Gate, and a run goes on only with the servers that it was planned with.
 func TestMCPRun(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"bwrap", "/usr/bin/python3"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skipf("there is no %s on this machine, so no server runs in the sandbox", name)
@@ -142,6 +143,7 @@ func TestMCPRun(t *testing.T) {
 // calls its tools or says of them or by a policy, and nothing of the run is made.
 func TestPlanHoldsNoSecret(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	python, err := exec.LookPath("/usr/bin/python3")
 	if err != nil {
 		t.Skip("there is no /usr/bin/python3 on this machine to run a server with")

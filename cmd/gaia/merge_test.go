@@ -93,7 +93,7 @@ func TestMergeAfterKills(t *testing.T) {
 	p.want(exit.OK, "run", "--plan", "plan", "--shard", "2/2", "--out", "shards")
 	p.want(exit.OK, "run", "--plan", "plan", "--shard", "2/2", "--out", "again")
 	random, merge := rand.New(rand.NewPCG(1, 2)), []string{"merge", "again", "shards", "-o", "runs"}
-	for range 4 * long.Step(1) { // while it verifies, copies, grades and seals
+	for range 4 / long.Step(2) { // while it verifies, copies, grades and seals
 		cmd := p.command(merge...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestMergeKilledWhileCopying(t *testing.T) {
 	merge := []string{"merge", "shards", "--on-unsubmittable", "continue", "-o"}
 	p.want(exit.OK, append(merge, "whole")...)
 	want, random := p.results(p.merged("whole")), rand.New(rand.NewPCG(3, 4))
-	kills := 2
+	kills := 1
 	if long.Thorough() {
 		kills = 20
 	}

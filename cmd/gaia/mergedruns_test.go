@@ -50,6 +50,7 @@ func newPartedRuns(t *testing.T) partedRuns {
 // TestMergedRuns gives every command that takes a run one that was merged, its packages and the folder of a shard: it gives
 // what it gives for any run, or one error that says what is not done and what to do.
 func TestMergedRuns(t *testing.T) {
+	t.Parallel()
 	p := newPartedRuns(t)
 	const task, finding = "fab1e901-0000-4000-8000-000000000001", "0123456789"
 	n := 0

@@ -420,7 +420,7 @@ func TestShowFollow(t *testing.T) {
 // resume completes the run.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	for n := 4; n <= 16; n += 4 * long.Step(3) {
+	for n := 4; n <= 16; n += 4 * long.Step(4) {
 		p := newProgram(t)
 		if code, stderr := p.signalAfter(n, syscall.SIGKILL); code != -1 {
 			t.Fatalf("was not killed: exit code %d\n%s", code, stderr)

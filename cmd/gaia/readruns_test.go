@@ -78,6 +78,7 @@ func (r reading) mark(s ledger.Run) {
 
 // TestRunsKept: what was kept of a run is used while nothing has changed that the run was verified by.
 func TestRunsKept(t *testing.T) {
+	t.Parallel()
 	r := newReading(t, 1)
 	first, failed := r.all(ledger.Query{}, "runs")
 	if len(first) != 1 || failed != nil || len(first[0].Events) != 2 {
@@ -122,6 +123,7 @@ func TestRunsKept(t *testing.T) {
 // are kept; what cannot be used is named, and the others are read.
 func TestRunsOrder(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	r := newReading(t, 3)
 	names, err := filepath.Glob(filepath.Join(r.dir, "runs", "0*"))
 	if err != nil || len(names) != 3 {
@@ -160,6 +162,7 @@ func TestRunsOrder(t *testing.T) {
 // TestRunsRivals: of two runs with one id that differ neither is given, whichever comes first, and others are read. A
 // copy is left out.
 func TestRunsRivals(t *testing.T) {
+	t.Parallel()
 	r := newReading(t, 2)
 	runs, failed := r.all(ledger.Query{}, "runs")
 	if len(runs) != 2 || failed != nil {
@@ -216,6 +219,7 @@ func TestRunsRivals(t *testing.T) {
 // TestRunsPassedOver: what may be a run in a folder is not passed over silently.
 func TestRunsPassedOver(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	r := newReading(t, 1)
 	run := r.runDir()
 	folder := filepath.Join(r.dir, "folder")
@@ -242,6 +246,7 @@ func TestRunsPassedOver(t *testing.T) {
 // TestExportVerifies: what is signed is read from the runs, whatever was kept of them; a query takes what was kept.
 func TestExportVerifies(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	r := newReading(t, 1)
 	runs, failed := r.all(ledger.Query{}, "runs")
 	must(t, failed)
@@ -270,6 +275,7 @@ func TestExportVerifies(t *testing.T) {
 // though its envelope is good; then nothing is imported.
 func TestImportRefuses(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	dir := t.TempDir()
 	a := &app{began: time.Now(), stdout: io.Discard, stderr: io.Discard, getenv: func(name string) string { return map[string]string{"HOME": dir}[name] }}
 	key, err := a.user().Keyring().Signing("")

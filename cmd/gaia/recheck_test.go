@@ -17,6 +17,7 @@ import (
 // TestRecheck: a change in the middle of the journal, while the run is under
 // way, is for --recheck and for verify to find.
 func TestRecheck(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	if err := os.CopyFS(data, fixtures.Dataset()); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 // TestIrregular: a file that the user names and that is none is refused at once; a
 // pipe that no one writes to, and a device without an end, are not read.
 func TestIrregular(t *testing.T) {
+	t.Parallel()
 	run, key := foreignRun(t, "honest/search-echo.txt")
 	dir := t.TempDir()
 	data, pipe := filepath.Join(dir, "data"), filepath.Join(dir, "pipe")

@@ -161,6 +161,7 @@ func TestScorecardChecksBundles(t *testing.T) {
 
 // TestScorecardRefuses: what is no bundle is none, whatever else is counted.
 func TestScorecardRefuses(t *testing.T) {
+	t.Parallel()
 	dir, whole := t.TempDir(), bundleSet(t)[167]
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for name, data := range map[string][]byte{"good.rvw": whole, "cut.rvw": whole[:len(whole)-1], "longer.rvw": append(bytes.Clone(whole), 0), "empty.rvw": {}, "text.txt": whole} {
@@ -220,6 +221,7 @@ func TestScorecardRefuses(t *testing.T) {
 // TestGravestOfRuns: of several runs that cannot be counted, the one whose evidence
 // does not verify is told, wherever it stands.
 func TestGravestOfRuns(t *testing.T) {
+	t.Parallel()
 	unfinished, _ := foreignRun(t, "honest/search-echo.txt")
 	for _, name := range []string{"results.jsonl", "summary.json", "checkpoint"} {
 		if err := os.Remove(filepath.Join(unfinished, name)); err != nil {

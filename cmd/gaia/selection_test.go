@@ -13,6 +13,7 @@ import (
 // TestVerifySelection: a run whose signed plan leaves out tasks that its label gives
 // does not verify.
 func TestVerifySelection(t *testing.T) {
+	t.Parallel()
 	const of = "-- split validation --\na\nb\nc\n-- task a --\nquestion: What is 2 + 2?\ngold: 4\n-- answer 4 --\nFrom memory.\n-- task b --\nquestion: What is 7 + 7?\ngold: 14\n-- answer 14 --\nFrom memory.\n"
 	for label, want := range map[string]int{"limit=2": exit.OK, "all": exit.Evidence, "limit=1": exit.Evidence, "limit=3": exit.Evidence, "level=1": exit.Evidence, "task=a": exit.Evidence} {
 		c, err := runs.Parse("Two of three tasks.\n-- plan --\n{\"dataset\":{\"selection\":\"" + label + "\"}}\n" + of)

@@ -13,6 +13,7 @@ import (
 // TestShowTells: what rules, people and rollbacks did, what was taken out of a conversation, what was shown beside
 // it, what the time cut, and why a task was not begun.
 func TestShowTells(t *testing.T) {
+	t.Parallel()
 	const question = `
 -- task fab1e107-0000-4000-8000-000000000011 --
 question: What was the harbour of Tolmey called before it silted up?

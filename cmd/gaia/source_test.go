@@ -74,6 +74,7 @@ func TestPlannedSource(t *testing.T) {
 // TestOtherCounts: a directory that may be taken for GAIA and has other counts says so wherever its score is read.
 func TestOtherCounts(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	const counts = "split validation has 40 tasks (14/17/9 by level), where GAIA has 165 (53/86/26)"
 	p := newProgram(t)
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {

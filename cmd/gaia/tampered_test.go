@@ -17,6 +17,7 @@ import (
 // and why, in one line, and nothing that could be taken for a result.
 func TestTampered(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	all := runs.Good()
 	dir, key := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "key.pub")
 	if err := all["pair"].Write(dir); err != nil {

@@ -55,6 +55,7 @@ func output(t *testing.T, args ...string) (stdout, stderr string) {
 
 // TestTasksKeepGold: no answer leaves any of the commands unless it is asked for.
 func TestTasksKeepGold(t *testing.T) {
+	t.Parallel()
 	set, gold := builtin(t, loader.Validation, builtinSource())
 	var questions strings.Builder
 	ids := []string{}
@@ -100,6 +101,7 @@ func TestTasksKeepGold(t *testing.T) {
 }
 
 func TestTasksJSON(t *testing.T) {
+	t.Parallel()
 	set, gold := builtin(t, loader.Validation, builtinSource())
 	strict := func(into any, args ...string) {
 		t.Helper()
@@ -258,6 +260,7 @@ func attachmentsAsked(server *hub.Server, but int) (names []string) {
 // TestDownloadSignal: Ctrl-C ends a transfer that hangs, with its own exit code,
 // and the same command goes on with that file alone.
 func TestDownloadSignal(t *testing.T) {
+	t.Parallel()
 	server, repo, _ := hubOfTasks(t)
 	const hanging = "fab1e008-0000-4000-8000-000000000008.xlsx"
 	server.Fail(hub.Match{CDN: true, Path: hanging}, 1, hub.Stall(5000))

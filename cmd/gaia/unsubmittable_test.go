@@ -120,6 +120,7 @@ func cites(t *testing.T) string {
 // TestUnfitRun: a run that is to be submitted and turns out unfit says so at its
 // end and by its exit code, also when it is taken up again.
 func TestUnfitRun(t *testing.T) {
+	t.Parallel()
 	const why = "AUD-1 answer-leakage: an unrecorded channel in task "
 	data, key := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "key")
 	if err := os.CopyFS(data, fixtures.Dataset()); err != nil {

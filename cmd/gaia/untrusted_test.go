@@ -38,6 +38,7 @@ func TestGravest(t *testing.T) {
 // TestUntrustedSigner: evidence that is intact and by an unknown key is exit code 6
 // wherever it is read, after the result was printed; tampered evidence stays 4.
 func TestUntrustedSigner(t *testing.T) {
+	t.Parallel()
 	clean, key := foreignRun(t, "honest/search-echo.txt")
 	other, _ := foreignRun(t, "AUD-04/near-refused.txt")
 	leak, _ := foreignRun(t, "AUD-01/fires-uuid-json.txt")

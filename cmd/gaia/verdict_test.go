@@ -20,6 +20,7 @@ import (
 // with what it was given, of a run and of both kinds of packages.
 func TestVerdict(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	b := bench{T: t, dir: t.TempDir()}
 	b.do("base interrupted")
 	b.do("submit")
@@ -76,6 +77,7 @@ func unaligned(rows string) string {
 // dismissal of a HIGH finding.
 func TestDismissalInVerdict(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	k := newKeeper(t, decidable)
 	early := t.TempDir()
 	if code, _, stderr := k.command("submit", k.dir, "--out", early, "--date", "2031-02-03", "--public", "--allow-dirty"); code != exit.OK {

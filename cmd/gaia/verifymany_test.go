@@ -90,6 +90,7 @@ func newHistories(t *testing.T) twoHistories {
 // and both paths; a copy, a package or the beginning of one is not.
 func TestEquivocation(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	h := newHistories(t)
 	for _, tt := range []struct {
 		a, b string
@@ -175,6 +176,7 @@ func jsonLines(t *testing.T, stdout string) (all []verify.Line) {
 // TestVerifyMany: each package has a line, a broken one stops no other, and the exit
 // code is the gravest, whatever the order.
 func TestVerifyMany(t *testing.T) {
+	t.Parallel()
 	h := newHistories(t)
 	unfit, _ := foreignRun(t, "AUD-04/fires-cache-read.txt")
 	broken, _ := foreignRun(t, "honest/search-echo.txt")
@@ -230,6 +232,7 @@ func TestVerifyMany(t *testing.T) {
 // TestDatasetLoadedOnce: packages of one dataset are compared with what was loaded for
 // the first; runs and bundles among them need no dataset.
 func TestDatasetLoadedOnce(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t)
 	p.want(exit.OK, "run", "--submit-intent", "--limit", "2")
 	p.want(exit.OK, "submit", "--out", "packages", p.runDir())

@@ -157,6 +157,7 @@ func TestWitnessSteersNothing(t *testing.T) {
 // it, in runs that are scored or not, voted, interrupted or governed.
 func TestWitnessesOfHonestRuns(t *testing.T) {
 	long.NotRaced(t)
+	t.Parallel()
 	checks := map[uint8]int{}
 	for seed := range uint64(60 / long.Step(3)) {
 		dir := filepath.Join(t.TempDir(), "run")
