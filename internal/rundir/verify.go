@@ -141,6 +141,7 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		}
 		return o.show(run.Fold, e)
 	})
+	run.ended, run.dropped = nil, nil // what they hold goes with them
 	if err != nil {
 		return nil, err
 	}
