@@ -176,8 +176,6 @@ func (m modelFact) silent() bool { return !m.Called && m.Calls == 0 && !m.Empty 
 type reply struct {
 	kind   replyKind
 	failed bool // a try before it
-	slow   bool // a try before it, at least as a time limit
-	task   *taskEvidence
 	seq    int64
 }
 
@@ -197,53 +195,53 @@ type tally struct{ all, failed int }
 // of tools, so they are left out of what is HIGH; and an endpoint that fails for answers of unsolved tasks just as
 // often does not choose.
 func failedTries(e *evidence, n *notes) {
-	var all []reply // in the order of the journal
-	e.each(func(t *taskEvidence, a *attemptEvidence) {
-		for _, m := range a.Models {
-			if m.Empty {
-				continue
+	all := make([]reply, 0, len(e.Tasks)) // in the order of the journal
+	var counts [3]tally
+	var first place
+	tasks, solved := 0, 0 // those of solved tasks whose answers came after slow tries, and all that were answered
+	e.eachTask(func(t *taskEvidence) {
+		answered, slow := false, false
+		for _, a := range t.Attempts {
+			for _, m := range a.Models {
+				if m.Empty {
+					continue
+				}
+				r := reply{failed: m.Failed > 0, seq: m.Seq}
+				if m.silent() && t.credited() {
+					r.kind, answered = answersSolved, true
+					if m.Failed+m.TimedOut > 0 && (tasks == 0 && !slow || m.Seq < first.seq) {
+						first = place{seq: m.Seq}
+					}
+					slow = slow || m.Failed+m.TimedOut > 0
+				} else if m.silent() {
+					r.kind = answersUnsolved
+				}
+				if counts[r.kind].all++; r.failed {
+					counts[r.kind].failed++
+				}
+				all = append(all, r)
 			}
-			r := reply{failed: m.Failed > 0, slow: m.Failed+m.TimedOut > 0, task: t, seq: m.Seq}
-			if m.silent() && t.credited() {
-				r.kind = answersSolved
-			} else if m.silent() {
-				r.kind = answersUnsolved
-			}
-			all = append(all, r)
+		}
+		if answered {
+			solved++
+		}
+		if slow {
+			tasks++
 		}
 	})
 	slices.SortFunc(all, func(a, b reply) int { return cmp.Compare(a.seq, b.seq) })
-	var counts [3]tally
-	tasks, solved := map[*taskEvidence]bool{}, map[*taskEvidence]bool{}
-	var first place
-	for _, r := range all {
-		counts[r.kind].all++
-		if r.failed {
-			counts[r.kind].failed++
-		}
-		if r.kind != answersSolved {
-			continue
-		}
-		solved[r.task] = true
-		if r.slow {
-			if len(tasks) == 0 {
-				first = place{seq: r.seq}
-			}
-			tasks[r.task] = true
-		}
-	}
 	won, lost := counts[answersSolved], counts[answersUnsolved]
 	refused := 5*lost.failed > 4*lost.all // nearly every wrong answer was asked for again
 	even := lost.all >= 5 && 2*lost.failed*won.all >= won.failed*lost.all && !refused
 	chosen := !even && unlikely(all, answersSolved, func(k replyKind) bool { return k == callsTool || k == answersUnsolved && !refused })
 	everyWrong := lost.all >= 10 && lost.failed == lost.all && unlikely(all, answersUnsolved, func(k replyKind) bool { return k == answersSolved })
-	got := fmt.Sprintf("the model calls that answered %d of %d solved tasks had failed tries", len(tasks), len(solved))
+	got := fmt.Sprintf("the model calls that answered %d of %d solved tasks had failed tries", tasks, solved)
 	switch {
 	case chosen:
 		n.find("selective-retries", first, fmt.Sprintf("%s, and %d of the %d other calls of the run", got, counts[callsTool].failed+lost.failed, counts[callsTool].all+lost.all))
 	case everyWrong && won.failed > 0:
 		n.find("selective-retries", first, fmt.Sprintf("%s, and each of the %d that answered others wrongly", got, lost.all))
-	case len(tasks) >= 3 && 5*len(tasks) >= len(solved):
+	case tasks >= 3 && 5*tasks >= solved:
 		n.find("frequent-retries", first, got)
 	}
 }
