@@ -168,7 +168,9 @@ func (elem *codec) decodeSlice(s *Scanner, v reflect.Value) {
 		return
 	}
 	for n := 0; ; n++ {
-		v.Grow(1)
+		if n == v.Cap() {
+			v.Grow(max(n, 2))
+		}
 		v.SetLen(n + 1)
 		elem.decode(s, v.Index(n))
 		if !s.next(',') {

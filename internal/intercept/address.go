@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // target is a server that is asked for: host in lower case, without brackets.
@@ -19,7 +20,7 @@ type target struct {
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
 // hostName is a name that a certificate can have.
-var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_.])?$`)
+var hostName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_.])?$`) })
 
 // parseTarget reads the host of an address, with or without a port. The scheme is http or https.
 func parseTarget(scheme, authority string) (t target, ok bool) {
@@ -38,7 +39,7 @@ func parseTarget(scheme, authority string) (t target, ok bool) {
 	if ip, err := netip.ParseAddr(t.host); err == nil {
 		return t, ip.Zone() == "" && (ip.Is4() || strings.Contains(authority, "["))
 	}
-	return t, hostName.MatchString(t.host) && !strings.Contains(t.host, "..")
+	return t, hostName().MatchString(t.host) && !strings.Contains(t.host, "..")
 }
 
 // dialled is what is connected to.

@@ -178,7 +178,7 @@ type comparison struct {
 	in     *bufio.Reader
 	got    []byte    // room for a line of the file
 	size   int64     // of the file when it was opened
-	digest hash.Hash // of what was compared
+	digest hash.Hash // of what was compared; nil: it is not wanted
 	read   int64
 	lines  int64
 	short  bool // the file ended before the lines did
@@ -189,7 +189,7 @@ func newComparison(dir fs.FS, name string) (*comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &comparison{name: name, file: f, in: bufio.NewReaderSize(f, 1<<16), size: size, digest: sha256.New()}, nil
+	return &comparison{name: name, file: f, in: bufio.NewReaderSize(f, 1<<16), size: size}, nil
 }
 
 // line compares the next line. A file that ends early is noted, not refused: whether it may is known at the end.
@@ -210,7 +210,9 @@ func (c *comparison) line(want []byte) error {
 	if !bytes.Equal(got[:n], want) {
 		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: notGiven}
 	}
-	c.digest.Write(got[:n])
+	if c.digest != nil {
+		c.digest.Write(got[:n])
+	}
 	if !c.short {
 		c.lines++
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,6 +106,12 @@ func wantFault(t *testing.T, what string, dir fs.FS, files ...string) {
 	} else if !slices.Contains(files, fault.File) {
 		t.Errorf("%s: the fault is said to be in %s: %v; want %v", what, fault.File, err, files)
 	}
+	if !slices.Contains(files, TrajectoriesFile) {
+		return
+	}
+	if _, compared := Verify(dir, Options{Compare: true}); compared == nil || err != nil && compared.Error() != err.Error() {
+		t.Errorf("%s: without a digest of the records the fault is %v, not %v", what, compared, err)
+	}
 }
 
 func TestVerify(t *testing.T) {
@@ -135,6 +142,13 @@ func TestVerify(t *testing.T) {
 	}
 	if got := strings.Join(seen, " "); got != "solved again again silent broken broken" {
 		t.Errorf("saw the records of %s", got)
+	}
+	compared, err := Verify(os.DirFS(dir), Options{Compare: true})
+	if err != nil || !compared.Complete {
+		t.Fatal(err)
+	}
+	if compared.Files[TrajectoriesFile] = canonical.Digest(all[TrajectoriesFile]); !maps.Equal(compared.Files, run.Files) {
+		t.Errorf("the files are %v, and with a digest of the records %v", compared.Files, run.Files)
 	}
 	stop := errors.New("enough")
 	if _, err := Verify(os.DirFS(dir), Options{Ended: func(Trajectory, []byte) error { return stop }}); !errors.Is(err, stop) {

@@ -49,7 +49,7 @@ func (e Env) verifyPackage(p *Evidence, v Request) (*submit.Verified, error) {
 
 // Run verifies a run directory with its signed additions: decisions about its findings, and later judgments.
 func Run(dir fs.FS) (*rundir.Run, []audit.SealedRejudgment, error) {
-	found, err := rundir.Verify(dir, rundir.Options{})
+	found, err := rundir.Verify(dir, rundir.Options{Compare: true})
 	if err == nil {
 		err = plan.CheckSelection(found.Manifest)
 	}
