@@ -20,8 +20,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 )
 
 // All approves every tool beforehand.
@@ -160,34 +160,21 @@ func shownCall(call tools.Approval) string {
 
 // argumentText writes the arguments of a call a name a line, texts as they are.
 func argumentText(args string) string {
-	d := jsontext.NewDecoder(strings.NewReader(args))
-	var b strings.Builder
-	if open, err := d.ReadToken(); err != nil || open.Kind() != '{' {
+	if v := jsontext.Value(args); !v.IsValid() || v.Kind() != '{' {
 		return args
 	}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return args
+	var b strings.Builder
+	gjson.Parse(args).ForEach(func(name, value gjson.Result) bool {
+		text := value.Raw
+		if value.Type == gjson.String {
+			text = value.Str
 		}
-		b.WriteString(name.String() + ": ")
-		value, err := d.ReadValue()
-		if err != nil {
-			return args
-		}
-		text := string(value)
-		if value.Kind() == '"' {
-			if err := json.Unmarshal(value, &text); err != nil {
-				return args
-			}
-		}
+		b.WriteString(name.Str + ": ")
 		if strings.Contains(text, "\n") {
 			b.WriteString("\n")
 		}
 		b.WriteString(text + "\n")
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return args
-	}
+		return true
+	})
 	return b.String()
 }

@@ -82,9 +82,6 @@ func forbidden(name, id string) rule {
 				n++
 			}
 		}
-		if n > 0 {
-			return fmt.Sprintf("violations of %s: %d", id, n), false, 0
-		}
-		return fmt.Sprintf("violations of %s: 0", id), true, 1
+		return fmt.Sprintf("violations of %s: %d", id, n), n == 0, max(0, 1-float32(n))
 	}}
 }

@@ -47,11 +47,11 @@ func NewRate(correct, planned int) Rate {
 // its error is far below one part per million.
 func wilson(k, n int64) (low, high int64) {
 	const z, z2, s = 196, 196 * 196, 10_000 // z·100, z²·10⁴
-	root := scale(12)
+	root := power(10, 12)
 	// z²·n + 4k(n−k), over n, times 10⁴ = (z2·n + 4k(n−k)·s)
 	under := new(big.Int).Add(mul(z2, n), mul(4*s, k, n-k))
 	// √(under/(n·s)) · 10¹² = √(under·10²⁴/(n·s))
-	under.Mul(under, scale(24)).Quo(under, mul(n, s))
+	under.Mul(under, power(10, 24)).Quo(under, mul(n, s))
 	spread := new(big.Int).Sqrt(under) // ·10¹²
 	spread.Mul(spread, mul(z, s/100))  // z·s·√…, ·10¹²
 	middle := new(big.Int).Add(mul(2*s, k), big.NewInt(z2))
@@ -77,8 +77,6 @@ func mul(first int64, rest ...int64) *big.Int {
 	}
 	return p
 }
-
-func scale(digits int64) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(digits), nil) }
 
 // McNemar returns the p-value of the exact two-sided McNemar test, in parts per million, rounded half up. Of n tasks
 // that only one of two runs solved, the run that solved fewer of them solved k:

@@ -8,6 +8,7 @@
 package witnessfile
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -245,15 +246,9 @@ func policyName(check uint8) string {
 
 // sectionName returns the name of a section by its tag.
 func sectionName(tag uint16) string {
-	names := []string{witness.Spec: "spec", witness.Plan: "plan", witness.Trace: "trace", witness.Diff: "diff",
-		witness.TestLog: "test log", witness.Postmortem: "postmortem"}
-	if tag == witness.Note {
-		return "note"
-	}
-	if tag == 0 || int(tag) >= len(names) {
-		return fmt.Sprintf("section with the unknown tag %d", tag)
-	}
-	return names[tag]
+	names := map[uint16]string{witness.Spec: "spec", witness.Plan: "plan", witness.Trace: "trace", witness.Diff: "diff",
+		witness.TestLog: "test log", witness.Postmortem: "postmortem", witness.Note: "note"}
+	return cmp.Or(names[tag], fmt.Sprintf("section with the unknown tag %d", tag))
 }
 
 // duration returns milliseconds as a duration.

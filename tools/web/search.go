@@ -293,9 +293,7 @@ func post(e Engine, header, value string, question map[string]any) exchange {
 	if err != nil { // a query that is not UTF-8, which no decoded argument is
 		body = nil
 	}
-	x := exchange{method: http.MethodPost, url: e.URL, header: http.Header{}, body: body}
-	x.header.Set("Accept", "application/json")
-	x.header.Set("Content-Type", "application/json")
+	x := exchange{method: http.MethodPost, url: e.URL, header: http.Header{"Accept": {"application/json"}, "Content-Type": {"application/json"}}, body: body}
 	x.header.Set(header, value)
 	return x
 }

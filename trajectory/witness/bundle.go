@@ -88,17 +88,9 @@ const (
 
 // Outcome returns the outcome of a witness bundle for that of a task's seal; false if it is none.
 func Outcome(sealed string) (outcome uint8, ok bool) {
-	switch sealed {
-	case trajectory.Solved:
-		return Solved, true
-	case trajectory.Failed:
-		return Failed, true
-	case trajectory.Skipped, trajectory.Unscored:
-		return Skipped, true
-	case trajectory.Errored:
-		return Error, true
-	}
-	return 0, false
+	outcome, ok = map[string]uint8{trajectory.Solved: Solved, trajectory.Failed: Failed, trajectory.Skipped: Skipped,
+		trajectory.Unscored: Skipped, trajectory.Errored: Error}[sealed]
+	return outcome, ok
 }
 
 // The governance modes of a witness bundle.
@@ -179,12 +171,10 @@ func (w Bundle) Section(tag uint16) (value []byte, ok bool) {
 // EvidenceComplete reports whether what was asked for, what was changed and the outcomes of the checks are all there.
 // An empty diff is one.
 func (w Bundle) EvidenceComplete() bool {
-	for _, tag := range []uint16{Spec, Diff, TestLog} {
-		if _, ok := w.Section(tag); !ok {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc([]uint16{Spec, Diff, TestLog}, func(tag uint16) bool {
+		_, there := w.Section(tag)
+		return !there
+	})
 }
 
 // Rehearsal reports whether a bundle says that it is of a rehearsal, whose numbers are no score.
