@@ -96,7 +96,7 @@ REPORT ?=
 SHORT ?=
 OPENAI ?= openai==3.57.0
 SMOLAGENTS ?= smolagents==1.26.0
-MEASURE = set -e; go build -o $(INTEROP)/gaia ./cmd/gaia; go build -o $(INTEROP)/compare ./internal/testkit/compare; \
+MEASURE = set -e; $(RELEASED) -o $(INTEROP)/gaia ./cmd/gaia; go build -o $(INTEROP)/compare ./internal/testkit/compare; \
 	compare() { mode=$$1; shift; $(INTEROP)/compare $$mode -commit "$$(git rev-parse --short=8 HEAD)$$(git diff --quiet HEAD -- '*.go' go.mod || echo ' and changes')" -tasks $(TASKS) -rounds $(ROUNDS) -sizes $(SIZES) $(REPORT:%=-o %) "$$@"; }
 compare:
 	@$(PYTHON_WITH); $(MEASURE); \
@@ -106,8 +106,8 @@ compare:
 
 pair: TASKS = 10000
 pair:
-	@$(MEASURE); before=$(INTEROP)/gaia-$(BEFORE); \
-	[ -x $$before ] || { tree=$$(mktemp -d) && git worktree add -q --detach $$tree $(BEFORE) && (cd $$tree && go build -o $$before ./cmd/gaia); git worktree remove --force $$tree; }; \
+	@$(MEASURE); before=$(INTEROP)/gaia-$(BEFORE)-released; \
+	[ -x $$before ] || { tree=$$(mktemp -d) && git worktree add -q --detach $$tree $(BEFORE) && (cd $$tree && $(RELEASED) -o $$before ./cmd/gaia); git worktree remove --force $$tree; }; \
 	compare pair $$before $(INTEROP)/gaia
 
 waits:
@@ -121,7 +121,8 @@ performance:
 
 # What users install: docs/releasing.md. The go command builds the version and the commit of the checkout in.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=true -ldflags '-s -w'
+RELEASED = CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
+BUILD = $(RELEASED) -buildvcs=true
 programs:
 	@rm -rf build/programs; set -e; for platform in $(PLATFORMS); do \
 		os=$${platform%/*} arch=$${platform#*/}; GOOS=$$os GOARCH=$$arch $(BUILD) -o build/programs/gaia_$${os}_$$arch ./cmd/gaia; \
