@@ -43,6 +43,7 @@ func TestFields(t *testing.T) {
 
 // TestFieldsOfOwnAgent is TestFields for what a run of an own agent has besides.
 func TestFieldsOfOwnAgent(t *testing.T) {
+	long.OnlyThorough(t)
 	long.NotRaced(t)
 	t.Parallel()
 	w := newFieldWalk(t, "every-event-own.txt", false)

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -199,8 +200,13 @@ func TestWatchTellsAll(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"AUD-1", "AUD-2", "AUD-3", "AUD-4", "AUD-22"} {
-		for name := range texts(t, fmt.Sprintf("AUD-%02s/*.txt", strings.TrimPrefix(id, "AUD-"))) {
+		written := texts(t, fmt.Sprintf("AUD-%02s/*.txt", strings.TrimPrefix(id, "AUD-")))
+		for i, name := range slices.Sorted(maps.Keys(written)) {
 			if strings.Contains(name, "/"+near) {
+				continue
+			}
+			if i%long.Step(4) != 0 {
+				delete(beyond, name)
 				continue
 			}
 			tells := slices.ContainsFunc(checkPrompts(t, name), func(why string) bool { return strings.HasPrefix(why, id+" ") })

@@ -85,7 +85,7 @@ func TestPublicEveryBit(t *testing.T) {
 }
 
 // TestPublicCoverage: each small change to each file is refused (one in 31 is made,
-// in the thorough run all), files are not exchanged, and no other signature will do.
+// in the thorough run all, or a third where commits take turns), files are not exchanged, and no other signature will do.
 func TestPublicCoverage(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestPublicCoverage(t *testing.T) {
 	made := 0
 	pick := func(_, _ string) bool {
 		made++
-		return made%long.Step(thin) == 0
+		return long.Walk(made, thin)
 	}
 	try := func(m runs.Mutation) {
 		delete(m.Dir, trajectory.JournalFile)
@@ -149,7 +149,7 @@ func TestPublicSigned(t *testing.T) {
 		n, taken := 0, 0
 		pick := func(_, _ string) bool {
 			n++
-			return n%long.Step(9) == 0
+			return long.Walk(n, 9)
 		}
 		err := runs.Mutate(map[string][]byte{name: files[name]}, pick, func(m runs.Mutation) {
 			pkg := memory(files)

@@ -75,7 +75,7 @@ func TestShell(t *testing.T) {
 		}
 	}
 	for i, name := range Files() {
-		if i%long.Step(3) != 0 { // each costs a dozen processes
+		if i%long.Step(6) != 0 { // each costs a dozen processes
 			continue
 		}
 		put(t, filepath.Join(p.Path, name), flipped(files[name], len(files[name])/2))

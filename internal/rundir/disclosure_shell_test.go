@@ -69,7 +69,7 @@ func shellSays(t *testing.T, script string, bundle []byte, keys ...string) (acce
 }
 
 // TestDisclosureShell: every task of runs of 1, 2, 3, 5 and 26 tasks is
-// accepted; of the last not all are tried but in the thorough run.
+// accepted; all but the first and the last are tried in the thorough run alone.
 func TestDisclosureShell(t *testing.T) {
 	script := disclosureShell(t)
 	key := testKey(t, 1).Public().Line() + " ada@harbour.example\n"
@@ -78,7 +78,7 @@ func TestDisclosureShell(t *testing.T) {
 		dir := memory(files(t, m, interleaved(story)))
 		run := verified(t, dir)
 		for i, task := range run.Tasks {
-			if !long.Thorough() && n > 5 && i%25 != 0 {
+			if !long.Thorough() && i != 0 && i != n-1 {
 				continue
 			}
 			keys, signer := []string{key}, testKey(t, 1)
