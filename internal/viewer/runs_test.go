@@ -226,6 +226,7 @@ func TestLive(t *testing.T) {
 	}
 	events, other := r.listen(live(body)), r.listen(live(body))
 	var writer sync.WaitGroup
+	shown := make(chan struct{}) // closed when a change was seen
 	writer.Go(func() {
 		f, err := os.OpenFile(filepath.Join(dir, trajectory.JournalFile), os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
@@ -233,7 +234,10 @@ func TestLive(t *testing.T) {
 			return
 		}
 		defer f.Close()
-		for _, line := range lines[3:] {
+		for i, line := range lines[3:] {
+			if i == len(lines)/2 {
+				<-shown
+			}
 			half := len(line) / 2
 			f.Write(line[:half])
 			time.Sleep(5 * time.Millisecond)
@@ -248,10 +252,15 @@ func TestLive(t *testing.T) {
 		if e.name == "end" {
 			break
 		}
-		seen++
+		if seen++; seen == 1 {
+			close(shown)
+		}
 		if res, body := r.get("/run/" + id + "/task/" + task); res.StatusCode != 200 {
 			t.Errorf("while it is written: %d %s", res.StatusCode, body)
 		}
+	}
+	if seen == 0 {
+		close(shown)
 	}
 	writer.Wait()
 	if seen < 2 {
