@@ -29,7 +29,8 @@ var otherwise = map[string]string{
 }
 
 // TestMergedCorpus: a run that was made in two shards has the findings and gaps of the same run in one process, also where
-// the attack is in one shard alone. It takes one case in 24, in the thorough run all.
+// the attack is in one shard alone. It takes one case in 24, in the thorough run all,
+// or a third where commits take turns.
 func TestMergedCorpus(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()

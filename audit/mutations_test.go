@@ -193,7 +193,8 @@ func mutations() []mutation {
 }
 
 // TestMutations: a case that fires does so by the same rule about the same task,
-// however it is told. It takes one case in 40, in the thorough run all.
+// however it is told. It takes one case in 40, in the thorough run
+// all, or a third where commits take turns.
 func TestMutations(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
@@ -263,7 +264,7 @@ func sameFinding(t *testing.T, c runs.Case, report audit.Report, other runs.Case
 // TestHeadsOnly: with the probes gone and nothing but the heads of longer
 // results left, no run is called clean of leaks, the honest ones neither. A leak
 // that the head shows is still found. It takes one case in 12, in the thorough
-// run all.
+// run all, or a third where commits take turns.
 func TestHeadsOnly(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()

@@ -29,7 +29,7 @@ func unreachable() map[string]string {
 
 // TestRules: every rule finds what at least two cases expect of it by name, and
 // with the rule switched off these do not get it. It switches off that of one
-// case in 12, in the thorough run of all.
+// case in 12, in the thorough run of all, or of a third where commits take turns.
 func TestRules(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()

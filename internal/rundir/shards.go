@@ -192,22 +192,7 @@ func (s Shards) fault(m plan.Plan) string {
 	return ""
 }
 
-// Journals returns the names of the journals of a run directory or package in the order in which their lines count.
-func Journals(dir fs.FS) ([]string, error) {
-	m, _, _, err := ReadPlan(dir)
-	if err != nil {
-		return nil, err
-	}
-	f := &Fold{Manifest: m}
-	if shards, err := ReadShards(dir, m); err == nil {
-		f.Shards = &shards
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return f.Journals(), nil
-}
-
-// Journals is the function of this name, of a run that has been read.
+// Journals returns the names of the journals of a run or package in the order in which their lines count.
 func (f *Fold) Journals() []string {
 	var names []string
 	if f.Shards != nil {
