@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -61,7 +62,11 @@ func (o options) contenders() (there []contender, skipped []string, err error) {
 const metadata = "../data/2023/validation/metadata.jsonl"
 
 func (o options) gaiaArgs(verb, url string) []string {
-	return []string{o.gaia, verb, "--dataset", "dir:../data", "--base-url", url, "--prices", "../prices.json", "--concurrency", strconv.Itoa(o.concurrency)}
+	dataset := "--dataset"
+	if help, err := exec.Command(o.gaia, verb, "--help").Output(); err == nil && !bytes.Contains(help, []byte(dataset)) {
+		dataset = "--source" // before decision 0118
+	}
+	return []string{o.gaia, verb, dataset, "dir:../data", "--base-url", url, "--prices", "../prices.json", "--concurrency", strconv.Itoa(o.concurrency)}
 }
 
 func (o options) beginGaia(dir, url string) program {
