@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -63,7 +62,7 @@ const metadata = "../data/2023/validation/metadata.jsonl"
 
 func (o options) gaiaArgs(verb, url string) []string {
 	dataset := "--dataset"
-	if help, err := exec.Command(o.gaia, verb, "--help").Output(); err == nil && !bytes.Contains(help, []byte(dataset)) {
+	if _, help, err := (program{dir: o.work, args: []string{o.gaia, verb, "--help"}}).run(); err == nil && !strings.Contains(help, dataset) {
 		dataset = "--source" // before decision 0118
 	}
 	return []string{o.gaia, verb, dataset, "dir:../data", "--base-url", url, "--prices", "../prices.json", "--concurrency", strconv.Itoa(o.concurrency)}
