@@ -151,7 +151,7 @@ func TestNoCredentialIsWritten(t *testing.T) {
 				defer server.Close()
 				client := llm.New(llm.Config{BaseURL: server.URL, MaxTries: 2, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
 				c.env.Model, c.plan.SubmitIntent = client, false // no one reports usage
-				fetcher := web.New(web.Config{Exceptions: map[string]string{"harbour.example:80": server.Listener.Addr().String()}})
+				fetcher := web.New(web.Config{Offline: true, Exceptions: map[string]string{"harbour.example:80": server.Listener.Addr().String()}})
 				c.env.Tools = []tools.Tool{document.NewReadFile(document.Reader{}), tools.NewListFiles(), tools.NewCalculate(), web.NewWebFetch(fetcher)}
 				c.env.Redact = trajectory.NewRedactor([]string{settingValue})
 				counted := map[trajectory.Type]int{}
