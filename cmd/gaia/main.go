@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -43,6 +44,7 @@ func main() {
 	}
 	a := newApp()
 	if a.getenv("GOGC") == "" && a.getenv("GOMEMLIMIT") == "" {
+		garbagePercent.Store(35)
 		limitGarbage()
 	}
 	if err := checkMemory(); err != nil {
@@ -51,21 +53,24 @@ func main() {
 	os.Exit(a.exit(a.execute(os.Args[1:])))
 }
 
+// garbagePercent is how much of a large live heap may become garbage, in percent. A merge lowers it.
+var garbagePercent atomic.Uint64
+
 // limitGarbage lets the heap grow, before it is collected, by what [garbage] allows of what was live at the last collection.
 // Go's own rule, 100 percent, takes twice the memory of a large run, and collects a small one too often.
 func limitGarbage() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	runtime.AddCleanup(new(*byte), func(struct{}) { // which the next collection finds
 		metrics.Read(live)
-		debug.SetGCPercent(garbage(live[0].Value.Uint64()))
+		debug.SetGCPercent(garbage(live[0].Value.Uint64(), garbagePercent.Load()))
 		limitGarbage()
 	}, struct{}{})
 }
 
-// garbage returns the percent of a live heap, in bytes, that may become garbage: leastGarbage, or leastPercent if that is more.
-func garbage(live uint64) int {
-	const leastGarbage, leastPercent = 10 << 20, 35
-	return int(max(leastPercent, leastGarbage*100/max(live, 1<<20)))
+// garbage returns the percent of a live heap, in bytes, that may become garbage: leastGarbage, or percent if that is more.
+func garbage(live, percent uint64) int {
+	const leastGarbage = 10 << 20
+	return int(max(percent, leastGarbage*100/max(live, 1<<20)))
 }
 
 // checkMemory refuses a limit of the address space that is too low.

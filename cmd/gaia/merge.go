@@ -53,6 +53,7 @@ const mergeGarbage = 25
 // merge makes the run of the shards in some folders, or continues that.
 func (a *app) merge(cmd *cobra.Command, folders, lost []string, s *runflags.Settings) error {
 	debug.SetGCPercent(min(debug.SetGCPercent(100), mergeGarbage))
+	garbagePercent.Store(mergeGarbage)
 	shown := time.Now()
 	m, err := merge.Prepare(s.PlanDir, s.Runs, folders, lost, func(_ string, done, of int) {
 		if time.Since(shown) > 2*time.Second {

@@ -464,8 +464,11 @@ func (p program) resumes() {
 // TestGarbage: a small heap may grow by a fixed amount, a large one by a part of it.
 func TestGarbage(t *testing.T) {
 	for live, want := range map[uint64]int{0: 1000, 1 << 20: 1000, 5 << 20: 200, 10 << 20: 100, 20 << 20: 50, 100 << 20: 35, 1 << 40: 35} {
-		if got := garbage(live); got != want {
+		if got := garbage(live, 35); got != want {
 			t.Errorf("of %d live bytes: %d percent, want %d", live, got, want)
 		}
+	}
+	if got := garbage(100<<20, mergeGarbage); got != mergeGarbage {
+		t.Errorf("of a merge: %d percent", got)
 	}
 }
