@@ -169,7 +169,7 @@ func TestAnswerAfterGrading(t *testing.T) {
 		committed int64
 		status    audit.Status
 	}{{true, 40, audit.Fail}, {true, 20, audit.Pass}, {false, 40, audit.Pass}} {
-		e := &audit.Evidence{}
+		e := &audit.Evidence{FirstJudged: 30}
 		e.Manifest.SubmitIntent, e.Manifest.Voting = tt.intent, plan.VotingPlan{Attempts: 1, Rule: "first"}
 		e.Manifest.Retry.FreeReattempts = plan.FreeReattempts
 		for _, a := range []*audit.AttemptEvidence{{Number: 1, Begun: 1, Committed: 10, Judged: 30}, {Number: 1, Begun: 5, Committed: tt.committed, Judged: 50}} {

@@ -82,6 +82,22 @@ func newNotes(c Check) *notes {
 	return &notes{check: c, findings: []Finding{}, gaps: []string{}, said: map[string]bool{}}
 }
 
+// aside returns notes that join writes down behind those of n: one walk through the tasks then serves several looks, each
+// with its findings together.
+func (n *notes) aside() *notes {
+	other := newNotes(n.check)
+	other.solved, other.off = n.solved, n.off
+	return other
+}
+
+// join writes down what is in other notes.
+func (n *notes) join(other *notes) {
+	n.findings = append(n.findings, other.findings...)
+	for _, gap := range other.gaps {
+		n.gap("%s", gap)
+	}
+}
+
 // place is where a finding points to.
 type place struct {
 	task    *taskEvidence // nil: the whole run

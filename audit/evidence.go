@@ -34,6 +34,8 @@ type evidence struct {
 	Usage     *UsageExport // nil: not at hand
 	Unswept   bool         // an answer was graded without the judge cache having been checked since the process began
 
+	FirstJudged int64 // the line of the first verdict on an answer; 0: there is none
+
 	Journals   []*journalFact                  // in the order in which their lines are numbered
 	Shards     *rundir.Shards                  // nil: it is no merged run, and has one journal
 	Superseded []use                           // of attempts that do not count

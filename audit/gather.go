@@ -198,11 +198,13 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		t.Attempts = append(t.Attempts, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
 			Question: p.Question, FileName: cmp.Or(p.ShownAs, p.FileName), Workspace: t.files(p.Workspace)})
 	default:
-		if _, graded := ev.Payload.(trajectory.Judgment); graded && !g.swept {
-			g.e.Unswept = true
-		}
+		_, graded := ev.Payload.(trajectory.Judgment)
+		g.e.Unswept = g.e.Unswept || graded && !g.swept
 		if ev.Attempt == 0 {
 			break
+		}
+		if graded && (g.e.FirstJudged == 0 || ev.Seq < g.e.FirstJudged) {
+			g.e.FirstJudged = ev.Seq
 		}
 		if t := g.of[ev.TaskID]; ev.Attempt <= t.ended {
 			g.judge(t, ev)

@@ -99,7 +99,8 @@ func checkPlan(e *evidence, n *notes) {
 	for _, t := range e.Manifest.Tools {
 		planned[t.Name] = true
 	}
-	e.each(func(t *taskEvidence, a *attemptEvidence) {
+	spent := n.aside()
+	each := func(t *taskEvidence, a *attemptEvidence) {
 		checkCalls(e, n, t, a, planned, known)
 		if known {
 			checkExchanges(n, t, a)
@@ -139,11 +140,15 @@ func checkPlan(e *evidence, n *notes) {
 			n.find("head-differs", t.at(a, h.Seq), "the head of a "+string(h.Of)+" is not that of a body of its size and digest")
 		}
 		checkJudgment(e, n, t, a)
-	})
+	}
 	e.eachTask(func(t *taskEvidence) {
-		checkRetries(e, n, t)
-		checkBudgets(e, n, t)
+		for _, a := range t.Attempts {
+			each(t, a)
+		}
+		checkRetries(e, spent, t)
+		checkBudgets(e, spent, t)
 	})
+	n.join(spent)
 }
 
 // checkAnswer compares the committed answer with the last reply before it: there must be one. What the journal does
@@ -294,8 +299,8 @@ func checkSelfTests(e *evidence, n *notes) {
 	case plan == nil:
 		return
 	case plan.Battery == "":
-		if a := e.firstByJudge(); a != nil {
-			n.find("judge-self-test-not-planned", place{seq: a.Judged, unused: true}, "verdicts of a judge without a self-test: the plan names no null battery")
+		if first := e.firstByJudge(); first >= 0 {
+			n.find("judge-self-test-not-planned", place{seq: first, unused: true}, "verdicts of a judge without a self-test: the plan names no null battery")
 		}
 		return
 	case plan.Battery != judge.BatteryDigest():
@@ -316,13 +321,19 @@ func checkSelfTests(e *evidence, n *notes) {
 	}
 }
 
-// firstByJudge returns the attempt whose answer got the first verdict of the LLM judge; nil if none did.
-func (e *evidence) firstByJudge() (first *attemptEvidence) {
-	e.each(func(_ *taskEvidence, a *attemptEvidence) {
-		if a.Judgment != nil && a.Judgment.Path == judge.PathJudge && (first == nil || a.Judged < first.Judged) {
-			first = a
-		}
-	})
+// firstByJudge returns the line of the first verdict of the LLM judge; -1 if there is none.
+func (e *evidence) firstByJudge() int64 {
+	first := int64(-1)
+	e.each(func(_ *taskEvidence, a *attemptEvidence) { first = a.earlierByJudge(first) })
+	return first
+}
+
+// earlierByJudge returns the line of the attempt's verdict by the LLM judge, if it has one and that is before a line or there is
+// no such line, which is -1 then; else that line.
+func (a *attemptEvidence) earlierByJudge(first int64) int64 {
+	if a.Judgment != nil && a.Judgment.Path == judge.PathJudge && (first < 0 || a.Judged < first) {
+		return a.Judged
+	}
 	return first
 }
 

@@ -100,31 +100,32 @@ var judgeHealth = Check{
 			n.absent("the plan has no LLM judge")
 			return
 		}
-		judgeSelfTest(e, n)
-		e.each(func(t *taskEvidence, a *attemptEvidence) { checkNonAnswer(e, n, t, a) })
+		answers := n.aside()
+		first, used, at := int64(-1), 0, int64(-1) // verdicts of the judge: the first, and those without a passed self-test
+		e.each(func(t *taskEvidence, a *attemptEvidence) {
+			checkNonAnswer(e, answers, t, a)
+			if first = a.earlierByJudge(first); a.Judgment == nil || a.Judgment.Path != judge.PathJudge || e.passed(a.Judged) {
+				return
+			}
+			used, at = used+1, a.earlierByJudge(at)
+		})
+		judgeSelfTest(e, n, first >= 0, used, at)
+		n.join(answers)
 		if s := e.Summary.Scores; s != nil && s.Judged != nil && s.Judged.Correct > s.Official.Correct {
 			n.find("negatives-only", place{}, fmt.Sprintf("a judged score of %d beside an official one of %d", s.Judged.Correct, s.Official.Correct))
 		}
 	},
 }
 
-// judgeSelfTest compares the judge's verdicts with its results in the null battery.
-func judgeSelfTest(e *evidence, n *notes) {
-	if plan := e.Manifest.Judge; plan.Battery != judge.BatteryDigest() && e.firstByJudge() != nil {
+// judgeSelfTest compares the judge's verdicts with its results in the null battery: whether there are any, how many it gave
+// without having passed, and the line of the first of these.
+func judgeSelfTest(e *evidence, n *notes, judged bool, used int, at int64) {
+	if plan := e.Manifest.Judge; plan.Battery != judge.BatteryDigest() && judged {
 		n.gap("whether the judge accepts empty answers is not known: the plan names no null battery, or one that this version does not know")
 		if plan.Battery == "" {
 			return
 		}
 	}
-	used, at := 0, int64(-1)
-	e.each(func(_ *taskEvidence, a *attemptEvidence) {
-		if a.Judgment == nil || a.Judgment.Path != judge.PathJudge || e.passed(a.Judged) {
-			return
-		}
-		if used++; at < 0 || a.Judged < at {
-			at = a.Judged
-		}
-	})
 	if used > 0 {
 		n.find("weak-judge-used", place{seq: at}, fmt.Sprintf("verdicts of a judge that had not passed its self-test: %d", used))
 		return

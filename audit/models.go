@@ -33,13 +33,35 @@ var modelIdentity = Check{
 		var found []served
 		first, replies := map[served]place{}, map[served]int{}
 		names := newNaming(e.Manifest.Model)
+		network, byJudge := n.aside(), int64(-1)
+		type count struct{ replies, unnamed int }
+		counts := map[string]*count{theAgent: {}, theJudge: {}} // endpoints that transcribe or describe for tools commonly name no model
 		e.uses(func(u use) {
-			if !names.of(u).undeclared {
+			is := names.of(u)
+			if c := counts[u.who]; c != nil && u.answered {
+				if c.replies++; !is.named {
+					c.unnamed++
+				}
+			}
+			if !is.undeclared {
 				return
 			}
 			s := served{u.who, u.planned, u.model}
 			if replies[s]++; replies[s] == 1 {
 				found, first[s] = append(found, s), u.at
+			}
+		}, func(t *taskEvidence, a *attemptEvidence) {
+			byJudge = a.earlierByJudge(byJudge)
+			asked, first := 0, int64(0)
+			for _, c := range a.Network {
+				if c.AsksModel && c.Result != nil {
+					if asked++; asked == 1 {
+						first = c.Proposed
+					}
+				}
+			}
+			if asked > 0 {
+				network.find("other-model-asked", t.at(a, first), fmt.Sprintf("%d exchanges with an address at which models are asked", asked))
 			}
 		})
 		for _, s := range found {
@@ -49,34 +71,15 @@ var modelIdentity = Check{
 			}
 			n.find("model-undeclared", first[s], got, fmt.Sprintf("the planned %q", s.planned))
 		}
-		for _, who := range []string{theAgent, theJudge} { // endpoints that transcribe or describe for tools commonly name no model
-			replies, unnamed := 0, 0
-			e.uses(func(u use) {
-				if u.who != who || !u.answered {
-					return
-				}
-				if replies++; !names.of(u).named {
-					unnamed++
-				}
-			})
-			switch {
-			case unnamed > 0 && unnamed == replies:
+		for _, who := range []string{theAgent, theJudge} {
+			switch c := counts[who]; {
+			case c.unnamed > 0 && c.unnamed == c.replies:
 				n.gap("the endpoint of %s names no model in its replies", who)
-			case unnamed > 0:
-				n.gap("%d of %d replies to %s name no model", unnamed, replies, who)
+			case c.unnamed > 0:
+				n.gap("%d of %d replies to %s name no model", c.unnamed, c.replies, who)
 			}
 		}
-		e.each(func(t *taskEvidence, a *attemptEvidence) {
-			asked, first := 0, int64(0)
-			for _, c := range a.Network {
-				if c.AsksModel && c.Result != nil {
-					if asked++; asked == 1 {
-						first = c.Proposed
-					}
-				}
-			}
-			n.findIf(asked > 0, "other-model-asked", t.at(a, first), fmt.Sprintf("%d exchanges with an address at which models are asked", asked))
-		})
+		n.join(network)
 		// What is at an address of this computer can answer by itself; gateways of its user do so, too.
 		type asked struct{ what, model, origin string }
 		models := []asked{{"the agent's model", e.Manifest.Model.Name, e.Manifest.Model.Origin}}
@@ -94,8 +97,8 @@ var modelIdentity = Check{
 		if s := e.Manifest.Search; s != nil && any && local(s.Origin) {
 			n.find("local-origin", place{given: true}, "the search engine is asked at "+s.Origin, "a public search engine")
 		}
-		if j, a := e.Manifest.Judge, e.firstByJudge(); j != nil && a != nil && Declares(e.Manifest.Model, j.Model, e.Manifest.Model.Name) {
-			n.find("judge-is-agent", place{seq: a.Judged, given: true}, fmt.Sprintf("the model %q judged answers of %q", j.Model, e.Manifest.Model.Name))
+		if j := e.Manifest.Judge; j != nil && byJudge >= 0 && Declares(e.Manifest.Model, j.Model, e.Manifest.Model.Name) {
+			n.find("judge-is-agent", place{seq: byJudge, given: true}, fmt.Sprintf("the model %q judged answers of %q", j.Model, e.Manifest.Model.Name))
 		}
 	},
 }

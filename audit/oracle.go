@@ -67,7 +67,8 @@ var oracleLeakage = Check{
 		if own {
 			unseenPrompts(e, n)
 		}
-		e.each(func(t *taskEvidence, a *attemptEvidence) {
+		questions := n.aside()
+		each := func(t *taskEvidence, a *attemptEvidence) {
 			if own {
 				checkOwnPrompts(n, t, a)
 			} else {
@@ -84,8 +85,11 @@ var oracleLeakage = Check{
 					n.gap("%s gave a file that is not in the list of the start workspace", c.Result.Name)
 				}
 			}
-		})
+		}
 		e.eachTask(func(t *taskEvidence) {
+			for _, a := range t.Attempts {
+				each(t, a)
+			}
 			if len(t.Attempts) == 0 || e.Gold[t.Plan.TaskID] == "" {
 				return
 			}
@@ -93,11 +97,12 @@ var oracleLeakage = Check{
 			at := place{task: t, attempt: a.Number, seq: a.Begun, unasked: true}
 			switch s := e.tells(t).stated; {
 			case s.Plain:
-				n.find("question-with-answer", at, "the planned question states its answer")
+				questions.find("question-with-answer", at, "the planned question states its answer")
 			case s.Hedged:
-				n.find("question-with-answer-word", at, "the planned question has the answer behind a word for answers")
+				questions.find("question-with-answer-word", at, "the planned question has the answer behind a word for answers")
 			}
 		})
+		n.join(questions)
 		for _, p := range e.Manifest.Prompts {
 			templateStates(e, n, p)
 		}

@@ -169,7 +169,8 @@ var scorerParity = Check{
 			return
 		}
 		differ, first := 0, int64(-1)
-		e.each(func(t *taskEvidence, a *attemptEvidence) {
+		accepting := n.aside()
+		each := func(t *taskEvidence, a *attemptEvidence) {
 			if a.Judgment == nil || a.Answer == nil {
 				return
 			}
@@ -181,9 +182,12 @@ var scorerParity = Check{
 				}
 			}
 			n.findIf(a.Judgment.Official && (!credits || worthless(given, gold) != "") && (isPunctuation(given) || isNonAnswer(given)), "non-answer-credited", t.at(a, a.Judged), "credit for an answer that says nothing")
-		})
-		n.findIf(differ > 0, "verdicts-differ", place{seq: first}, fmt.Sprintf("official verdicts that the official rules do not give: %d", differ))
-		e.eachTask(func(t *taskEvidence) { // a gold answer that credits anything is the data set's doing and no run's: it is noted
+		}
+		e.eachTask(func(t *taskEvidence) {
+			for _, a := range t.Attempts {
+				each(t, a)
+			}
+			// A gold answer that credits anything is the data set's doing and no run's: it is noted.
 			gold := e.Gold[t.Plan.TaskID]
 			if !slices.ContainsFunc(nonAnswers, func(s string) bool { return judge.QuestionScorer(&s, gold) && worthless(s, gold) != "" }) {
 				return
@@ -192,8 +196,10 @@ var scorerParity = Check{
 			if len(t.Attempts) > 0 {
 				at.seq = t.Attempts[0].Begun
 			}
-			n.find("gold-accepts-non-answers", at, "a task for which the official rules credit an answer that says nothing")
+			accepting.find("gold-accepts-non-answers", at, "a task for which the official rules credit an answer that says nothing")
 		})
+		n.findIf(differ > 0, "verdicts-differ", place{seq: first}, fmt.Sprintf("official verdicts that the official rules do not give: %d", differ))
+		n.join(accepting)
 	},
 }
 

@@ -179,17 +179,17 @@ var splitIntegrity = Check{
 				p := e.Manifest.Prompts[i]
 				n.find("task-in-prompt", place{task: t, sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds a planned task")
 			}
+			for _, a := range t.Attempts {
+				if e.Manifest.Agent == nil && slices.ContainsFunc(a.Odd, func(o oddMessage) bool { return !o.Seen && !o.Unknown }) {
+					n.gap("a message that no template gives is not shown whole")
+				}
+			}
 		})
 		// Solved tasks of the split in what the agent reads: in templates those that the run does not ask, in messages all others.
 		unasked := e.unplanned()
 		for _, p := range e.Manifest.Prompts {
 			n.findIf(unasked.Records(p.Text), "split-answer-in-prompt", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer")
 		}
-		e.each(func(_ *taskEvidence, a *attemptEvidence) {
-			if e.Manifest.Agent == nil && slices.ContainsFunc(a.Odd, func(o oddMessage) bool { return !o.Seen && !o.Unknown }) {
-				n.gap("a message that no template gives is not shown whole")
-			}
-		})
 		for _, o := range e.Odd {
 			if o.Recorded {
 				n.find("split-answer-in-prompt", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},

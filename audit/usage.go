@@ -41,10 +41,18 @@ var usageReconciliation = Check{
 		{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed", "one in every reply, as in the others"},
 	},
 	run: func(e *evidence, n *notes) {
-		tokensTooFew(e, n)
-		costsDiffer(e, n)
-		missing(e, n, "request-id-missing", "id of their request", func(u use) bool { return u.id != "" })
-		missing(e, n, "usage-missing", "count of their tokens", func(u use) bool { return u.unmeasured == 0 })
+		tokens, tooFew := tokensTooFew(n)
+		costs, costsDiffer := costsDiffer(e, n)
+		ids, idsMissing := missing(n, "request-id-missing", "id of their request", func(u use) bool { return u.id != "" })
+		counts, countsMissing := missing(n, "usage-missing", "count of their tokens", func(u use) bool { return u.unmeasured == 0 })
+		e.uses(func(u use) {
+			ids(u)
+			counts(u)
+		}, tokens, costs)
+		tooFew()
+		costsDiffer()
+		idsMissing()
+		countsMissing()
 		if e.Usage == nil {
 			n.absent("no usage export was given; the tokens and costs of the journal agree with its texts")
 			return
@@ -123,14 +131,14 @@ func unrecorded(e *evidence, n *notes) {
 }
 
 // missing looks for replies without something among those with it to whom the same asked. A provider that does not
-// say it once says it never.
-func missing(e *evidence, n *notes, rule, what string, has func(use) bool) {
+// say it once says it never. Each takes a use, and found is for when all were taken.
+func missing(n *notes, rule, what string, has func(use) bool) (each func(use), found func()) {
 	type replies struct {
 		all, without int
 		first        place // of those without
 	}
 	asked, order := map[string]*replies{}, []string(nil)
-	e.uses(func(u use) {
+	each = func(u use) {
 		if !u.answered {
 			return
 		}
@@ -145,10 +153,12 @@ func missing(e *evidence, n *notes, rule, what string, has func(use) bool) {
 		if r.without++; r.without == 1 {
 			r.first = u.at
 		}
-	})
-	for _, who := range order {
-		r := asked[who]
-		n.findIf(r.without > 0 && r.without < r.all, rule, r.first, fmt.Sprintf("%d of %d replies to %s have no %s", r.without, r.all, who, what))
+	}
+	return each, func() {
+		for _, who := range order {
+			r := asked[who]
+			n.findIf(r.without > 0 && r.without < r.all, rule, r.first, fmt.Sprintf("%d of %d replies to %s have no %s", r.without, r.all, who, what))
+		}
 	}
 }
 
@@ -161,12 +171,12 @@ const (
 )
 
 // tokensTooFew looks for counts of tokens that are too small for the bytes of what was sent or received. There can
-// be more: of tools, pictures and reasoning.
-func tokensTooFew(e *evidence, n *notes) {
+// be more: of tools, pictures and reasoning. Each takes an attempt, and found is for when all were taken.
+func tokensTooFew(n *notes) (each func(*taskEvidence, *attemptEvidence), found func()) {
 	replies, few := 0, 0
 	var first place
 	var got string
-	e.each(func(t *taskEvidence, a *attemptEvidence) {
+	each = func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
 			if !m.UsageReported {
 				continue
@@ -184,8 +194,10 @@ func tokensTooFew(e *evidence, n *notes) {
 				got = fmt.Sprintf("%d tokens for the %d bytes of a request", m.In, m.Asked)
 			}
 		}
-	})
-	n.findIf(few > 0, "token-count-too-low", first, fmt.Sprintf("%s; so %d of %d replies", got, few, replies), fmt.Sprintf("at least one token for %d bytes", mostBytesOfToken))
+	}
+	return each, func() {
+		n.findIf(few > 0, "token-count-too-low", first, fmt.Sprintf("%s; so %d of %d replies", got, few, replies), fmt.Sprintf("at least one token for %d bytes", mostBytesOfToken))
+	}
 }
 
 // priced is a reply by what it is paid for.
@@ -196,11 +208,11 @@ type priced struct {
 
 // costsDiffer looks for costs that no table of prices gives: a reply that cost less than one with no more tokens of
 // any kind, or more than any price makes it. Prices are the plan's; only an endpoint that says itself what a reply
-// costs can ask for more at one time than at another.
-func costsDiffer(e *evidence, n *notes) {
+// costs can ask for more at one time than at another. Each takes an attempt, and found is for when all were taken.
+func costsDiffer(e *evidence, n *notes) (each func(*taskEvidence, *attemptEvidence), found func()) {
 	var all []priced
 	seen := map[[4]int64]bool{}
-	e.each(func(t *taskEvidence, a *attemptEvidence) {
+	each = func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
 			if m.CostMicroUSD == nil || !m.UsageReported || m.Cached > m.In {
 				continue
@@ -212,17 +224,19 @@ func costsDiffer(e *evidence, n *notes) {
 				all = append(all, p)
 			}
 		}
-	})
-	slices.SortStableFunc(all, func(a, b priced) int { return cmp.Compare(a.at.seq, b.at.seq) })
-	for i, p := range all {
-		if tokens := p.tokens(); p.cost > 1 && (p.cost-1)/highestPrice > tokens {
-			n.find("cost-inconsistent", p.at, fmt.Sprintf("%d micro-USD for %d tokens", p.cost, tokens))
-			return
-		}
-		for _, q := range all[:i] {
-			if e.Manifest.Agent == nil && (q.under(p) || p.under(q)) { // models of an own agent differ, and what they write to caches costs, too
-				n.find("cost-inconsistent", p.at, fmt.Sprintf("a reply of %d tokens cost %d micro-USD, and one of %d tokens %d", p.tokens(), p.cost, q.tokens(), q.cost), "costs by one table of prices")
+	}
+	return each, func() {
+		slices.SortStableFunc(all, func(a, b priced) int { return cmp.Compare(a.at.seq, b.at.seq) })
+		for i, p := range all {
+			if tokens := p.tokens(); p.cost > 1 && (p.cost-1)/highestPrice > tokens {
+				n.find("cost-inconsistent", p.at, fmt.Sprintf("%d micro-USD for %d tokens", p.cost, tokens))
 				return
+			}
+			for _, q := range all[:i] {
+				if e.Manifest.Agent == nil && (q.under(p) || p.under(q)) { // models of an own agent differ, and what they write to caches costs, too
+					n.find("cost-inconsistent", p.at, fmt.Sprintf("a reply of %d tokens cost %d micro-USD, and one of %d tokens %d", p.tokens(), p.cost, q.tokens(), q.cost), "costs by one table of prices")
+					return
+				}
 			}
 		}
 	}
@@ -255,13 +269,16 @@ const (
 )
 
 // uses calls visit with all that the journal says of requests to models: before the tasks, attempt by attempt, and
-// then of the null battery, whose requests the journal adds up.
-func (e *evidence) uses(visit func(use)) {
+// then of the null battery, whose requests the journal adds up. Others are called with each attempt in the same walk.
+func (e *evidence) uses(visit func(use), others ...func(*taskEvidence, *attemptEvidence)) {
 	for _, p := range e.Preflight {
 		usesOfPreflight(e.Manifest, place{seq: p.Seq, given: true}, p.Event, visit)
 	}
 	asked := func(at place, who string) use { return use{at: at, who: who, planned: plannedModel(e.Manifest, who)} }
 	e.each(func(t *taskEvidence, a *attemptEvidence) {
+		for _, other := range others {
+			other(t, a)
+		}
 		for _, m := range a.Models {
 			u := asked(t.at(a, m.Seq), theAgent)
 			u.planned = answersAs(e.Manifest, m.Requested)

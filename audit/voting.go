@@ -63,13 +63,11 @@ var votingDisclosure = Check{
 			}
 		}
 		checkShards(e, n)
-		firstJudged := int64(-1)
+		tried, failedTries := failedTries(e, n)
+		answers := n.aside()
+		lost, first, by := 0, place{}, map[int]bool{} // the last: interruptions
 		e.eachTask(func(t *taskEvidence) {
-			if a := t.firstGraded(); a != nil && (firstJudged < 0 || a.Judged < firstJudged) {
-				firstJudged = a.Judged
-			}
-		})
-		e.eachTask(func(t *taskEvidence) {
+			tried(t)
 			checkDeclared(e, n, t)
 			graded := t.firstGraded()
 			for _, a := range t.Attempts {
@@ -77,18 +75,14 @@ var votingDisclosure = Check{
 				if graded != nil && graded.Judged < a.Begun {
 					n.find("judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, graded.Number))
 				}
-				if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
+				if e.Manifest.SubmitIntent && e.FirstJudged > 0 && e.FirstJudged < a.Begun {
 					n.find("attempt-after-grading", at, "an attempt began after grading had begun")
-				} else if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Committed {
+				} else if e.Manifest.SubmitIntent && e.FirstJudged > 0 && e.FirstJudged < a.Committed {
 					at.seq = a.Committed
 					n.find("answer-after-grading", at, "an answer was committed after grading had begun")
 				}
 			}
-		})
-		failedTries(e, n)
-		// Whoever stops a run at every wrong answer is scored by patience. An attempt that was lost before a reply that calls no tool gives nothing.
-		lost, first, by := 0, place{}, map[int]bool{} // the last: interruptions
-		e.eachTask(func(t *taskEvidence) {
+			// Whoever stops a run at every wrong answer is scored by patience. An attempt that was lost before a reply that calls no tool gives nothing.
 			attempts, at := 0, place{task: t}
 			for _, a := range t.Attempts {
 				if !a.lost() {
@@ -106,8 +100,10 @@ var votingDisclosure = Check{
 			if lost++; lost == 1 {
 				first.seq = at.seq
 			}
-			n.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that may have had the answer", attempts, len(t.Attempts)))
+			answers.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that may have had the answer", attempts, len(t.Attempts)))
 		})
+		failedTries()
+		n.join(answers)
 		again := e.Manifest.Agent == nil || len(by) >= 3 // one crash can meet as many attempts of an own agent as run at once
 		n.findIf(again && lost >= 5 && 20*lost >= len(e.Tasks), "answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that may have had the answer", lost, len(e.Tasks)))
 	},
@@ -193,13 +189,13 @@ type tally struct{ all, failed int }
 // failedTries looks for an endpoint that fails where the answer is wrong: tries of calls that give the answers of
 // solved tasks failed, and those of other calls did not. Time limits meet long answers more often than short calls
 // of tools, so they are left out of what is HIGH; and an endpoint that fails for answers of unsolved tasks just as
-// often does not choose.
-func failedTries(e *evidence, n *notes) {
+// often does not choose. Each takes a task, and found is for when all were taken.
+func failedTries(e *evidence, n *notes) (each func(*taskEvidence), found func()) {
 	all := make([]reply, 0, len(e.Tasks)) // in the order of the journal
 	var counts [3]tally
 	var first place
 	tasks, solved := 0, 0 // those of solved tasks whose answers came after slow tries, and all that were answered
-	e.eachTask(func(t *taskEvidence) {
+	each = func(t *taskEvidence) {
 		answered, slow := false, false
 		for _, a := range t.Attempts {
 			for _, m := range a.Models {
@@ -228,21 +224,23 @@ func failedTries(e *evidence, n *notes) {
 		if slow {
 			tasks++
 		}
-	})
-	slices.SortFunc(all, func(a, b reply) int { return cmp.Compare(a.seq, b.seq) })
-	won, lost := counts[answersSolved], counts[answersUnsolved]
-	refused := 5*lost.failed > 4*lost.all // nearly every wrong answer was asked for again
-	even := lost.all >= 5 && 2*lost.failed*won.all >= won.failed*lost.all && !refused
-	chosen := !even && unlikely(all, answersSolved, func(k replyKind) bool { return k == callsTool || k == answersUnsolved && !refused })
-	everyWrong := lost.all >= 10 && lost.failed == lost.all && unlikely(all, answersUnsolved, func(k replyKind) bool { return k == answersSolved })
-	got := fmt.Sprintf("the model calls that answered %d of %d solved tasks had failed tries", tasks, solved)
-	switch {
-	case chosen:
-		n.find("selective-retries", first, fmt.Sprintf("%s, and %d of the %d other calls of the run", got, counts[callsTool].failed+lost.failed, counts[callsTool].all+lost.all))
-	case everyWrong && won.failed > 0:
-		n.find("selective-retries", first, fmt.Sprintf("%s, and each of the %d that answered others wrongly", got, lost.all))
-	case tasks >= 3 && 5*tasks >= solved:
-		n.find("frequent-retries", first, got)
+	}
+	return each, func() {
+		slices.SortFunc(all, func(a, b reply) int { return cmp.Compare(a.seq, b.seq) })
+		won, lost := counts[answersSolved], counts[answersUnsolved]
+		refused := 5*lost.failed > 4*lost.all // nearly every wrong answer was asked for again
+		even := lost.all >= 5 && 2*lost.failed*won.all >= won.failed*lost.all && !refused
+		chosen := !even && unlikely(all, answersSolved, func(k replyKind) bool { return k == callsTool || k == answersUnsolved && !refused })
+		everyWrong := lost.all >= 10 && lost.failed == lost.all && unlikely(all, answersUnsolved, func(k replyKind) bool { return k == answersSolved })
+		got := fmt.Sprintf("the model calls that answered %d of %d solved tasks had failed tries", tasks, solved)
+		switch {
+		case chosen:
+			n.find("selective-retries", first, fmt.Sprintf("%s, and %d of the %d other calls of the run", got, counts[callsTool].failed+lost.failed, counts[callsTool].all+lost.all))
+		case everyWrong && won.failed > 0:
+			n.find("selective-retries", first, fmt.Sprintf("%s, and each of the %d that answered others wrongly", got, lost.all))
+		case tasks >= 3 && 5*tasks >= solved:
+			n.find("frequent-retries", first, got)
+		}
 	}
 }
 
