@@ -218,8 +218,7 @@ func TestUnspent(t *testing.T) {
 				}
 			}
 			f.Merge(shards)
-			_, err = f.ReadShards(os.DirFS(filepath.Join(s.dir, "run")), s.folder.Key, nil)
-			check(t, err)
+			check(t, f.ReadShards(os.DirFS(filepath.Join(s.dir, "run")), s.folder.Key, nil, nil))
 			f.Manifest.Budgets.RunCostMicroUSD = tt.limit
 			if got := Unspent(f); got != tt.want {
 				t.Errorf("%q", got)

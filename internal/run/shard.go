@@ -283,7 +283,7 @@ func (r *Run) takeShards(folders []string) ([]trajectory.Draft, error) {
 		}
 	}
 	r.fold.Merge(shards)
-	_, err = r.fold.ReadShards(dir, r.env.Key.Public(), func(e trajectory.Event, _ []byte) error {
+	err = r.fold.ReadShards(dir, r.env.Key.Public(), nil, func(e trajectory.Event, _ []byte) error {
 		r.unfit.Add(e)
 		return nil
 	})

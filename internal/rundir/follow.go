@@ -64,7 +64,7 @@ func (r *Run) Extend(lines io.Reader, visit func(e trajectory.Event, line []byte
 func Follow(dir fs.FS, run *Run, lock sync.Locker, wait func() error, visit func(trajectory.Event, []byte) error) error {
 	if run.Shards != nil {
 		run.reading = lock
-		_, err := run.ReadShards(dir, run.Key, visit)
+		err := run.ReadShards(dir, run.Key, nil, visit)
 		if errors.Is(err, fs.SkipAll) {
 			return nil
 		}

@@ -416,36 +416,37 @@ func (f *Fold) AllCommitted() bool {
 }
 
 // ReadShards verifies the journals of a merged run that lie in dir, and takes their events, before those of events.jsonl.
-// visit, if not nil, is given each event that counts, when it has found its place. It returns the digests of the files,
-// by name.
-func (f *Fold) ReadShards(dir fs.FS, key sign.PublicKey, visit func(e trajectory.Event, line []byte) error) (map[string]string, error) {
-	files := map[string]string{}
+// visit, if not nil, is given each event that counts, when it has found its place. files, if not nil, is given the digests
+// of the files, by name.
+func (f *Fold) ReadShards(dir fs.FS, key sign.PublicKey, files map[string]string, visit func(e trajectory.Event, line []byte) error) error {
 	list, err := f.Shards.Encode()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	files[ShardsFile] = canonical.Digest(list)
+	if files != nil {
+		files[ShardsFile] = canonical.Digest(list)
+	}
 	base, started := int64(0), make([]string, len(f.Shards.Shards))
 	for i, s := range f.Shards.Shards {
 		if s.Events == 0 {
 			continue
 		}
 		if started[i], err = f.readShard(dir, i+1, s, base, key, files, visit); err != nil {
-			return nil, inFolder(s.Dir(), err)
+			return inFolder(s.Dir(), err)
 		}
 		base += s.Events
 	}
 	for i, s := range f.Shards.Shards {
 		for j, counts := range f.Shards.Shards {
 			if s.Superseded && !counts.Superseded && s.Shard.Index == counts.Shard.Index && started[i] < started[j] {
-				return nil, trajectory.Faultf(ShardsFile, "entry %d is superseded, and began before entry %d of the same shard", i+1, j+1)
+				return trajectory.Faultf(ShardsFile, "entry %d is superseded, and began before entry %d of the same shard", i+1, j+1)
 			}
 		}
 	}
 	f.reading.Lock()
 	f.part = part{base: base}
 	f.reading.Unlock()
-	return files, nil
+	return nil
 }
 
 // ShardOf returns the entry of shards.json that counts for a task of a merged run; its zero value if the attempts are gone.
@@ -496,7 +497,11 @@ func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sig
 	f.part = part{base: base, shard: &d, number: number, tasks: map[string]*Task{}}
 	f.reading.Unlock()
 	whole := sha256.New()
-	end, torn, err := trajectory.ReadJournal(io.TeeReader(journal, whole), f.Manifest.RunID, f.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+	lines := io.Reader(journal)
+	if files != nil {
+		lines = io.TeeReader(journal, whole)
+	}
+	end, torn, err := trajectory.ReadJournal(lines, f.Manifest.RunID, f.ManifestSHA256, func(e trajectory.Event, line []byte) error {
 		f.reading.Lock()
 		defer f.reading.Unlock()
 		if e.Seq == 0 {
@@ -540,8 +545,10 @@ func (f *Fold) readShard(dir fs.FS, number int, s ShardFile, base int64, key sig
 			return "", trajectory.Faultf(trajectory.JournalFile, "does not commit task %q, which counts in it", t.Plan.TaskID)
 		}
 	}
-	files[s.Journal()], files[path.Join(s.Dir(), plan.DelegationFile)] = canonical.DigestOf(whole), canonical.Digest(envelope)
-	files[path.Join(s.Dir(), trajectory.CheckpointFile)] = canonical.Digest(note)
+	if files != nil {
+		files[s.Journal()], files[path.Join(s.Dir(), plan.DelegationFile)] = canonical.DigestOf(whole), canonical.Digest(envelope)
+		files[path.Join(s.Dir(), trajectory.CheckpointFile)] = canonical.Digest(note)
+	}
 	return started, f.endPart()
 }
 

@@ -32,7 +32,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 
@@ -66,7 +65,7 @@ type Options struct {
 	Event   func(trajectory.Event) error   // given each event, in order, when it has found its place
 	Ended   func(Trajectory, []byte) error // given the record of each attempt with its line (valid during the call), when it has ended
 	Sealed  func(*Fold, *Task) error       // given each task when it is sealed, after its last event
-	Compare bool                           // trajectories.jsonl is compared, and Run.Files has no digest of it
+	Compare bool                           // Run.Files has no digests of journals and of trajectories.jsonl, which are checked all the same
 	Plan    *SignedPlan                    // the plan, if it has been read elsewhere: its copy here takes no more memory
 
 	maxOpen int64 // maxOpen if 0
@@ -128,14 +127,22 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	if o.Begun != nil {
 		o.Begun(run.Fold)
 	}
-	var shards map[string]string
+	files := map[string]string{}
 	if run.Shards != nil {
-		if shards, err = run.ReadShards(dir, run.Key, func(e trajectory.Event, _ []byte) error { return o.show(run.Fold, e) }); err != nil {
+		digests := files
+		if o.Compare {
+			digests = nil
+		}
+		if err := run.ReadShards(dir, run.Key, digests, func(e trajectory.Event, _ []byte) error { return o.show(run.Fold, e) }); err != nil {
 			return nil, err
 		}
 	}
 	whole := sha256.New()
-	run.End, run.Torn, err = trajectory.ReadJournal(io.TeeReader(journal, whole), run.Manifest.RunID, run.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+	lines := io.Reader(journal)
+	if !o.Compare {
+		lines = io.TeeReader(journal, whole)
+	}
+	run.End, run.Torn, err = trajectory.ReadJournal(lines, run.Manifest.RunID, run.ManifestSHA256, func(e trajectory.Event, line []byte) error {
 		e.Seq += run.part.base
 		if err := run.Take(&e, line); err != nil {
 			return err
@@ -175,8 +182,9 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	if run.Torn != nil {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "has bytes after its last event")
 	}
-	run.Files = map[string]string{trajectory.JournalFile: canonical.DigestOf(whole)}
-	maps.Copy(run.Files, shards)
+	if run.Files = files; !o.Compare {
+		run.Files[trajectory.JournalFile] = canonical.DigestOf(whole)
+	}
 	// The marker goes last when a run is closed; where it is not there and nothing else is, the run was never closed.
 	closing := before[MarkerFile] || !slices.ContainsFunc(derived(o.Summary), func(name string) bool { return before[name] })
 	return run, run.verifyFinished(dir, o.Summary, closing, compare)

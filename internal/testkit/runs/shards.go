@@ -170,7 +170,7 @@ func (c Case) merge(w *writer, signed []byte, list rundir.Shards, parts []map[st
 	}
 	w.wall, *w.random = 24*time.Hour, *rand.NewChaCha8(sha256.Sum256(append(slices.Clone(c.seed[:]), "merged"...)))
 	w.fold.Merge(list)
-	if _, err := w.fold.ReadShards(dir, c.signer().Public(), nil); err != nil {
+	if err := w.fold.ReadShards(dir, c.signer().Public(), nil, nil); err != nil {
 		return nil, err
 	}
 	for _, s := range c.steps {
