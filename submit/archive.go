@@ -27,6 +27,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
+	fastgzip "github.com/klauspost/compress/gzip"
 )
 
 // ArchiveSuffix ends the name of a package's archive.
@@ -379,9 +380,9 @@ func pack(ctx context.Context, out, stage, name string, digests map[string]strin
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	err = writeWhole(ctx, f, stage, name, digests, gzip.DefaultCompression)
+	err = writeWhole(ctx, f, stage, name, digests, fastgzip.DefaultCompression)
 	if errors.Is(err, errGrows) { // without looking for repetitions there are no more than eight out of one
-		err = writeWhole(ctx, f, stage, name, digests, gzip.HuffmanOnly)
+		err = writeWhole(ctx, f, stage, name, digests, fastgzip.HuffmanOnly)
 	}
 	if err != nil {
 		return 0, err
@@ -450,14 +451,14 @@ func writeWhole(ctx context.Context, f *os.File, stage, name string, digests map
 
 // writeArchive writes files of a folder, in the order of their names, as the
 // archive of the package of that name. The level is one that gzip's header does not
-// tell.
+// tell. Reading, also reading back, is left to the standard library.
 func writeArchive(ctx context.Context, w io.Writer, dir fs.FS, name string, files []string, level int) error {
 	date, err := archiveDate(dateOf(name))
 	if err != nil {
 		return err
 	}
 	buffered := bufio.NewWriterSize(w, 1<<16)
-	member, err := gzip.NewWriterLevel(buffered, level)
+	member, err := fastgzip.NewWriterLevel(buffered, level)
 	if err != nil {
 		return err
 	}
