@@ -52,8 +52,8 @@ type taskEvidence struct {
 	Result   verdicts
 	Attempts []*attemptEvidence
 
-	packed []byte    // the attempts that have ended
-	judged []byte    // each a judgedFact: their judgments
+	packed string    // the attempts that have ended
+	judged string    // each a judgedFact: their judgments
 	ended  int       // how many these are
 	failed *spending // what the last of them took, as they failed; nil: they did not
 	told   *told     // nil: no attempt was begun
@@ -375,12 +375,16 @@ func (e *evidence) visitTasks(visits []func(*taskEvidence)) {
 
 // pack appends an attempt that has ended.
 func (e *evidence) pack(t *taskEvidence, a *attemptEvidence) {
-	t.packed, t.ended = slices.Concat(t.packed, e.packer.pack(a)), t.ended+1
+	t.packed, t.ended = t.packed+string(e.packer.pack(a)), t.ended+1
 }
 
-// unpack returns the attempts that have ended.
+// unpack returns the attempts that have ended, which are good until the next call for a task with such attempts.
 func (e *evidence) unpack(t *taskEvidence) []*attemptEvidence {
-	var all []*attemptEvidence
+	if t.ended == 0 {
+		return nil
+	}
+	e.packer.release()
+	all := make([]*attemptEvidence, 0, t.ended+len(t.Attempts))
 	for b := t.packed; len(all) < t.ended; {
 		a := &attemptEvidence{}
 		b = e.packer.unpack(b, a)

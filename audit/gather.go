@@ -225,7 +225,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 // judge takes an event of an attempt that has ended, which is its judgment.
 func (g *gatherer) judge(t *taskEvidence, ev trajectory.Event) {
 	if p, graded := ev.Payload.(trajectory.Judgment); graded {
-		t.judged = slices.Concat(t.judged, g.e.packer.pack(&judgedFact{ev.Attempt, ev.Seq, &p}))
+		t.judged += string(g.e.packer.pack(&judgedFact{ev.Attempt, ev.Seq, &p}))
 	}
 }
 

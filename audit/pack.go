@@ -16,21 +16,26 @@ import (
 // the value has before is its number among those, and one of the few that stand everywhere, such as the name of a tool,
 // its number among these.
 //
-// Nil and empty stay apart, as do a nil pointer and one to zero (TestPack).
+// Nil and empty stay apart, as do a nil pointer and one to zero (TestPack). What a pointer or a slice that is unpacked leads
+// to lies in memory that release takes back: who keeps more of a value than its texts and numbers copies it.
 type packer struct {
 	numbers map[string]uint64
 	texts   []string // by number
 	coders  map[reflect.Type]*coder
 	seen    []string // the whole texts of the value
 	packed  []byte
+	lent    []*coder // of the types that there are unpacked values of
 }
 
 // coder is what a packer knows of a type.
 type coder struct {
 	kind   reflect.Kind
-	fields []int        // of a struct: the numbers of its exported members
-	of     []*coder     // of these; of a pointer or a slice, that of what it points to or holds
-	list   reflect.Type // of a pointer: a slice of what it points to
+	fields []int    // of a struct: the numbers of its exported members
+	of     []*coder // of these; of a pointer or a slice, that of what it points to or holds
+	typ    reflect.Type
+
+	rooms []reflect.Value // values of the type, that are zero but for those that are lent: the first ones
+	used  int             // how many these are
 }
 
 // The kinds of texts.
@@ -57,7 +62,7 @@ func (p *packer) coder(t reflect.Type) *coder {
 	if c := p.coders[t]; c != nil {
 		return c
 	}
-	c := &coder{kind: t.Kind()}
+	c := &coder{kind: t.Kind(), typ: t}
 	switch c.kind {
 	case reflect.Struct:
 		for i := range t.NumField() {
@@ -65,9 +70,7 @@ func (p *packer) coder(t reflect.Type) *coder {
 				c.fields, c.of = append(c.fields, i), append(c.of, p.coder(t.Field(i).Type))
 			}
 		}
-	case reflect.Pointer:
-		c.of, c.list = []*coder{p.coder(t.Elem())}, reflect.SliceOf(t.Elem())
-	case reflect.Slice:
+	case reflect.Pointer, reflect.Slice:
 		c.of = []*coder{p.coder(t.Elem())}
 	}
 	p.coders[t] = c
@@ -83,10 +86,52 @@ func (p *packer) pack(v any) []byte {
 }
 
 // unpack sets what a pointer points to, which is zero, to what pack has returned, and returns what follows that.
-func (p *packer) unpack(b []byte, v any) []byte {
+func (p *packer) unpack(b string, v any) string {
 	p.seen = p.seen[:0]
 	at := reflect.ValueOf(v).Elem()
 	return p.read(b, at, p.coder(at.Type()))
+}
+
+// slice returns a slice of a type, of so many zero values, which are the caller's until release.
+func (p *packer) slice(c *coder, n int) reflect.Value {
+	if p.lends(c); c.used > len(c.rooms) {
+		c.rooms = append(c.rooms, reflect.MakeSlice(c.typ, n, n))
+	}
+	room := &c.rooms[c.used-1]
+	if room.Len() < n {
+		*room = reflect.MakeSlice(c.typ, n, n)
+	}
+	return *room
+}
+
+// value returns a zero value that a pointer can lead to, which is the caller's until release.
+func (p *packer) value(c *coder) reflect.Value {
+	if p.lends(c); c.used > len(c.rooms) {
+		c.rooms = append(c.rooms, reflect.New(c.typ).Elem())
+	}
+	return c.rooms[c.used-1]
+}
+
+// lends counts what is lent of a type.
+func (p *packer) lends(c *coder) {
+	if c.used++; c.used == 1 {
+		p.lent = append(p.lent, c)
+	}
+}
+
+// release takes back what was unpacked.
+func (p *packer) release() {
+	for _, c := range p.lent {
+		for _, room := range c.rooms[:c.used] {
+			if c.kind == reflect.Slice {
+				room.Clear()
+			} else {
+				room.SetZero()
+			}
+		}
+		c.used = 0
+	}
+	p.lent = p.lent[:0]
 }
 
 // append appends the compact form of a value, which is not a nil pointer.
@@ -147,39 +192,33 @@ func (p *packer) appendText(b []byte, s string) []byte {
 }
 
 // read sets v, which is zero, to what append has written, and returns what follows.
-func (p *packer) read(b []byte, v reflect.Value, c *coder) []byte {
+func (p *packer) read(b string, v reflect.Value, c *coder) string {
 	switch c.kind {
 	case reflect.Struct:
 		there := b[:(len(c.fields)+7)/8]
 		b = b[len(there):]
-		for i, set := range there {
-			for ; set != 0; set &= set - 1 {
+		for i := range len(there) {
+			for set := there[i]; set != 0; set &= set - 1 {
 				n := 8*i + bits.TrailingZeros8(set)
 				b = p.read(b, v.Field(c.fields[n]), c.of[n])
 			}
 		}
 	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		b = p.read(b, v.Elem(), c.of[0])
+		to := p.value(c.of[0])
+		v.Set(to.Addr())
+		b = p.read(b, to, c.of[0])
 	case reflect.Slice:
-		length, size := binary.Uvarint(b)
-		b = b[size:]
-		n, of := int(length), c.of[0]
-		if n == 0 {
+		length, rest := uvarint(b)
+		b = rest
+		if length == 0 {
 			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-		}
-		v.Grow(n)
-		v.SetLen(n)
-		if of.list != nil { // what pointers point to lies together
-			to := reflect.MakeSlice(of.list, n, n)
-			for i := range n {
-				v.Index(i).Set(to.Index(i).Addr())
-				b = p.read(b, to.Index(i), of.of[0])
-			}
 			break
 		}
-		for i := range n {
-			b = p.read(b, v.Index(i), of)
+		v.Set(p.slice(c, int(length)))
+		v.SetLen(int(length))
+		v.SetCap(int(length))
+		for i := range int(length) {
+			b = p.read(b, v.Index(i), c.of[0])
 		}
 	case reflect.String:
 		var s string
@@ -189,33 +228,40 @@ func (p *packer) read(b []byte, v reflect.Value, c *coder) []byte {
 		v.SetBool(b[0] != 0)
 		b = b[1:]
 	default:
-		n, size := binary.Varint(b)
-		v.SetInt(n)
-		b = b[size:]
+		n, rest := uvarint(b)
+		v.SetInt(int64(n>>1) ^ -int64(n&1))
+		b = rest
 	}
 	return b
 }
 
-func (p *packer) readText(b []byte) (string, []byte) {
-	kind, size := binary.Uvarint(b)
-	b = b[size:]
+func (p *packer) readText(b string) (string, string) {
+	kind, b := uvarint(b)
 	switch kind {
 	case textDigest:
 		const prefix, size = "sha256:", 32
 		var text [len(prefix) + 2*size]byte
-		hex.Encode(text[copy(text[:], prefix):], b[:size])
+		hex.Encode(text[copy(text[:], prefix):], []byte(b[:size]))
 		return string(text[:]), b[size:]
 	case textWhole:
-		n, size := binary.Uvarint(b)
-		b = b[size:]
-		s := string(b[:n])
+		n, b := uvarint(b)
 		if len(p.seen) < mostSeen {
-			p.seen = append(p.seen, s)
+			p.seen = append(p.seen, b[:n])
 		}
-		return s, b[n:]
+		return b[:n], b[n:]
 	case textSeen:
-		n, size := binary.Uvarint(b)
-		return p.seen[n], b[size:]
+		n, b := uvarint(b)
+		return p.seen[n], b
 	}
 	return p.texts[kind-textNumbered], b
+}
+
+// uvarint is binary.Uvarint of the beginning of a text, and what follows it.
+func uvarint(b string) (n uint64, rest string) {
+	for i := 0; ; i++ {
+		n |= uint64(b[i]&0x7f) << (7 * i)
+		if b[i] < 0x80 {
+			return n, b[i+1:]
+		}
+	}
 }
