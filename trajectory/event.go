@@ -35,6 +35,7 @@ package trajectory
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"strconv"
 	"sync"
@@ -156,17 +157,63 @@ func DecodeLine(line []byte) (Event, error) {
 	return decodeEvent(line, "", "")
 }
 
-// decodeEvent reads one line without its newline, once. It checks the line by itself: encoding, types, scope, content
-// hash, id and time; the chain is the reader's. The event shares the texts of run and parent where it has those.
+// decodeEvent reads one line without its newline by itself.
 func decodeEvent(line []byte, runID, parent string) (Event, error) {
-	k, known := lastKind(line)
+	e, _, err := new(decoder).decode(line, nil, runID, parent)
+	return e, err
+}
+
+// decoder reads lines one after the other.
+type decoder struct {
+	seen []seen // payloads of lines before, each at its hash; nil: none is kept
+}
+
+// seen is a payload that two lines had: a third has the same value and the same digest, and neither is computed again.
+// A quarter of all payloads, and more, come again: of turns that begin, of calls that start.
+type seen struct {
+	once       uint64 // the end of the hash of a line since then, which may come again
+	kind       Type
+	hash, text string // "": there is none
+	payload    Payload
+}
+
+// A decoder keeps up to mostSeen payloads of up to maxSeen bytes.
+const (
+	mostSeen = 256
+	maxSeen  = 512
+)
+
+// slot returns the place of a payload by the hash that its line names, and the end of that.
+func (d *decoder) slot(hash []byte) (*seen, uint64) {
+	if len(d.seen) == 0 || len(hash) != canonical.DigestSize {
+		return new(seen), 0
+	}
+	end := binary.LittleEndian.Uint64(hash[len(hash)-8:])
+	return &d.seen[end*0x9e3779b97f4a7c15>>32%uint64(len(d.seen))], end
+}
+
+// keep takes a payload whose line is good.
+func (s *seen) keep(end uint64, t Type, hash, text []byte, p Payload) {
+	switch {
+	case len(text) > maxSeen:
+	case s.once != end:
+		s.once = end
+	default:
+		*s = seen{end, t, string(hash), string(text), p}
+	}
+}
+
+// decode reads a line without its newline, once. It checks the line by itself: encoding, types, scope, content hash, id
+// and time; the chain is the reader's. The event shares the texts of run and parent where it has those, and with head,
+// which is digest as a string.
+func (d *decoder) decode(line, digest []byte, runID, parent string) (e Event, head string, err error) {
+	t, k, known := lastKind(line)
 	if !known {
-		return Event{}, canonical.ErrMalformed
+		return Event{}, "", canonical.ErrMalformed
 	}
 	s := canonical.Scan(line)
 	defer s.Close()
 	number := func(name string) int64 { s.Expect(name); return s.Int() }
-	var e Event
 	s.Expect("{")
 	if k.scope >= scopeAttempt {
 		e.Attempt = int(number(`"attempt":`))
@@ -181,7 +228,11 @@ func decodeEvent(line []byte, runID, parent string) (Event, error) {
 	e.ParentHash = s.Known(parent)
 	s.Expect(`,"payload":`)
 	from := s.Offset()
-	e.Payload = k.scan(s)
+	slot, end := d.slot(hash)
+	again := slot.kind == t && slot.hash == string(hash) && s.Has(slot.text)
+	if e.Payload = slot.payload; !again {
+		e.Payload = k.scan(s)
+	}
 	to := s.Offset()
 	s.Expect(`,"run_id":`)
 	e.RunID = s.Known(runID)
@@ -199,12 +250,16 @@ func decodeEvent(line []byte, runID, parent string) (Event, error) {
 	s.Expect(`,"type":"`)
 	s.Expect(string(e.Payload.Type()))
 	s.Expect(`"}`)
-	if s.End() != nil || min(e.MonoUs, e.Seq) < 0 || !k.scope.fits(e.TaskID, e.Attempt, e.Turn) || !canonical.HasDigest(line[from:to], hash) || !isID(id, at) {
-		return Event{}, canonical.ErrMalformed
+	if s.End() != nil || min(e.MonoUs, e.Seq) < 0 || !k.scope.fits(e.TaskID, e.Attempt, e.Turn) || !again && !canonical.HasDigest(line[from:to], hash) || !isID(id, at) {
+		return Event{}, "", canonical.ErrMalformed
 	}
-	both := string(append(append(make([]byte, 0, ulid.EncodedSize+len(TimeFormat)), id...), at...)) // one allocation
-	e.ID, e.Timestamp = both[:len(id)], both[len(id):]
-	return e, nil
+	if !again && d.seen != nil {
+		slot.keep(end, t, hash, line[from:to], e.Payload)
+	}
+	var room [ulid.EncodedSize + len(TimeFormat) + canonical.DigestSize]byte
+	all := string(append(append(append(room[:0], id...), at...), digest...)) // one allocation
+	e.ID, e.Timestamp, head = all[:len(id)], all[len(id):len(id)+len(at)], all[len(id)+len(at):]
+	return e, head, nil
 }
 
 // isID reports whether text is a ULID in its one form, and at its time.
@@ -218,11 +273,11 @@ func isID(text, at []byte) bool {
 	return id.MarshalTextTo(form[:]) == nil && bytes.Equal(form[:], text) && bytes.Equal(appendTime(t[:0], id), at)
 }
 
-// lastKind returns the kind of what the last member of a line says, which is the type if the line is canonical.
-func lastKind(line []byte) (k kind, known bool) {
+// lastKind returns what the last member of a line says, which is the type if the line is canonical, and its kind.
+func lastKind(line []byte) (t Type, k kind, known bool) {
 	line = bytes.TrimSuffix(line, []byte(`"}`))
 	k, known = kinds[Type(line[bytes.LastIndexByte(line, '"')+1:])]
-	return k, known
+	return k.of, k, known
 }
 
 // scan returns a reader of one type of payload, which keeps the room that it reads into.

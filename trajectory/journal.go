@@ -62,6 +62,7 @@ func ReadJournal(r io.Reader, runID, head string, visit func(Event, []byte) erro
 // ReadLines is [ReadJournal] of the lines that follow an end. The offset of the Tail counts from there.
 func ReadLines(r io.Reader, runID string, end End, visit func(Event, []byte) error) (End, *Tail, error) {
 	br := bufio.NewReaderSize(r, 1<<16)
+	d := decoder{make([]seen, mostSeen)}
 	var offset int64
 	for {
 		line, err := readLine(br)
@@ -77,7 +78,7 @@ func ReadLines(r io.Reader, runID string, end End, visit func(Event, []byte) err
 		if err != nil {
 			return End{}, nil, fmt.Errorf("reading %s: %w", JournalFile, err)
 		}
-		event, reason := checkLine(line, runID, end)
+		event, head, reason := d.check(line, runID, end)
 		if reason != "" {
 			return End{}, nil, &Fault{File: JournalFile, Line: end.Events + 1, Reason: reason}
 		}
@@ -85,26 +86,27 @@ func ReadLines(r io.Reader, runID string, end End, visit func(Event, []byte) err
 			return End{}, nil, err
 		}
 		offset += int64(len(line))
-		end = End{Events: end.Events + 1, Head: canonical.Digest(line), LastID: event.ID}
+		end = End{Events: end.Events + 1, Head: head, LastID: event.ID}
 	}
 }
 
-// checkLine decodes a line and checks its place in the chain; reason is what is wrong, "" when nothing is.
-func checkLine(line []byte, runID string, end End) (e Event, reason string) {
-	e, err := decodeEvent(line[:len(line)-1], runID, end.Head)
+// check decodes a line, checks its place in the chain and returns its digest; reason is what is wrong, "" when nothing is.
+func (d *decoder) check(line []byte, runID string, end End) (e Event, head, reason string) {
+	var room [canonical.DigestSize]byte
+	e, head, err := d.decode(line[:len(line)-1], canonical.AppendDigest(room[:0], line), runID, end.Head)
 	switch {
 	case err != nil:
-		return e, err.Error()
+		reason = err.Error()
 	case e.RunID != runID:
-		return e, fmt.Sprintf("belongs to run %q", e.RunID)
+		reason = fmt.Sprintf("belongs to run %q", e.RunID)
 	case e.ParentHash != end.Head:
-		return e, "does not follow the line before it: parent_hash differs"
+		reason = "does not follow the line before it: parent_hash differs"
 	case e.Seq != end.Events:
-		return e, fmt.Sprintf("seq is %d, not %d", e.Seq, end.Events)
+		reason = fmt.Sprintf("seq is %d, not %d", e.Seq, end.Events)
 	case e.ID <= end.LastID:
-		return e, "its id is not above the one before it"
+		reason = "its id is not above the one before it"
 	}
-	return e, ""
+	return e, head, reason
 }
 
 var errLineTooLong = errors.New("line too long")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -363,6 +365,73 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
+// TestPayloadsThatComeAgain: a payload that was seen before is taken without a second look only with all its bytes, its
+// digest and its type.
+func TestPayloadsThatComeAgain(t *testing.T) {
+	payloads := []Payload{TurnStarted{}, TurnCompleted{LatencyMs: 7, ToolCalls: 1}, ModelCallStarted{RequestedModel: "m", Try: 1}, ModelCallStarted{RequestedModel: "m", Try: 2}}
+	var lines [][]byte
+	for i, p := range payloads {
+		e, k := event(t, int64(i), p)
+		line, err := encoded(&e, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line[:len(line)-1])
+	}
+	for _, slots := range []int{1, mostSeen} {
+		d := decoder{make([]seen, slots)}
+		for range 4 {
+			for i, line := range lines {
+				want, err := decodeEvent(line, "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e, _, err := d.decode(line, nil, "", ""); err != nil || !reflect.DeepEqual(e, want) || e.Payload != payloads[i] {
+					t.Fatalf("%s is read as %+v (%v)", line, e, err)
+				}
+			}
+		}
+	}
+	known := 0
+	d := decoder{make([]seen, mostSeen)}
+	for range 3 {
+		for _, line := range lines {
+			if _, _, err := d.decode(line, nil, "", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, s := range d.seen {
+		if s.payload != nil {
+			known++
+		}
+	}
+	if known != len(lines) {
+		t.Errorf("%d of %d payloads are kept", known, len(lines))
+	}
+	for i, line := range lines {
+		for at := range line { // one bit of any byte
+			changed := bytes.Clone(line)
+			changed[at] ^= 1
+			want, wantErr := decodeEvent(changed, "", "")
+			if e, _, err := d.decode(changed, nil, "", ""); err != wantErr || !reflect.DeepEqual(e, want) {
+				t.Fatalf("%s is read as %+v (%v), by itself as %+v (%v)", changed, e, err, want, wantErr)
+			}
+		}
+		for j, other := range lines { // the payload and digest of another line
+			if reflect.TypeOf(payloads[i]) == reflect.TypeOf(payloads[j]) {
+				continue
+			}
+			hash, payload := regexp.MustCompile(`sha256:[0-9a-f]{64}`).Find(other), regexp.MustCompile(`"payload":.*,"run_id"`).Find(other)
+			changed := bytes.Replace(line, regexp.MustCompile(`sha256:[0-9a-f]{64}`).Find(line), hash, 1)
+			changed = bytes.Replace(changed, regexp.MustCompile(`"payload":.*,"run_id"`).Find(line), payload, 1)
+			if _, _, err := d.decode(changed, nil, "", ""); !errors.Is(err, canonical.ErrMalformed) {
+				t.Errorf("%s is read: %v", changed, err)
+			}
+		}
+	}
+}
+
 func FuzzReadEvent(f *testing.F) {
 	for i, p := range filled() {
 		for _, p := range []Payload{p, zero(p)} {
@@ -376,6 +445,12 @@ func FuzzReadEvent(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		e, err := decodeEvent(line, "", "")
+		d := decoder{make([]seen, 1)}
+		for range 3 { // the last time, the payload is one that was seen before
+			if again, _, err2 := d.decode(line, nil, "", ""); err2 != err || !reflect.DeepEqual(again, e) {
+				t.Fatalf("read as %+v (%v), and again as %+v (%v)", e, err, again, err2)
+			}
+		}
 		if err != nil {
 			if !errors.Is(err, canonical.ErrMalformed) || e != (Event{}) {
 				t.Fatalf("refused with %v and %+v", err, e)

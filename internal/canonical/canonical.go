@@ -121,6 +121,12 @@ func Digest(b []byte) string {
 	return string(d[:])
 }
 
+// AppendDigest appends the digest of data to b.
+func AppendDigest(b, data []byte) []byte {
+	d := digest(data)
+	return append(b, d[:]...)
+}
+
 // HasDigest reports whether d is the digest of b.
 func HasDigest[T string | []byte](b []byte, d T) bool {
 	want := digest(b)
