@@ -68,6 +68,8 @@ type Options struct {
 	Marked    string // why recording failed, of a run whose marker is not beside it
 	AuditedAt string // trajectory.TimeFormat; when the run was completed if ""
 
+	Plan *rundir.SignedPlan // as rundir.Options have it
+
 	Adjudications []Adjudication    // of this run, besides those that the directory holds
 	Bodies        map[string][]byte // whole documents from outside of the run, by their digests ("sha256:…"); nil for one that a report names and that is not at hand, which the run must have the digest of
 	Usage         *UsageExport      // the provider's; nil: not at hand
@@ -98,7 +100,7 @@ func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 			return nil
 		})
 	}
-	run, err := rundir.Verify(dir, rundir.Options{Summary: o.Summary, Begun: begun, Event: func(e trajectory.Event) error { return g.add(e) }})
+	run, err := rundir.Verify(dir, rundir.Options{Summary: o.Summary, Plan: o.Plan, Begun: begun, Event: func(e trajectory.Event) error { return g.add(e) }})
 	switch {
 	case err != nil:
 		return Report{}, nil, err

@@ -63,10 +63,12 @@ func CheckDate(date string, archive bool) error {
 // buildFrom is Build for a run directory that is open, whatever others do to it
 // meanwhile (TestRunIsEdited).
 func buildFrom(ctx context.Context, c Config, run fs.FS) (_ Package, err error) {
-	m, _, _, err := rundir.ReadPlan(run)
+	known, err := rundir.ReadSigned(run, nil)
 	if err != nil {
 		return Package{}, err
 	}
+	known.Manifest, known.Envelope = nil, nil
+	m := known.Plan
 	// Whether it will be dirty is not known yet, but without AllowDirty it
 	// cannot be.
 	if err := checkFree(c.Out, c.called(name(c.Date, m.RunID, c.AllowDirty, c.Public))); err != nil {
@@ -97,16 +99,16 @@ func buildFrom(ctx context.Context, c Config, run fs.FS) (_ Package, err error) 
 	if err = os.MkdirAll(c.Out, 0o755); err != nil {
 		return Package{}, fmt.Errorf("making the folder for the package: %w", err)
 	}
-	stage, err := os.MkdirTemp(c.Out, ".new-"+name(c.Date, m.RunID, false, c.Public)+"-")
+	dir, err := os.MkdirTemp(c.Out, ".new-"+name(c.Date, m.RunID, false, c.Public)+"-")
 	if err != nil {
 		return Package{}, fmt.Errorf("making the package: %w", err)
 	}
-	p, err := fill(ctx, c, run, stage, recordingFailed)
+	p, err := stage{dir, c.Archive, map[string]string{}}.fill(ctx, c, run, known, recordingFailed)
 	if err == nil {
-		err = p.place(ctx, c, stage)
+		err = p.place(ctx, c, dir)
 	}
 	if err != nil {
-		return Package{}, errors.Join(err, os.RemoveAll(stage))
+		return Package{}, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := durable.SyncDir(c.Out); err != nil {
 		return Package{}, fmt.Errorf("%q was made, but may not outlast a crash: %w", p.Path, err)
@@ -120,35 +122,37 @@ type StrayBody struct{ SHA256 string }
 
 func (e *StrayBody) Error() string { return "nothing in the run has the digest " + e.SHA256 }
 
-// fill makes the package in the folder stage. From the copies on, the run
-// directory is not looked at again. Each copy is digested as it is written. The journal and the trajectories are then
-// read once, from the copies: the verifier, the audit and the package are fed from that, and it must give the same
-// digests.
-func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed string) (Package, error) {
-	digests := map[string]string{}
+// fill makes the package in the folder s, of a run whose plan may be known. From the copies on, the run
+// directory is not looked at again. The journals and the trajectories are read once, from the copies: the verifier, the
+// audit and the package are fed from that, and it gives their digests. Each other copy is digested as it is written,
+// and that reading must give the same.
+func (s stage) fill(ctx context.Context, c Config, run fs.FS, known rundir.SignedPlan, recordingFailed string) (Package, error) {
 	for to, from := range copied() {
 		if err := ctx.Err(); err != nil {
 			return Package{}, err
 		}
-		var err error
-		if digests[to], err = copyFile(run, from, filepath.Join(stage, to)); err != nil {
+		if err := s.copyFile(run, from, to); err != nil {
 			return Package{}, diagnose(run, err)
 		}
 	}
-	if err := errors.Join(copyAgentFiles(run, stage, digests), copyShards(run, stage, digests)); err != nil {
-		return Package{}, diagnose(run, err)
+	pkg := os.DirFS(s.dir)
+	if p, err := rundir.ReadSigned(pkg, &known); err == nil { // what is wrong with it shows when it is verified
+		if err := errors.Join(s.copyAgentFiles(run, p.Plan), s.copyShards(run, p.Plan)); err != nil {
+			return Package{}, diagnose(run, err)
+		}
 	}
-	additions, err := copyAdditions(run, stage, digests)
+	additions, err := s.copyAdditions(run)
 	if err != nil {
 		return Package{}, err
 	}
-	pkg := os.DirFS(stage)
-	report, verified, err := audit.Run(pkg, audit.Options{Bodies: c.Bodies, Gold: c.Gold, Marked: recordingFailed, Summary: MetadataFile})
+	report, verified, err := audit.Run(pkg, audit.Options{Bodies: c.Bodies, Gold: c.Gold, Marked: recordingFailed, Plan: &known, Summary: MetadataFile})
 	if err != nil {
 		return Package{}, inRun(err, additions)
 	}
 	for name, digest := range verified.Files {
-		if digests[name] != digest {
+		if streamed(name) {
+			s.digests[name] = digest
+		} else if s.digests[name] != digest {
 			return Package{}, inRun(changed(name), additions)
 		}
 	}
@@ -176,7 +180,7 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	if err := ctx.Err(); err != nil {
 		return Package{}, err
 	}
-	statement, err := write(c, stage, verified, report, later, digests)
+	statement, err := s.writeRest(c, verified, report, later)
 	if err != nil {
 		return Package{}, err
 	}
@@ -184,10 +188,10 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	o := Options{Bodies: c.Bodies, Gold: c.Gold, Harness: func() (trajectory.Harness, error) { return c.Harness, nil }}
 	if c.Public {
 		_, err = VerifyPublic(pkg, o)
-	} else if s, openErr := openSigned(pkg, false); openErr != nil {
+	} else if signed, openErr := openSigned(pkg, false, &known); openErr != nil {
 		err = openErr
 	} else {
-		found, err = s.verify(pkg, o, func(audit.Report) (audit.Report, *rundir.Run, error) { return report, verified, nil })
+		found, err = signed.verify(pkg, o, func(audit.Report) (audit.Report, *rundir.Run, error) { return report, verified, nil })
 	}
 	if err != nil {
 		return Package{}, fmt.Errorf("the package does not verify: %w", err)
@@ -253,12 +257,12 @@ func refusal(c Config, run *rundir.Run, report audit.Report) error {
 	return r
 }
 
-// write writes the files that are not copied, the attestation last. In the place of
-// what a public package withholds it writes what that one has. digests are those of the files that are there.
-func write(c Config, stage string, run *rundir.Run, report audit.Report, later []audit.SealedRejudgment, digests map[string]string) (Statement, error) {
+// writeRest writes the files that are not copied, the attestation last. In the place of
+// what a public package withholds it writes what that one has.
+func (s stage) writeRest(c Config, run *rundir.Run, report audit.Report, later []audit.SealedRejudgment) (Statement, error) {
 	put := func(name string, data []byte) error {
-		digests[name] = canonical.Digest(data)
-		return writeFile(filepath.Join(stage, name), func(w io.Writer) error {
+		s.digests[name] = canonical.Digest(data)
+		return s.write(name, func(w io.Writer) error {
 			_, err := w.Write(data)
 			return err
 		})
@@ -272,7 +276,7 @@ func write(c Config, stage string, run *rundir.Run, report audit.Report, later [
 	files, names := map[string][]byte(nil), Files(append(additions, shardFiles(run.Shards, false)...)...)
 	if c.Public {
 		for _, name := range slices.Concat(run.Journals(), []string{rundir.TrajectoriesFile, rundir.ResultsFile}, additions) {
-			if err := os.Remove(filepath.Join(stage, filepath.FromSlash(name))); err != nil {
+			if err := os.Remove(s.path(name)); err != nil {
 				return Statement{}, fmt.Errorf("making the package: %w", err)
 			}
 		}
@@ -295,7 +299,7 @@ func write(c Config, stage string, run *rundir.Run, report audit.Report, later [
 	e.digests = map[string]string{}
 	for _, name := range signedFiles(names) {
 		if name != SumsFile {
-			e.digests[name] = digests[name]
+			e.digests[name] = s.digests[name]
 		}
 	}
 	list := sums(newSubjects(e.digests))

@@ -293,9 +293,19 @@ func notPart(name string) error {
 	return trajectory.Faultf(name, "is not part of a package")
 }
 
-// writeFile writes a new file, durably.
-func writeFile(to string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+// stage is the folder in which a package is made.
+type stage struct {
+	dir     string
+	packed  bool              // into an archive, which outlasts a crash in its place
+	digests map[string]string // of the files in it, by name
+}
+
+// path returns the place of a file.
+func (s stage) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
+
+// write writes a new file, durably unless it will be packed.
+func (s stage) write(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(s.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return fmt.Errorf("writing the package: %w", err)
 	}
@@ -303,52 +313,57 @@ func writeFile(to string, write func(io.Writer) error) error {
 	if err := write(f); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("writing %s: %w", filepath.Base(to), err)
+	if !s.packed {
+		if err := f.Sync(); err != nil {
+			return fmt.Errorf("writing %s: %w", path.Base(name), err)
+		}
 	}
 	return f.Close()
 }
 
-// copyFile copies a file of the run to a place and returns the digest of the copy.
-func copyFile(run fs.FS, from, to string) (digest string, err error) {
+// copyFile copies a file of the run, by its name there, and digests the copy; one that streamed names is digested when it
+// is verified.
+func (s stage) copyFile(run fs.FS, from, name string) error {
 	limit := limitOf(from)
 	in, _, err := rundir.OpenFile(run, from, limit)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer in.Close()
-	h := sha256.New()
-	err = writeFile(to, func(w io.Writer) error {
-		n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(in, limit+1))
+	return s.write(name, func(w io.Writer) error {
+		h := sha256.New()
+		if !streamed(name) {
+			w = io.MultiWriter(w, h)
+		}
+		n, err := io.Copy(w, io.LimitReader(in, limit+1))
 		if err != nil {
 			return fmt.Errorf("copying %s: %w", from, err)
 		}
 		if n > limit {
 			return trajectory.Faultf(from, "is larger than %d bytes", limit)
 		}
+		if !streamed(name) {
+			s.digests[name] = canonical.DigestOf(h)
+		}
 		return nil
 	})
-	return canonical.DigestOf(h), err
 }
 
 // added are the names of a run's signed additions, in the order of their lines in a
 // package, by the name of the file there.
 type added map[string][]string
 
-// copyAgentFiles copies the list of an own agent's files, which only the run of one has. What is wrong with the plan, of
-// which there is a copy, shows when that is verified.
-func copyAgentFiles(run fs.FS, stage string, digests map[string]string) error {
-	m, _, _, err := rundir.ReadPlan(os.DirFS(stage))
-	if err != nil || m.Agent == nil {
+// copyAgentFiles copies the list of an own agent's files, which only the run of one has.
+func (s stage) copyAgentFiles(run fs.FS, m plan.Plan) error {
+	if m.Agent == nil {
 		return nil
 	}
-	digests[plan.AgentFilesFile], err = copyFile(run, plan.AgentFilesFile, filepath.Join(stage, plan.AgentFilesFile))
-	return err
+	return s.copyFile(run, plan.AgentFilesFile, plan.AgentFilesFile)
 }
 
 // copyAdditions writes a run's adjudications, with their countersignatures, and later judgments into the one file
-// that either have in a package, if there are any, adds their digests, and returns their names.
-func copyAdditions(run fs.FS, stage string, digests map[string]string) (added, error) {
+// that either have in a package, if there are any, and returns their names.
+func (s stage) copyAdditions(run fs.FS) (added, error) {
 	all := added{}
 	for name, collect := range map[string]func(fs.FS) ([]string, [][]byte, error){
 		audit.AdjudicationsFile: audit.CollectAdjudications, audit.RejudgmentsFile: audit.CollectRejudgments,
@@ -362,7 +377,7 @@ func copyAdditions(run fs.FS, stage string, digests map[string]string) (added, e
 		}
 		all[name] = files
 		h := sha256.New()
-		err = writeFile(filepath.Join(stage, name), func(w io.Writer) error {
+		err = s.write(name, func(w io.Writer) error {
 			for _, envelope := range envelopes {
 				if _, err := io.MultiWriter(w, h).Write(append(envelope, '\n')); err != nil {
 					return err
@@ -373,7 +388,7 @@ func copyAdditions(run fs.FS, stage string, digests map[string]string) (added, e
 		if err != nil {
 			return nil, err
 		}
-		digests[name] = canonical.DigestOf(h)
+		s.digests[name] = canonical.DigestOf(h)
 	}
 	return all, nil
 }

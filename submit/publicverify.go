@@ -40,36 +40,36 @@ type Public struct {
 // VerifyPublic checks the integrity of a public package; of o, Harness alone matters.
 // What does not hold is a *trajectory.Fault that names the file.
 func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
-	s, err := openSigned(pkg, true)
+	s, err := openSigned(pkg, true, nil)
 	if err != nil {
 		return nil, err
 	}
-	m, digests := s.plan, s.digests
-	if digests[plan.ManifestFile] != s.planSHA256 {
+	m, digests := s.Plan, s.digests
+	if digests[plan.ManifestFile] != s.ManifestSHA256 {
 		return nil, changed(plan.ManifestFile)
 	}
 	if digests[plan.ConstitutionFile] != m.ConstitutionSHA256 {
 		return nil, changed(plan.ConstitutionFile)
 	}
-	p := &Public{Manifest: m, Statement: s.statement, Shards: s.shards, Key: s.key}
+	p := &Public{Manifest: m, Statement: s.statement, Shards: s.shards, Key: s.Key}
 	read := func(name string) ([]byte, error) { return readSigned(pkg, name, digests) }
-	if err := p.readTree(read, s.planSHA256); err != nil {
+	if err := p.readTree(read, s.ManifestSHA256); err != nil {
 		return nil, err
 	}
-	if err := p.readShards(read, s.planSHA256); err != nil {
+	if err := p.readShards(read, s.ManifestSHA256); err != nil {
 		return nil, err
 	}
-	if err := p.readResults(read, s.planSHA256); err != nil {
+	if err := p.readResults(read, s.ManifestSHA256); err != nil {
 		return nil, err
 	}
-	e, err := p.evidence(s.planSHA256)
+	e, err := p.evidence(s.ManifestSHA256)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.checkStatement(e); err != nil {
 		return nil, err
 	}
-	p.NotRebuilt, err = newReadme(s.statement.Predicate, m, p.Summary, s.key).rebuilt(digests, o)
+	p.NotRebuilt, err = newReadme(s.statement.Predicate, m, p.Summary, s.Key).rebuilt(digests, o)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,34 +79,28 @@ func readShards(pkg fs.FS, m plan.Plan) (*rundir.Shards, error) {
 	return &shards, nil
 }
 
-// copyShards copies the files of the shards of a merged run, unchanged, and adds their digests. What is wrong with the
-// plan, of which there is a copy, shows when that is verified.
-func copyShards(run fs.FS, stage string, digests map[string]string) error {
-	m, _, _, err := rundir.ReadPlan(os.DirFS(stage))
-	if err != nil || m.Shards == 0 {
+// copyShards copies the files of the shards of a merged run, unchanged.
+func (s stage) copyShards(run fs.FS, m plan.Plan) error {
+	if m.Shards == 0 {
 		return nil
 	}
-	copyOne := func(name string) (err error) {
-		digests[name], err = copyFile(run, name, filepath.Join(stage, filepath.FromSlash(name)))
+	if err := s.copyFile(run, rundir.ShardsFile, rundir.ShardsFile); err != nil {
 		return err
 	}
-	if err := copyOne(rundir.ShardsFile); err != nil {
-		return err
-	}
-	shards, err := readShards(os.DirFS(stage), m)
+	shards, err := readShards(os.DirFS(s.dir), m)
 	if err != nil {
 		return err
 	}
-	for _, s := range shards.Shards {
-		if s.Folder == "" {
+	for _, shard := range shards.Shards {
+		if shard.Folder == "" {
 			continue
 		}
-		if err := os.MkdirAll(filepath.Join(stage, rundir.ShardsDir, s.Folder), 0o755); err != nil {
+		if err := os.MkdirAll(s.path(shard.Dir()), 0o755); err != nil {
 			return fmt.Errorf("making the package: %w", err)
 		}
 	}
 	for _, name := range shardFiles(shards, false)[1:] {
-		if err := copyOne(name); err != nil {
+		if err := s.copyFile(run, name, name); err != nil {
 			return err
 		}
 	}

@@ -40,15 +40,17 @@ type Options struct {
 // of another audit, which is made while the run's files are read: once, and their digests
 // with them. The error matches audit.ErrGold for gold answers that are not the plan's.
 func Verify(pkg fs.FS, o Options) (*Verified, error) {
-	s, err := openSigned(pkg, false)
+	s, err := openSigned(pkg, false, nil)
 	if err != nil {
 		return nil, err
 	}
 	return s.verify(pkg, o, func(report audit.Report) (again audit.Report, run *rundir.Run, err error) {
 		if o.Once {
-			run, err = rundir.Verify(pkg, rundir.Options{Summary: MetadataFile})
+			run, err = rundir.Verify(pkg, rundir.Options{Summary: MetadataFile, Plan: &s.SignedPlan})
 		} else {
-			again, run, err = audit.Run(pkg, o.again(s.plan, s.statement.Predicate, report))
+			options := o.again(s.Plan, s.statement.Predicate, report)
+			options.Plan = &s.SignedPlan
+			again, run, err = audit.Run(pkg, options)
 		}
 		if err != nil && !errors.Is(err, audit.ErrIncomplete) {
 			return again, nil, err
@@ -64,7 +66,7 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 // that is to be made once; it is given the package's report. A file that is not the signed one is reported as that,
 // whatever else reading it shows.
 func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Report, *rundir.Run, error)) (*Verified, error) {
-	m, statement, digests := s.plan, s.statement, s.digests
+	m, statement, digests := s.Plan, s.statement, s.digests
 	p := statement.Predicate
 	data, err := readSigned(pkg, audit.ReportFile, digests)
 	if err != nil {
@@ -96,7 +98,7 @@ func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Repo
 			return nil, changed(name)
 		}
 	}
-	if run.ManifestSHA256 != s.planSHA256 {
+	if run.ManifestSHA256 != s.ManifestSHA256 {
 		return nil, changed(plan.ManifestFile)
 	}
 	if digests[plan.ConstitutionFile] != m.ConstitutionSHA256 {
@@ -140,14 +142,14 @@ func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Repo
 		return nil, trajectory.Faultf(AttestationFile, "does not say that recording failed, which the journal does")
 	}
 	run.Marked = p.RecordingFailed // the marker itself is not packaged
-	v := &Verified{Run: run, Report: report, Later: later, Statement: statement, Key: s.key}
+	v := &Verified{Run: run, Report: report, Later: later, Statement: statement, Key: s.Key}
 	if err := v.Rescore(o.Gold); err != nil {
 		return nil, err
 	}
 	if err := v.compare(again, o); err != nil {
 		return nil, err
 	}
-	if v.NotRebuilt, err = newReadme(p, run.Manifest, run.Summary(), s.key).of(report, run, later).rebuilt(digests, o); err != nil {
+	if v.NotRebuilt, err = newReadme(p, run.Manifest, run.Summary(), s.Key).of(report, run, later).rebuilt(digests, o); err != nil {
 		return nil, err
 	}
 	return v, nil
@@ -155,13 +157,11 @@ func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Repo
 
 // signed is a package of exactly its files, which the key of its plan signed.
 type signed struct {
-	plan       plan.Plan // of a full package without its tasks
-	planSHA256 string
-	shards     *rundir.Shards // nil: the run was not merged
-	key        sign.PublicKey
-	statement  Statement
-	payload    []byte            // the bytes of the statement
-	digests    map[string]string // of the files, by name
+	rundir.SignedPlan
+	shards    *rundir.Shards // nil: the run was not merged
+	statement Statement
+	payload   []byte            // the bytes of the statement
+	digests   map[string]string // of the files, by name
 }
 
 // streamed reports whether a file is one of those that are as long as the run was. Their digests are computed when the run
@@ -171,8 +171,8 @@ func streamed(name string) bool {
 }
 
 // openSigned checks the files of a package, their signature and their digests, but those of streamed, and that README.md
-// can be shown. What the files say is not looked at.
-func openSigned(pkg fs.FS, public bool) (s signed, err error) {
+// can be shown. What the files say is not looked at. known is a plan that may be theirs, or nil.
+func openSigned(pkg fs.FS, public bool, known *rundir.SignedPlan) (s signed, err error) {
 	names, may := Files(), additions() // which additions belong to it, the statement says
 	if public {
 		names, may = publicPackageFiles(nil), nil
@@ -180,11 +180,12 @@ func openSigned(pkg fs.FS, public bool) (s signed, err error) {
 	if err := checkFiles(pkg, names, append(may, rundir.ShardsFile)...); err != nil {
 		return s, err
 	}
-	if s.plan, s.planSHA256, s.key, err = rundir.ReadPlan(pkg); err == nil {
-		err = plan.CheckSelection(s.plan)
+	if s.SignedPlan, err = rundir.ReadSigned(pkg, known); err == nil {
+		s.Manifest, s.Envelope = nil, nil
+		err = plan.CheckSelection(s.Plan)
 	}
 	if err == nil {
-		s.shards, err = readShards(pkg, s.plan)
+		s.shards, err = readShards(pkg, s.Plan)
 	}
 	ofShards := shardFiles(s.shards, public)
 	if err == nil {
@@ -194,10 +195,7 @@ func openSigned(pkg fs.FS, public bool) (s signed, err error) {
 		return s, err
 	}
 	names = append(names, ofShards...)
-	if !public { // the run is verified with its own
-		s.plan.Tasks, s.plan.SplitIDs = nil, nil
-	}
-	if s.statement, s.payload, err = readAttestation(pkg, s.key); err != nil {
+	if s.statement, s.payload, err = readAttestation(pkg, s.Key); err != nil {
 		return s, err
 	}
 	s.digests = s.statement.digests()
