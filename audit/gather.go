@@ -25,6 +25,7 @@ type gatherer struct {
 	e       *evidence
 	of      map[string]*taskEvidence
 	tasks   map[string]*taskReader // that have an open attempt
+	spare   []*probe.Prober        // of attempts that have ended
 	plan    planned
 	untold  told       // of most tasks
 	ids     *probe.IDs // of the split
@@ -180,7 +181,10 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, passages: &journal.Passages, bodies: g.bodies, question: p.Question, gold: g.e.Gold[ev.TaskID], fileName: p.FileName,
 			images: g.e.Manifest.Model.Images, turn: newTurn(-1), begunUs: ev.MonoUs}
 		g.tasks[ev.TaskID] = t
-		t.prober = probe.New(probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
+		if n := len(g.spare); n > 0 {
+			t.prober, g.spare = g.spare[n-1], g.spare[:n-1]
+		}
+		t.prober = probe.Renew(t.prober, probe.Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
 		if g.e.Manifest.Agent != nil {
 			t.mine = newOwnReader(t, p)
 		}
@@ -217,6 +221,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 			g.e.pack(t.taskEvidence, a)
 			t.Attempts = slices.Delete(t.Attempts, 0, 1)
 			delete(g.tasks, ev.TaskID)
+			g.spare = append(g.spare, t.prober)
 		}
 	}
 	return nil

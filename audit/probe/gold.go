@@ -34,7 +34,7 @@ func (g *goldForm) lacks(b []byte) bool {
 // newGoldForm prepares a gold in canonical text.
 func newGoldForm(gold []byte, l *lexicon) goldForm {
 	text := bytes.TrimSpace(gold)
-	g := goldForm{short: utf8.RuneCount(text) < shortGold, numerals: map[string]int{}, longest: 1}
+	g := goldForm{short: utf8.RuneCount(text) < shortGold, longest: 1, automaton: noSequences}
 	for part := range bytes.SplitSeq(text, []byte(";")) {
 		if g.addNumeral(part) {
 			continue
@@ -58,11 +58,13 @@ func newGoldForm(gold []byte, l *lexicon) goldForm {
 			}
 		}
 	}
-	var sequences [][]uint32
-	for _, s := range g.sequences {
-		sequences = append(sequences, s.words)
+	if len(g.sequences) > 0 {
+		sequences := make([][]uint32, len(g.sequences))
+		for i, s := range g.sequences {
+			sequences[i] = s.words
+		}
+		g.automaton = newAutomaton(sequences)
 	}
-	g.automaton = newAutomaton(sequences)
 	return g
 }
 
@@ -72,6 +74,9 @@ func (g *goldForm) addNumeral(s []byte) bool {
 		return false
 	}
 	if _, known := g.numerals[string(value)]; !known {
+		if g.numerals == nil {
+			g.numerals = map[string]int{}
+		}
 		g.numerals[string(value)] = g.parts
 		g.parts++
 		const group = 3 // digits that no comma parts

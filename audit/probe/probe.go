@@ -38,7 +38,8 @@ type Target struct {
 	Answers                *Answers // of the run; nil: none are looked for
 }
 
-// Prober measures documents for one task. It never changes once it is made and may be used by several goroutines.
+// Prober measures documents for one task. It never changes once it is made, but by Renew, and may be used by several
+// goroutines.
 //
 // A document is measured in up to four forms (see eachForm): in canonical text (see canonicalText), with encodings
 // undone, with layout undone, and out of rot13. The graver of each probe counts. The arguments of the call go
@@ -93,13 +94,30 @@ type Prober struct {
 	answers       *Answers
 
 	firstRotated, lastRotated uint32 // words in rot13
+
+	words  []uint32   // of the question, while it is prepared
+	places []interval // of these
 }
 
 // New prepares for one task, in time linear in the target.
-func New(t Target) *Prober {
+func New(t Target) *Prober { return Renew(nil, t) }
+
+// mostKept is how many words the lexicon of a prober may have whose memory another one gets: to clear it takes as long as it is
+// large.
+const mostKept = 1 << 12
+
+// Renew is New in the memory of a prober of another task, which is not used any more; nil for none.
+func Renew(old *Prober, t Target) *Prober {
 	fixed := fixedPhrases()
 	question, gold := canonicalText(t.Question).b, canonicalText(t.Gold).b
-	p := &Prober{lexicon: newLexicon(fixed.lexicon, (len(question)+len(gold))/lettersOfWord), ids: idSet{others: t.SplitIDs}, phrases: fixed, question: t.Question, answers: t.Answers}
+	p := old
+	if p == nil || len(p.lexicon.ids) > mostKept {
+		p = &Prober{lexicon: newLexicon(fixed.lexicon, (len(question)+len(gold))/lettersOfWord), shingles: map[shingle]int{}}
+	}
+	p.lexicon.reset()
+	clear(p.shingles)
+	*p = Prober{lexicon: p.lexicon, shingles: p.shingles, inQuestion: p.inQuestion[:0], asks: p.asks[:0], words: p.words[:0], places: p.places[:0],
+		ids: idSet{others: t.SplitIDs}, phrases: fixed, question: t.Question, answers: t.Answers}
 	if t.SplitIDs == nil {
 		p.ids.others = NewIDs(nil)
 	}

@@ -37,8 +37,7 @@ type shingle [shingleWords]uint32
 // prepareQuestion numbers the runs of the question that are to be counted. Runs inside of quotation marks are not:
 // others quote the same. They have number -1.
 func (p *Prober) prepareQuestion(text []byte) {
-	words := make([]uint32, 0, len(text)/lettersOfWord)
-	places := make([]interval, 0, len(text)/lettersOfWord)
+	words, places := slices.Grow(p.words, len(text)/lettersOfWord), slices.Grow(p.places, len(text)/lettersOfWord)
 	var asking []int // the words that ask
 	sentence, question := askingSentence(text), string(text)
 	for s := (wordScanner{b: text}); s.next(); {
@@ -47,7 +46,8 @@ func (p *Prober) prepareQuestion(text []byte) {
 		}
 		words, places = append(words, p.lexicon.add(&s, question)), append(places, interval{s.start, s.end})
 	}
-	p.inQuestion = make([]wordUse, p.lexicon.last+1)
+	p.words, p.places = words, places
+	p.inQuestion = append(p.inQuestion, make([]wordUse, p.lexicon.last+1)...)
 	p.questionBytes = len(text)
 	if len(words) < fewestWords {
 		return
@@ -57,7 +57,6 @@ func (p *Prober) prepareQuestion(text []byte) {
 	if inAny(quoted, interval{places[0].start, places[len(places)-1].end}) {
 		quoted = nil // all of it
 	}
-	p.shingles = make(map[shingle]int, len(words))
 	p.first = -1
 	for i := range len(words) - p.shingleLen + 1 {
 		var s shingle

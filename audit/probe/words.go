@@ -97,10 +97,16 @@ type lexicon struct {
 // newLexicon returns one that has room for so many words.
 func newLexicon(below *lexicon, words int) *lexicon {
 	l := &lexicon{below: below, ids: make(map[string]uint32, words)}
-	if below != nil {
-		l.last, l.filter = below.last, below.filter
-	}
+	l.reset()
 	return l
+}
+
+// reset takes all words out that the one below does not have.
+func (l *lexicon) reset() {
+	clear(l.ids)
+	if l.last, l.filter = 0, [256]uint64{}; l.below != nil {
+		l.last, l.filter = l.below.last, l.below.filter
+	}
 }
 
 func filterBit(hash uint32) (int, uint64) {
@@ -176,6 +182,9 @@ type edge struct {
 	state int32
 	word  uint32
 }
+
+// noSequences is that of none.
+var noSequences = newAutomaton(nil)
 
 func newAutomaton(sequences [][]uint32) *automaton {
 	a := &automaton{edges: map[edge]int32{}, first: math.MaxUint32, fail: []int32{0}, found: [][]int{nil}}
