@@ -12,7 +12,7 @@ import (
 
 // packer writes values in a compact form, which only it reads. What is known of an attempt takes a tenth of its memory
 // so, and the garbage collector has nothing to look at in it; BenchmarkAudit shows it. A struct is its members that are
-// not zero, behind a bit for each; what is not exported is left out. A text that is a digest is its 32 bytes. One that
+// not zero, behind a bit for each, which is all of one that is true; what is not exported is left out. A text that is a digest is its 32 bytes. One that
 // the value has before is its number among those, and one of the few that stand everywhere, such as the name of a tool,
 // its number among these.
 //
@@ -141,9 +141,25 @@ func (p *packer) append(b []byte, v reflect.Value, c *coder) []byte {
 		bits := len(b)
 		b = append(b, make([]byte, (len(c.fields)+7)/8)...)
 		for n, i := range c.fields {
-			if f := v.Field(i); !f.IsZero() {
+			f, of, set := v.Field(i), c.of[n], false
+			switch of.kind {
+			case reflect.Bool:
+				set = f.Bool()
+			case reflect.String:
+				if s := f.String(); s != "" {
+					b, set = p.appendText(b, s), true
+				}
+			case reflect.Int, reflect.Int64:
+				if i := f.Int(); i != 0 {
+					b, set = binary.AppendVarint(b, i), true
+				}
+			default:
+				if set = !f.IsZero(); set {
+					b = p.append(b, f, of)
+				}
+			}
+			if set {
 				b[bits+n/8] |= 1 << (n % 8)
-				b = p.append(b, f, c.of[n])
 			}
 		}
 		return b
@@ -200,7 +216,11 @@ func (p *packer) read(b string, v reflect.Value, c *coder) string {
 		for i := range len(there) {
 			for set := there[i]; set != 0; set &= set - 1 {
 				n := 8*i + bits.TrailingZeros8(set)
-				b = p.read(b, v.Field(c.fields[n]), c.of[n])
+				if f := v.Field(c.fields[n]); c.of[n].kind == reflect.Bool {
+					f.SetBool(true)
+				} else {
+					b = p.read(b, f, c.of[n])
+				}
 			}
 		}
 	case reflect.Pointer:

@@ -10,6 +10,8 @@
 package probe
 
 import (
+	"strings"
+
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -229,7 +231,11 @@ func (p *Prober) HasShortGold(text string) bool {
 
 // OtherIDs returns how many other tasks of the split a text names, with its encoding undone up to three times.
 func (p *Prober) OtherIDs(text string) (most int) {
-	for b, n := []byte(text), 0; b != nil && n < 4; b, n = undoPercents(b), n+1 {
+	most = p.ids.find(canonicalText(text)).others
+	if !strings.Contains(text, "%") {
+		return most
+	}
+	for b, n := undoPercents([]byte(text)), 1; b != nil && n < 4; b, n = undoPercents(b), n+1 {
 		most = max(most, p.ids.find(canonicalText(string(b))).others)
 	}
 	return most

@@ -213,14 +213,11 @@ func secretInText(text string) string {
 func secretPlace(path string) string {
 	path = strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
 	parts, _ := resolve(path)
-	same := func(want, part string) bool {
-		return want == "*" || want == part || slices.Contains(strings.Split(want, "|"), part)
-	}
-	return first(data().Lists.SecretPlaces, func(place string) string {
-		want := strings.Split(place, "/")
+	same := func(want []string, part string) bool { return want[0] == "*" || slices.Contains(want, part) }
+	return first(data().Lists.places, func(want [][]string) string {
 		for i := 0; i+len(want) <= len(parts); i++ {
 			here := parts[i : i+len(want)]
-			if slices.EqualFunc(want, here, same) && (want[0] != "proc" || i == 0 && strings.HasPrefix(path, "/") || isProcess(parts[i+1])) {
+			if slices.EqualFunc(want, here, same) && (want[0][0] != "proc" || i == 0 && strings.HasPrefix(path, "/") || isProcess(parts[i+1])) {
 				return strings.Join(here, "/")
 			}
 		}
@@ -236,15 +233,14 @@ func isProcess(part string) bool {
 // metadataAddress returns the cloud's metadata address that a URL holds, or "".
 func metadataAddress(url string) string {
 	return first(views(url), func(parts []string) string {
-		return find(data().Lists.MetadataAddresses, func(address string) bool {
-			want := strings.Split(address, "/")
+		for n, want := range data().Lists.addresses {
 			for i := 0; i+len(want) <= len(parts); i++ {
 				if slices.Equal(want, parts[i:i+len(want)]) {
-					return true
+					return data().Lists.MetadataAddresses[n]
 				}
 			}
-			return false
-		})
+		}
+		return ""
 	})
 }
 

@@ -115,7 +115,9 @@ type lists struct {
 	Seeking           seekingWords `json:"seeking"`            // R001
 	VerdictFolders    []string     `json:"verdict_folders"`    // R002: names of folders with verdicts of the judge
 
-	records [][]string // the parts of all names of R002
+	records   [][]string   // the parts of all names of R002
+	places    [][][]string // the parts of SecretPlaces, each with what it may be
+	addresses [][]string   // the parts of MetadataAddresses
 }
 
 // review holds the lists of AnswerKeys, Reaches and Hook, which refuse nothing by themselves.
@@ -140,6 +142,16 @@ var data = sync.OnceValue(func() *ruleData {
 	l, s := &d.Lists, &d.Lists.Seeking
 	for _, name := range slices.Concat(l.OwnFolders, l.VerdictFolders, l.OwnRecords, l.CommonRecords) {
 		l.records = append(l.records, strings.Split(name, "/"))
+	}
+	for _, place := range l.SecretPlaces {
+		var parts [][]string
+		for part := range strings.SplitSeq(place, "/") {
+			parts = append(parts, strings.Split(part, "|"))
+		}
+		l.places = append(l.places, parts)
+	}
+	for _, address := range l.MetadataAddresses {
+		l.addresses = append(l.addresses, strings.Split(address, "/"))
 	}
 	s.plainWords = map[string]bool{}
 	for _, phrase := range slices.Concat(s.Answers, s.Materials, s.Certain, s.Benchmark, s.Splits, s.Weak, s.Plain, s.Strong) {

@@ -28,11 +28,13 @@ type Answer struct{ Text, Rule, Reasoning string }
 // FinalAnswer finds the answer in a final message, in the form that the template system.v2 asks for. The last marker
 // counts, because models quote the format before they use it; prose after the answer's line is left out.
 func FinalAnswer(content string) (Answer, bool) {
-	marks := marker.FindAllStringIndex(content, -1)
+	from := finals(content)
+	marks := marker.FindAllStringIndex(content[from:], -1)
 	if len(marks) == 0 {
 		return Answer{}, false
 	}
 	at := marks[len(marks)-1]
+	at[0], at[1] = from+at[0], from+at[1]
 	answer := Answer{Rule: ruleMarker, Reasoning: trajectory.CutUTF8(strings.TrimSpace(content[:at[0]]), maxReasoning)}
 	opening := content[strings.LastIndexByte(content[:at[0]], '\n')+1 : at[1]] // the marker's line, up to the answer
 	for line := range strings.Lines(content[at[1]:]) {
@@ -43,6 +45,18 @@ func FinalAnswer(content string) (Answer, bool) {
 		answer.Rule, opening = ruleNext, ""
 	}
 	return Answer{}, false
+}
+
+// finals returns where the word final first stands in a text, its length if nowhere: every marker begins so, and the expression
+// looks at every character before it.
+func finals(content string) int {
+	const word = "final"
+	for i := range len(content) - len(word) + 1 {
+		if content[i]|0x20 == word[0] && strings.EqualFold(content[i:i+len(word)], word) {
+			return i
+		}
+	}
+	return len(content)
 }
 
 // unwrap takes white space from around an answer, and markdown that is paired within its line: the star of "A*" is part
