@@ -324,16 +324,16 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.ToolExecuted:
 		r := resultOf(ev.Seq, p, headOf(p))
 		look(answerLeakage, func(n *notes) {
-			resultGaps(n, r)
-			checkResult(n, at, &callFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs, AsFile: !builtin(r.Name)}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
+			resultGaps(n, &r)
+			checkResult(n, at, &callFact{Result: &r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs, AsFile: !builtin(r.Name)}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
 		})
 	case trajectory.ExchangeCompleted:
 		asResult := exchangeAsResult(p, "")
 		r := resultOf(ev.Seq, asResult, headOf(asResult))
 		r.ofExchange(p)
 		look(answerLeakage, func(n *notes) {
-			resultGaps(n, r)
-			checkResult(n, at, &callFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs}, w.gold[ev.TaskID])
+			resultGaps(n, &r)
+			checkResult(n, at, &callFact{Result: &r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs}, w.gold[ev.TaskID])
 		})
 	case trajectory.AttemptEnded:
 		if w.plan.Agent != nil && p.Agent != nil {

@@ -3,13 +3,13 @@ package audit
 import (
 	"cmp"
 	"iter"
-	"maps"
 	"net/url"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -26,6 +26,7 @@ type gatherer struct {
 	of      map[string]*taskEvidence
 	tasks   map[string]*taskReader // that have an open attempt
 	spare   []*probe.Prober        // of attempts that have ended
+	facts   spareFacts
 	plan    planned
 	untold  told       // of most tasks
 	ids     *probe.IDs // of the split
@@ -40,13 +41,46 @@ type gatherer struct {
 // preapproved are the tools that the process under way approves without asking.
 type preapproved struct{ tools []string }
 
+// spareFacts are facts of attempts that have ended and are packed, whose memory others get: the first ones, since some attempts
+// have very many.
+type spareFacts struct {
+	calls   []*callFact
+	results []*resultFact
+}
+
+const mostSpare = 1 << 10
+
+// add takes the facts of an attempt that nothing looks at any more.
+func (s *spareFacts) add(a *attemptEvidence) {
+	for _, c := range a.Calls {
+		if r := c.Result; r != nil && len(s.results) < mostSpare {
+			s.results = append(s.results, r)
+		}
+		if len(s.calls) < mostSpare {
+			s.calls = append(s.calls, c)
+		}
+	}
+}
+
+// reuse returns a fact to be overwritten, which may be a spare one.
+func reuse[T any](spare *[]*T) *T {
+	last := len(*spare) - 1
+	if last < 0 {
+		return new(T)
+	}
+	f := (*spare)[last]
+	*spare = (*spare)[:last]
+	return f
+}
+
 // taskReader is a task while an attempt at it is open.
 type taskReader struct {
 	*taskEvidence
 	prober   *probe.Prober
 	question string
 	gold     string
-	words    []string // of the question; nil until they are asked for
+	words    []string // of the question, in order; nil until they are asked for
+	repeated int      // how often the most frequent of them stands there
 	head     head     // of the event, if it has one; see shows
 	fileName string
 	plan     *planned
@@ -56,6 +90,7 @@ type taskReader struct {
 	turn     *turn                // the one that the event is of
 	mine     *ownReader           // of an own agent; nil: the plan has the built-in one
 	odds     *oddTexts            // of the run
+	facts    *spareFacts          // likewise
 	passages *sentPassages        // of the journal
 	begunUs  int64                // when the open attempt began
 	bodies   bodies
@@ -91,14 +126,15 @@ type turn struct {
 	bytes    int64                   // of the messages of its last request, without pictures
 	failed   int                     // tries since the last reply
 	timedOut int                     // likewise, those as slow as a time limit
-	asked    map[asked]askedCall     // calls of a whole reply; nil: the reply is not whole
+	whole    bool                    // the reply is
+	asked    map[asked]askedCall     // its calls, if it is whole; nil for none
 	marked   *trajectory.SentMessage // a reply of which only secrets are not shown; nil: it is not
-	calls    map[string]*pending
-	request  string // digest of the body of an own agent's request
-	fact     int    // its place in attemptEvidence.Turns
+	calls    map[string]*pending     // nil for none
+	request  string                  // digest of the body of an own agent's request
+	fact     int                     // its place in attemptEvidence.Turns
 }
 
-func newTurn(fact int) *turn { return &turn{calls: map[string]*pending{}, fact: fact} }
+func newTurn(fact int) *turn { return &turn{fact: fact} }
 
 // asked is a call as a reply of the model has it.
 type asked struct{ id, name, argsSHA256 string }
@@ -178,7 +214,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		journal.Passages.resume()
 	case trajectory.TaskStarted:
 		journal.Tasks = true
-		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, passages: &journal.Passages, bodies: g.bodies, question: p.Question, gold: g.e.Gold[ev.TaskID], fileName: p.FileName,
+		t := &taskReader{taskEvidence: g.of[ev.TaskID], plan: &g.plan, odds: g.odd, facts: &g.facts, passages: &journal.Passages, bodies: g.bodies, question: p.Question, gold: g.e.Gold[ev.TaskID], fileName: p.FileName,
 			images: g.e.Manifest.Model.Images, turn: newTurn(-1), begunUs: ev.MonoUs}
 		g.tasks[ev.TaskID] = t
 		if n := len(g.spare); n > 0 {
@@ -222,6 +258,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 			t.Attempts = slices.Delete(t.Attempts, 0, 1)
 			delete(g.tasks, ev.TaskID)
 			g.spare = append(g.spare, t.prober)
+			g.facts.add(a)
 		}
 	}
 	return nil
@@ -388,7 +425,7 @@ func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact
 	if p.Error == nil { // one that was found empty is asked for again
 		t.talk.Reply(p.OutputSHA256)
 	}
-	t.turn.replied, t.turn.asked, t.turn.marked = true, nil, nil
+	t.turn.replied, t.turn.whole, t.turn.asked, t.turn.marked = true, false, nil, nil
 	f := modelFact{Cached: p.Tokens.Cached, Asked: t.turn.bytes, Bytes: p.Bytes, Failed: t.turn.failed, TimedOut: t.turn.timedOut, Empty: p.Error != nil, Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
 	h := t.head
 	m, shown := h.message()
@@ -403,8 +440,10 @@ func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact
 		t.turn.marked = &m
 		return f
 	}
-	f.Calls = len(m.ToolCalls)
-	t.turn.asked = make(map[asked]askedCall, len(m.ToolCalls))
+	f.Calls, t.turn.whole = len(m.ToolCalls), true
+	if f.Calls > 0 {
+		t.turn.asked = make(map[asked]askedCall, f.Calls)
+	}
 	for _, c := range m.ToolCalls {
 		key := asked{c.ID, c.Name, canonical.Digest([]byte(c.Arguments))}
 		t.turn.asked[key] = askedCall{t.turn.asked[key].left + 1, c.Arguments}
@@ -433,12 +472,14 @@ func thirdParty(tool string) bool {
 // propose looks at a call's arguments with the rules that the Gate has, and compares it with the reply that it
 // should come from.
 func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajectory.ToolProposed) {
-	values, text := []string{p.Malformed}, p.Name+"\n"+p.Malformed+"\n"
-	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
+	values, text := make([]string, 1, 1+len(p.Args)), p.Name+"\n"+p.Malformed+"\n"
+	values[0] = p.Malformed
+	for _, name := range policy.Names(p.Args) {
 		values = append(values, p.Args[name])
 		text += strconv.Quote(name) + ": " + p.Args[name] + "\n"
 	}
-	c := &callFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1,
+	c := reuse(&t.facts.calls)
+	*c = callFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1,
 		Cut: len(p.ArgsTruncated) > 0 || p.Redactions > 0, args: strings.Join(values, "\n"), text: text}
 	replied := t.turn.replied
 	if t.mine == nil {
@@ -527,7 +568,7 @@ func (t *taskReader) looksFor(c *callFact) {
 // isFromReply reports whether a proposal is one of the turn's reply, each of whose calls can be proposed once. Of a reply
 // that is not shown whole this is not known, but that it asks for no such call where all else of it is shown.
 func (t *turn) isFromReply(p trajectory.ToolProposed) bool {
-	if t.asked == nil {
+	if !t.whole {
 		return t.replied && (t.marked == nil || asksFor(*t.marked, p))
 	}
 	key := asked{p.CallID, p.Name, p.ArgsSHA256}
@@ -540,10 +581,15 @@ func (t *turn) isFromReply(p trajectory.ToolProposed) bool {
 }
 
 func (t *turn) waiting(id string) *pending {
-	if t.calls[id] == nil {
-		t.calls[id] = &pending{}
+	waiting := t.calls[id]
+	if waiting == nil {
+		waiting = &pending{}
+		if t.calls == nil {
+			t.calls = map[string]*pending{}
+		}
+		t.calls[id] = waiting
 	}
-	return t.calls[id]
+	return waiting
 }
 
 // take returns the first call of the first queue that has one, and a new one if none has: something then happened
@@ -626,8 +672,8 @@ func budgetRefusals(b plan.Budgets) map[string]bool {
 }
 
 // resultOf returns what a result shows by itself.
-func resultOf(seq int64, p trajectory.ToolExecuted, h head) *resultFact {
-	r := &resultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, Model: p.Model, URLs: len(p.URLs),
+func resultOf(seq int64, p trajectory.ToolExecuted, h head) resultFact {
+	r := resultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, Model: p.Model, URLs: len(p.URLs),
 		ClassA:   hostOfA(p.URLs, func(status int) bool { return status >= 200 && status < 300 }),
 		ReachedA: hostOfA(p.URLs, func(status int) bool { return status > 0 }),
 
@@ -647,7 +693,8 @@ func headOf(p trajectory.ToolExecuted) head {
 
 // result returns a result with the graver ones of the probes that it shows and those of its head.
 func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, h head, c *callFact) *resultFact {
-	r := resultOf(seq, p, h)
+	r := reuse(&t.facts.results)
+	*r = resultOf(seq, p, h)
 	var reached []string
 	for _, u := range p.URLs {
 		if u.Status == 0 {
@@ -690,12 +737,27 @@ func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, h head, c *cal
 
 // mostly reports whether a text has most words of the task's question.
 func (t *taskReader) mostly(text string) bool {
-	said, had := map[string]bool{}, 0
-	for word := range wordsOf(text) {
-		said[word] = true
-	}
 	if t.words == nil {
 		t.words = slices.AppendSeq(make([]string, 0, len(t.question)/4), wordsOf(t.question))
+		slices.Sort(t.words)
+		for i, n := 0, 0; i < len(t.words); i++ {
+			if n++; i > 0 && t.words[i] != t.words[i-1] {
+				n = 1
+			}
+			t.repeated = max(t.repeated, n)
+		}
+	}
+	words := wordsOf(text)
+	count := 0
+	for range words {
+		count++
+	}
+	if 2*count*t.repeated <= len(t.words) { // too few, whatever they are
+		return false
+	}
+	said, had := make(map[string]bool, count), 0
+	for word := range words {
+		said[word] = true
 	}
 	for _, word := range t.words {
 		if said[word] {
@@ -707,7 +769,12 @@ func (t *taskReader) mostly(text string) bool {
 
 // wordsOf yields the words of a text in its canonical form.
 func wordsOf(text string) iter.Seq[string] {
-	return strings.FieldsFuncSeq(probe.Text(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return strings.FieldsFuncSeq(probe.Text(text), func(r rune) bool {
+		if r < utf8.RuneSelf {
+			return (r|0x20 < 'a' || r|0x20 > 'z') && (r < '0' || r > '9')
+		}
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
 }
 
 // opened returns the form in which names of files are compared: file systems may take letters of either case for

@@ -26,7 +26,14 @@ type head struct {
 }
 
 func newHead(text string, bytes int64, sha256 string, redactions, limit int) head {
-	same := int64(len(text)) == bytes && canonical.HasDigest([]byte(text), sha256)
+	var short [2 << 10]byte // on the stack
+	body := short[:]
+	if len(text) <= len(short) {
+		body = body[:copy(body, text)]
+	} else {
+		body = []byte(text)
+	}
+	same := int64(len(text)) == bytes && canonical.HasDigest(body, sha256)
 	return head{text, bytes, sha256, redactions, limit, same}
 }
 
@@ -367,9 +374,10 @@ func (t *taskReader) prompt(a *attemptEvidence, seq int64, p trajectory.ContextC
 			a.Odd = append(a.Odd, odd)
 		}
 	})
-	for _, sum := range slices.Sorted(maps.Keys(lines)) {
-		if line := lines[sum]; !line.listed && p.Redactions == 0 {
-			a.Odd = append(a.Odd, t.odd(a, seq, unlisted, sum, line))
+	maps.DeleteFunc(lines, func(_ string, line *shownLine) bool { return line.listed || p.Redactions != 0 })
+	if len(lines) > 0 {
+		for _, sum := range slices.Sorted(maps.Keys(lines)) {
+			a.Odd = append(a.Odd, t.odd(a, seq, unlisted, sum, lines[sum]))
 		}
 	}
 	fits := p.Bytes <= trajectory.PromptHead && p.Redactions == 0 && !(t.plan.hashes && p.Head == "")

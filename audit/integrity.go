@@ -169,19 +169,33 @@ func checkAnswer(n *notes, t *taskEvidence, a *attemptEvidence) {
 // known says that the plan's rules are this version's.
 func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned map[string]bool, known bool) {
 	for _, c := range a.Calls {
-		n.findIf(c.Foreign && e.Manifest.Agent == nil, "proposal-differs", t.at(a, c.Proposed), "a call of "+c.Name+" that the reply of its turn does not ask for")
+		if c.Foreign && e.Manifest.Agent == nil {
+			n.find("proposal-differs", t.at(a, c.Proposed), "a call of "+c.Name+" that the reply of its turn does not ask for")
+		}
 		decided := t.at(a, c.Decided)
 		allowed := c.Decided >= 0 && c.Decision.Decision == string(policy.Allow)
-		n.findIf(c.Decided >= 0 && (c.Decision.PolicyHash != e.Manifest.PolicyHash || c.Decision.Mode != e.Manifest.PolicyMode), "policy-differs", decided, "a call was decided under another policy", "the policy of the plan")
-		n.findIf(c.Decided >= 0 && !slices.Contains([]policy.Verdict{policy.Allow, policy.Deny, policy.Confirm}, policy.Verdict(c.Decision.Decision)), "policy-differs", decided, fmt.Sprintf("a call was decided as %q", c.Decision.Decision), "allow, deny or confirm")
-		n.findIf(allowed && c.Decision.Shown != "", "result-replaced", decided, "the model was told something in place of the result of a call that was allowed")
-		n.findIf(c.Against != "", "allowed-against-policy", decided, "a call of "+c.Name+" was allowed, of which the policy says: "+c.Against)
+		if c.Decided >= 0 && (c.Decision.PolicyHash != e.Manifest.PolicyHash || c.Decision.Mode != e.Manifest.PolicyMode) {
+			n.find("policy-differs", decided, "a call was decided under another policy", "the policy of the plan")
+		}
+		if c.Decided >= 0 && !slices.Contains([]policy.Verdict{policy.Allow, policy.Deny, policy.Confirm}, policy.Verdict(c.Decision.Decision)) {
+			n.find("policy-differs", decided, fmt.Sprintf("a call was decided as %q", c.Decision.Decision), "allow, deny or confirm")
+		}
+		if allowed && c.Decision.Shown != "" {
+			n.find("result-replaced", decided, "the model was told something in place of the result of a call that was allowed")
+		}
+		if c.Against != "" {
+			n.find("allowed-against-policy", decided, "a call of "+c.Name+" was allowed, of which the policy says: "+c.Against)
+		}
 		if c.Result == nil {
 			continue
 		}
 		at := place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}
-		n.findIf(c.Proposed < 0 || !allowed, "ran-without-decision", at, "a call of "+c.Result.Name+" ran that was not proposed or not allowed")
-		n.findIf(c.Proposed >= 0 && c.Result.Name != c.Name, "tool-mismatch", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name)
+		if c.Proposed < 0 || !allowed {
+			n.find("ran-without-decision", at, "a call of "+c.Result.Name+" ran that was not proposed or not allowed")
+		}
+		if c.Proposed >= 0 && c.Result.Name != c.Name {
+			n.find("tool-mismatch", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name)
+		}
 		broken := c.Decision.RuleIDs // by the Gate's look at it and, where the plan's rules are those of this version, by the audit's
 		if known {
 			broken = slices.Concat(c.Hits, broken)
@@ -189,9 +203,15 @@ func checkCalls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, plan
 		if slices.ContainsFunc(broken, func(rule string) bool { return rule != policy.Budget }) {
 			n.find("allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule")
 		}
-		n.findIf(c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != plan.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted), "address-differs", at, "a page of another address than the one asked for, or of none")
-		n.findIf(c.Miscalculated, "calculation-differs", at, "a result of calculate that is not the value of its expression")
-		n.findIf(!planned[c.Result.Name], "tool-not-planned", at, "the tool "+c.Result.Name+" ran")
+		if c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != plan.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted) {
+			n.find("address-differs", at, "a page of another address than the one asked for, or of none")
+		}
+		if c.Miscalculated {
+			n.find("calculation-differs", at, "a result of calculate that is not the value of its expression")
+		}
+		if !planned[c.Result.Name] {
+			n.find("tool-not-planned", at, "the tool "+c.Result.Name+" ran")
+		}
 		switch r := c.Result; {
 		case r.Model != nil && (!asksModel(r.Name) || r.Model.RequestedModel == "" || r.Model.RequestedModel != plannedModel(e.Manifest, r.Name)):
 			n.find("model-differs", at, fmt.Sprintf("%s asked the model %q", r.Name, r.Model.RequestedModel))
@@ -461,11 +481,15 @@ func miscalculated(expression, shown string) bool {
 	if at := strings.LastIndex(shown, " = "); at >= 0 {
 		shown = shown[at+len(" = "):]
 	}
-	m := shownValue().FindStringSubmatch(strings.TrimSpace(shown))
+	shown = strings.TrimSpace(shown)
+	value, text, err := calc.Value(expression)
+	if err == nil && shown == text && strings.Trim(text, "0123456789") == "" { // as most are
+		return false
+	}
+	m := shownValue().FindStringSubmatch(shown)
 	if m == nil {
 		return false
 	}
-	value, _, err := calc.Value(expression)
 	if err != nil {
 		return !strings.ContainsAny(expression, "0123456789")
 	}
@@ -557,22 +581,21 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 	b := e.Manifest.Budgets
 	var used spending
 	for _, a := range t.Attempts {
-		n.findIf(b.Turns > 0 && len(a.Turns) > b.Turns, "budget-exceeded", t.at(a, a.Begun), fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
+		if b.Turns > 0 && len(a.Turns) > b.Turns {
+			n.find("budget-exceeded", t.at(a, a.Begun), fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
+		}
 		spends, unaware, late := a.spends(), 0, 1
 		if own := e.Manifest.Agent; own != nil {
 			n.findIf(a.Sent > own.Calls, "budget-exceeded", t.at(a, a.Begun), fmt.Sprintf("%d requests to a model", a.Sent), fmt.Sprintf("at most %d", own.Calls))
 			unaware, late, b.WallMs = parallelCalls, 0, own.TimeoutMs+lateness // it is stopped then
 		}
 		checkAllowed(e, n, t, a, used, spends)
-		found := func(turn *turnFact, rule, got string, want ...string) {
-			if turn != nil {
-				n.find(rule, t.at(a, turn.Seq), got, want...)
-			}
+		if turn := a.late(unaware, b.Tokens, used.tokens, spends, func(s spend) int64 { return s.tokens }); turn != nil {
+			n.find("budget-exceeded", t.at(a, turn.Seq), fmt.Sprintf("a turn that was begun after the %d tokens were used up", b.Tokens))
 		}
-		found(a.late(unaware, b.Tokens, used.tokens, spends, func(s spend) int64 { return s.tokens }),
-			"budget-exceeded", fmt.Sprintf("a turn that was begun after the %d tokens were used up", b.Tokens))
-		found(a.late(unaware, b.CostMicroUSD, used.cost, spends, func(s spend) int64 { return s.cost }),
-			"budget-exceeded", fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD))
+		if turn := a.late(unaware, b.CostMicroUSD, used.cost, spends, func(s spend) int64 { return s.cost }); turn != nil {
+			n.find("budget-exceeded", t.at(a, turn.Seq), fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD))
+		}
 		// Time and the money of the run are spent while the attempt is doing something else. When it knew of that,
 		// the journal cannot show to the turn.
 		if turn := a.beyond(late, func(turn turnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
@@ -582,8 +605,9 @@ func checkBudgets(e *evidence, n *notes, t *taskEvidence) {
 		if a.Begun < j.Spent {
 			unaware = max(unaware, 1)
 		}
-		found(a.beyond(unaware, func(turn turnFact) bool { return j.Spent > 0 && turn.Seq > j.Spent }),
-			"run-budget-exceeded", fmt.Sprintf("a turn that was begun after the %d micro-USD of %s were spent", j.Limit, j.name()))
+		if turn := a.beyond(unaware, func(turn turnFact) bool { return j.Spent > 0 && turn.Seq > j.Spent }); turn != nil {
+			n.find("run-budget-exceeded", t.at(a, turn.Seq), fmt.Sprintf("a turn that was begun after the %d micro-USD of %s were spent", j.Limit, j.name()))
+		}
 		used.calls += len(a.Calls)
 		for _, s := range spends {
 			used.tokens += s.tokens

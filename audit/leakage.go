@@ -134,7 +134,11 @@ func unconfinedGaps(e *evidence, n *notes) {
 
 // resultGaps: not all of what a result brought in can be looked at.
 func resultGaps(n *notes, r *resultFact) {
-	n.gapIf((r.Name == "web_fetch" || r.Name == "web_search") && r.URLs == 0 && !r.IsError, "a result of %s has no addresses", r.Name)
+	addressed := r.URLs > 0 || r.IsError || r.Name != "web_fetch" && r.Name != "web_search"
+	if addressed && !r.Unheard && !r.Unprobed && !r.Overlong { // as most are
+		return
+	}
+	n.gapIf(!addressed, "a result of %s has no addresses", r.Name)
 	n.gapIf(r.Unheard, "a result of %s has the question and the gold answer, and the arguments that it may echo are not recorded whole", r.Name)
 	n.gapIf(r.Unprobed && r.Name == theNetwork, "an exchange over %s was not probed, or not all of it", r.Name)
 	n.gapIf(r.Unprobed && r.Name != theNetwork, "a result of %s that is longer than its head has no probes", r.Name)

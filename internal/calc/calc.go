@@ -75,6 +75,9 @@ func (n number) String() string {
 
 // decimals is how many decimals the number has, if it ends.
 func (n number) decimals() (digits int, finite bool) {
+	if n.IsInt() {
+		return 0, true
+	}
 	rest := new(big.Int).Set(n.Denom())
 	twos := int(rest.TrailingZeroBits())
 	rest.Rsh(rest, uint(twos))

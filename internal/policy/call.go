@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,6 +48,9 @@ func Arguments(text []byte) (map[string]string, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return map[string]string{}, nil
 	}
+	if args := plainArguments(text); args != nil {
+		return args, nil
+	}
 	var values map[string]jsontext.Value
 	if err := json.Unmarshal(text, &values); err != nil {
 		return nil, err
@@ -64,6 +67,66 @@ func Arguments(text []byte) (map[string]string, error) {
 	return args, nil
 }
 
+// plainArguments is Arguments for an object of strings of visible ASCII without escapes, as most are; nil for another one, and
+// for what is no such object.
+func plainArguments(text []byte) map[string]string {
+	next := func(sign byte) bool { // takes it, and spaces before it
+		for len(text) > 0 && text[0] == ' ' {
+			text = text[1:]
+		}
+		is := len(text) > 0 && text[0] == sign
+		if is {
+			text = text[1:]
+		}
+		return is
+	}
+	word := func() (s string, ok bool) {
+		if !next('"') {
+			return "", false
+		}
+		for i, c := range text {
+			if c == '"' {
+				s, text = string(text[:i]), text[i+1:]
+				return s, true
+			}
+			if c < ' ' || c >= utf8.RuneSelf-1 || c == '\\' {
+				break
+			}
+		}
+		return "", false
+	}
+	if !next('{') {
+		return nil
+	}
+	args := map[string]string{}
+	for more := true; more; more = next(',') {
+		name, named := word()
+		_, twice := args[name]
+		if !named || twice || !next(':') {
+			return nil
+		}
+		value, whole := word()
+		if !whole {
+			return nil
+		}
+		args[name] = value
+	}
+	if !next('}') || len(text) > 0 {
+		return nil
+	}
+	return args
+}
+
+// Names returns the names of arguments, in their order.
+func Names(args map[string]string) []string {
+	names := make([]string, 0, len(args))
+	for name := range args {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // CallOf returns what a call with these arguments, as Arguments returns them, would touch. The meaning of
 // the arguments of this program's tools is known. Any other tool may do anything with its arguments: each
 // string anywhere in them, names included, is one of Strings; words of it that are addresses or paths are
@@ -71,7 +134,7 @@ func Arguments(text []byte) (map[string]string, error) {
 // Texts as well. The call counts as known.
 func CallOf(tool string, args map[string]string) Call {
 	c := Call{Tool: tool, Known: true}
-	names := slices.Sorted(maps.Keys(args))
+	names := Names(args)
 	for _, name := range names {
 		c.Texts = append(c.Texts, args[name])
 	}

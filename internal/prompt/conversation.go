@@ -23,6 +23,7 @@ type Conversation struct {
 	unsure   map[message]bool           // may replace one of them
 	replaced map[int]trajectory.Message // the short forms of those of the request before that were condensed
 	places   map[message][]int          // of the results among those that were not; nil: not computed
+	given    []given                    // results that are not among these: few conversations are ever condensed
 	results  map[message]*toolResults   // that can be condensed
 	once     map[string]bool            // templates that were used and can be used once
 }
@@ -45,6 +46,12 @@ type toolResults struct {
 	forms  map[string]bool // digests of the messages that can replace them
 }
 
+// given is a result that was given as a message.
+type given struct {
+	as message
+	toolResult
+}
+
 type toolResult struct {
 	tool  string
 	bytes int64
@@ -53,8 +60,7 @@ type toolResult struct {
 // NewConversation begins the conversation about a question. The templates of the sources in unknown, a set, have
 // another text than in this version.
 func NewConversation(question, fileName string, unknown map[string]bool) *Conversation {
-	c := &Conversation{unknown: unknown, question: trajectory.SentMessage{Content: Question(question, fileName), Role: "user"},
-		due: map[message]int{}, unsure: map[message]bool{}, replaced: map[int]trajectory.Message{}, results: map[message]*toolResults{}, once: map[string]bool{}}
+	c := &Conversation{unknown: unknown, question: trajectory.SentMessage{Content: Question(question, fileName), Role: "user"}, due: map[message]int{}}
 	c.asked = sourced(c.question, QuestionSource)
 	return c
 }
@@ -72,15 +78,22 @@ func (c *Conversation) Reply(sha256 string) { c.due[message{"assistant", sha256,
 func (c *Conversation) Result(callID, sha256, tool string, bytes int64) {
 	m := message{"tool", sha256, "tool:" + callID}
 	c.due[m]++
-	if c.results[m] == nil {
-		c.results[m] = &toolResults{}
-	}
-	c.results[m].unread = append(c.results[m].unread, toolResult{tool, bytes})
+	c.given = append(c.given, given{m, toolResult{tool, bytes}})
 }
 
 // Condense replaces results by their short forms. What is no result, or would become another text than the template
 // gives, stays.
 func (c *Conversation) Condense(e trajectory.ContextCondensed) {
+	if c.results == nil {
+		c.results, c.unsure, c.replaced = map[message]*toolResults{}, map[message]bool{}, map[int]trajectory.Message{}
+	}
+	for _, g := range c.given {
+		if c.results[g.as] == nil {
+			c.results[g.as] = &toolResults{}
+		}
+		c.results[g.as].unread = append(c.results[g.as].unread, g.toolResult)
+	}
+	c.given = nil
 	if c.places == nil {
 		c.places = map[message][]int{}
 		for i, m := range c.last {
@@ -161,6 +174,9 @@ func (c *Conversation) expects(i int, m trajectory.Message) bool {
 	case m.Image != trajectory.Image{}:
 		return false
 	case fixed().once[k] && !c.once[m.Source]:
+		if c.once == nil {
+			c.once = map[string]bool{}
+		}
 		c.once[m.Source] = true
 		return true
 	}
