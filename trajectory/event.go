@@ -165,7 +165,9 @@ func decodeEvent(line []byte, runID, parent string) (Event, error) {
 
 // decoder reads lines one after the other.
 type decoder struct {
-	seen []seen // payloads of lines before, each at its hash; nil: none is kept
+	seen   []seen // payloads of lines before, each at its hash; nil: none is kept
+	second uint64 // of the last id, from 1
+	time   [len(TimeFormat)]byte
 }
 
 // seen is a payload that two lines had: a third has the same value and the same digest, and neither is computed again.
@@ -250,7 +252,7 @@ func (d *decoder) decode(line, digest []byte, runID, parent string) (e Event, he
 	s.Expect(`,"type":"`)
 	s.Expect(string(e.Payload.Type()))
 	s.Expect(`"}`)
-	if s.End() != nil || min(e.MonoUs, e.Seq) < 0 || !k.scope.fits(e.TaskID, e.Attempt, e.Turn) || !again && !canonical.HasDigest(line[from:to], hash) || !isID(id, at) {
+	if s.End() != nil || min(e.MonoUs, e.Seq) < 0 || !k.scope.fits(e.TaskID, e.Attempt, e.Turn) || !again && !canonical.HasDigest(line[from:to], hash) || !d.isID(id, at) {
 		return Event{}, "", canonical.ErrMalformed
 	}
 	if !again && d.seen != nil {
@@ -263,14 +265,20 @@ func (d *decoder) decode(line, digest []byte, runID, parent string) (e Event, he
 }
 
 // isID reports whether text is a ULID in its one form, and at its time.
-func isID(text, at []byte) bool {
+func (d *decoder) isID(text, at []byte) bool {
 	var id ulid.ULID
-	if id.UnmarshalText(text) != nil {
+	var form [ulid.EncodedSize]byte
+	if id.UnmarshalText(text) != nil || id.MarshalTextTo(form[:]) != nil || !bytes.Equal(form[:], text) {
 		return false
 	}
-	var form [ulid.EncodedSize]byte
-	var t [len(TimeFormat)]byte
-	return id.MarshalTextTo(form[:]) == nil && bytes.Equal(form[:], text) && bytes.Equal(appendTime(t[:0], id), at)
+	if second := id.Time()/1000 + 1; second != d.second {
+		if len(appendTime(d.time[:0], id)) != len(d.time) { // after the year 9999
+			return false
+		}
+		d.second = second
+	}
+	appendMillis(d.time[:len(d.time)-len("000Z")], id)
+	return bytes.Equal(d.time[:], at)
 }
 
 // lastKind returns what the last member of a line says, which is the type if the line is canonical, and its kind.
@@ -314,8 +322,12 @@ func timestamp(id ulid.ULID) string { return string(appendTime(nil, id)) }
 // appendTime appends the time of an id in TimeFormat. Package time has a faster way for RFC 3339 than for layouts.
 func appendTime(b []byte, id ulid.ULID) []byte {
 	b = ulid.Time(id.Time()).UTC().AppendFormat(b, time.RFC3339)
+	return appendMillis(append(b[:len(b)-len("Z")], '.'), id)
+}
+
+func appendMillis(b []byte, id ulid.ULID) []byte {
 	ms := id.Time() % 1000
-	return append(b[:len(b)-len("Z")], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
+	return append(b, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
 }
 
 // Time returns when the event was recorded.

@@ -835,8 +835,10 @@ type SentCall struct {
 
 // Canonical returns the canonical JSON of a message. It cannot fail: the type holds strings only, and bytes that are
 // not UTF-8 become U+FFFD.
-func (m SentMessage) Canonical() []byte {
-	b, err := canonical.EncodeLossy(m)
+func (m SentMessage) Canonical() []byte { return appendSent(nil, &m) }
+
+func appendSent(b []byte, m *SentMessage) []byte {
+	b, err := canonical.AppendLossy(b, m)
 	if err != nil {
 		panic("trajectory: a message of strings has no canonical form: " + err.Error())
 	}

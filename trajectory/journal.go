@@ -62,7 +62,7 @@ func ReadJournal(r io.Reader, runID, head string, visit func(Event, []byte) erro
 // ReadLines is [ReadJournal] of the lines that follow an end. The offset of the Tail counts from there.
 func ReadLines(r io.Reader, runID string, end End, visit func(Event, []byte) error) (End, *Tail, error) {
 	br := bufio.NewReaderSize(r, 1<<16)
-	d := decoder{make([]seen, mostSeen)}
+	d := decoder{seen: make([]seen, mostSeen)}
 	var offset int64
 	for {
 		line, err := readLine(br)

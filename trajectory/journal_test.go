@@ -379,7 +379,7 @@ func TestPayloadsThatComeAgain(t *testing.T) {
 		lines = append(lines, line[:len(line)-1])
 	}
 	for _, slots := range []int{1, mostSeen} {
-		d := decoder{make([]seen, slots)}
+		d := decoder{seen: make([]seen, slots)}
 		for range 4 {
 			for i, line := range lines {
 				want, err := decodeEvent(line, "", "")
@@ -393,7 +393,7 @@ func TestPayloadsThatComeAgain(t *testing.T) {
 		}
 	}
 	known := 0
-	d := decoder{make([]seen, mostSeen)}
+	d := decoder{seen: make([]seen, mostSeen)}
 	for range 3 {
 		for _, line := range lines {
 			if _, _, err := d.decode(line, nil, "", ""); err != nil {
@@ -445,7 +445,7 @@ func FuzzReadEvent(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		e, err := decodeEvent(line, "", "")
-		d := decoder{make([]seen, 1)}
+		d := decoder{seen: make([]seen, 1)}
 		for range 3 { // the last time, the payload is one that was seen before
 			if again, _, err2 := d.decode(line, nil, "", ""); err2 != err || !reflect.DeepEqual(again, e) {
 				t.Fatalf("read as %+v (%v), and again as %+v (%v)", e, err, again, err2)

@@ -18,6 +18,8 @@ type Requests struct {
 	last   []Message   // of the request before
 	since  map[string]recorded
 	listed int // messages that requests do not have from the one before
+	sent   SentMessage
+	room   []byte
 }
 
 // Bounds of the messages of an own agent: of one request, and of those that all requests of an attempt list besides what
@@ -61,7 +63,7 @@ type recorded struct {
 func (r *Requests) Add(p Payload) {
 	switch p := p.(type) {
 	case TaskStarted:
-		b := SentMessage{Content: p.Question, Role: "user"}.Canonical()
+		b := r.canonical(SentMessage{Content: p.Question, Role: "user"})
 		r.saw(canonical.Digest(b), recorded{text: string(b)})
 	case ModelCallCompleted:
 		if p.Redactions == 0 && p.Head != "" {
@@ -73,10 +75,20 @@ func (r *Requests) Add(p Payload) {
 		}
 	case PolicyDecision:
 		if p.Shown != "" {
-			b := SentMessage{Content: p.Shown, Role: "tool", ToolCallID: p.CallID}.Canonical()
+			b := r.canonical(SentMessage{Content: p.Shown, Role: "tool", ToolCallID: p.CallID})
 			r.saw(canonical.Digest(b), recorded{text: string(b)})
 		}
 	}
+}
+
+// canonical returns the canonical form of a message, which is valid until the next call.
+func (r *Requests) canonical(m SentMessage) []byte {
+	if cap(r.room) > ResultHead<<2 {
+		r.room = nil
+	}
+	r.sent = m
+	r.room = appendSent(r.room[:0], &r.sent)
+	return r.room
 }
 
 func (r *Requests) saw(sha256 string, m recorded) {
@@ -95,7 +107,7 @@ func (r *Requests) text(m Message) (text string, cut, ok bool) {
 	}
 	found, ok := r.since[m.SHA256]
 	if found.result { // whose event has the digest of the message, and the text of the document
-		b := SentMessage{Content: found.text, Role: "tool", ToolCallID: found.callID}.Canonical()
+		b := r.canonical(SentMessage{Content: found.text, Role: "tool", ToolCallID: found.callID})
 		if !canonical.HasDigest(b, m.SHA256) {
 			delete(r.since, m.SHA256)
 			return "", false, false

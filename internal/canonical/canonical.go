@@ -16,6 +16,7 @@ package canonical
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"hash"
@@ -42,6 +43,9 @@ func EncodeLossy(v any) ([]byte, error) { return encode(v, true) }
 // Append appends what Encode returns to b.
 func Append(b []byte, v any) ([]byte, error) { return appendValue(b, v, false) }
 
+// AppendLossy appends what EncodeLossy returns to b.
+func AppendLossy(b []byte, v any) ([]byte, error) { return appendValue(b, v, true) }
+
 // buffers of up to maxRoom bytes are kept to be used again.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
@@ -59,8 +63,13 @@ func encode(v any, lossy bool) ([]byte, error) {
 }
 
 func appendValue(b []byte, v any, lossy bool) ([]byte, error) {
-	if all, ok := encodeInterface(b, reflect.ValueOf(&v).Elem()); ok {
-		return all, nil
+	if v == nil {
+		return append(b, "null"...), nil
+	}
+	if c := codecOf(reflect.TypeOf(v)); c != nil {
+		if all, ok := c.encode(b, reflect.ValueOf(v)); ok {
+			return all, nil
+		}
 	}
 	general, err := encodeAny(v, lossy)
 	if err != nil {
@@ -116,29 +125,41 @@ func decodeAny(data []byte, v any) error {
 }
 
 // Digest returns the digest of b.
-func Digest(b []byte) string {
-	d := digest(b)
+func Digest(b []byte) string { return DigestText(sha256.Sum256(b)) }
+
+// DigestText returns a SHA-256 as a digest is written.
+func DigestText(sum [sha256.Size]byte) string {
+	d := written(sum)
 	return string(d[:])
 }
 
 // AppendDigest appends the digest of data to b.
 func AppendDigest(b, data []byte) []byte {
-	d := digest(data)
+	d := written(sha256.Sum256(data))
 	return append(b, d[:]...)
 }
 
 // HasDigest reports whether d is the digest of b.
 func HasDigest[T string | []byte](b []byte, d T) bool {
-	want := digest(b)
+	want := written(sha256.Sum256(b))
 	return string(want[:]) == string(d)
 }
 
-func digest(b []byte) (d [DigestSize]byte) {
-	sum := sha256.Sum256(b)
+func written(sum [sha256.Size]byte) (d [DigestSize]byte) {
 	copy(d[:], digestPrefix)
-	hex.Encode(d[len(digestPrefix):], sum[:])
+	for i, b := range sum { // in half the time of hex.Encode
+		binary.LittleEndian.PutUint16(d[len(digestPrefix)+2*i:], hexOf[b])
+	}
 	return d
 }
+
+// hexOf has the two digits of each byte, the first in the lower byte.
+var hexOf = func() (of [256]uint16) {
+	for b := range of {
+		of[b] = binary.LittleEndian.Uint16(hex.AppendEncode(nil, []byte{byte(b)}))
+	}
+	return of
+}()
 
 const digestPrefix = "sha256:"
 

@@ -212,6 +212,7 @@ func (elem *codec) decodeMap(s *Scanner, v reflect.Value) {
 	if s.next('}') {
 		return
 	}
+	texts, _ := v.Interface().(map[string]string) // without reflection
 	for before := ""; ; {
 		name := s.Recent()
 		if v.Len() > 0 && compareUTF16(before, name) >= 0 {
@@ -219,9 +220,13 @@ func (elem *codec) decodeMap(s *Scanner, v reflect.Value) {
 		}
 		before = name
 		s.Expect(":")
-		value.SetZero()
-		elem.decode(s, value)
-		v.SetMapIndex(reflect.ValueOf(name), value)
+		if texts != nil {
+			texts[name] = s.Recent()
+		} else {
+			value.SetZero()
+			elem.decode(s, value)
+			v.SetMapIndex(reflect.ValueOf(name), value)
+		}
 		if !s.next(',') {
 			s.Expect("}")
 			return
@@ -230,6 +235,9 @@ func (elem *codec) decodeMap(s *Scanner, v reflect.Value) {
 }
 
 func (elem *codec) encodeMap(b []byte, v reflect.Value) ([]byte, bool) {
+	if v.Len() == 0 {
+		return append(b, "{}"...), true
+	}
 	names := v.MapKeys()
 	slices.SortFunc(names, func(x, y reflect.Value) int { return compareUTF16(x.String(), y.String()) })
 	b = append(b, '{')

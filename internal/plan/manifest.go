@@ -483,7 +483,7 @@ func (m Plan) Unsalted() Plan {
 }
 
 func SaltedQuestion(salt []byte, question [sha256.Size]byte) string {
-	return "sha256:" + hex.EncodeToString(mac(salt, question[:]))
+	return canonical.DigestText([sha256.Size]byte(mac(salt, question[:])))
 }
 
 func mac(key, message []byte) []byte {

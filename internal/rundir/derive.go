@@ -136,7 +136,7 @@ func (f *Fold) Leaves() []trajectory.Leaf {
 
 // leaf returns a sealed task's leaf.
 func (f *Fold) leaf(t *Task) trajectory.Leaf {
-	return trajectory.Leaf{Attempts: len(t.Attempts), Digest: "sha256:" + hex.EncodeToString(t.sum[:]), Lines: t.lines,
+	return trajectory.Leaf{Attempts: len(t.Attempts), Digest: canonical.DigestText(t.sum), Lines: t.lines,
 		RunID: f.Manifest.RunID, Salt: hex.EncodeToString(t.Salt[:]), TaskID: t.Plan.TaskID}
 }
 

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"slices"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -176,7 +175,6 @@ type comparison struct {
 	name   string
 	file   fs.File
 	in     *bufio.Reader
-	got    []byte    // room for a line of the file
 	size   int64     // of the file when it was opened
 	digest hash.Hash // of what was compared; nil: it is not wanted
 	read   int64
@@ -197,21 +195,19 @@ func (c *comparison) line(want []byte) error {
 	if c.short {
 		return nil
 	}
-	c.got = slices.Grow(c.got[:0], len(want))
-	got := c.got[:len(want)]
-	n, err := io.ReadFull(c.in, got)
-	c.read += int64(n)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		c.short = true
-		want = want[:n]
-	} else if err != nil {
-		return fmt.Errorf("reading %s: %w", c.name, err)
-	}
-	if !bytes.Equal(got[:n], want) {
-		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: notGiven}
-	}
-	if c.digest != nil {
-		c.digest.Write(got[:n])
+	for rest := want; len(rest) > 0 && !c.short; {
+		got, err := c.in.Peek(min(len(rest), c.in.Size()))
+		if c.short = errors.Is(err, io.EOF); err != nil && !c.short {
+			return fmt.Errorf("reading %s: %w", c.name, err)
+		}
+		if !bytes.Equal(got, rest[:len(got)]) {
+			return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: notGiven}
+		}
+		if c.digest != nil {
+			c.digest.Write(got)
+		}
+		n, _ := c.in.Discard(len(got)) // they are in its buffer
+		c.read, rest = c.read+int64(n), rest[n:]
 	}
 	if !c.short {
 		c.lines++

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -487,7 +488,7 @@ func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 	case s.Outcome != outcome || s.Attempt != attempt || s.Attempts != len(t.Attempts):
 		return fmt.Sprintf("is sealed as %q of attempt %d in %d; its events give %q of attempt %d in %d",
 			s.Outcome, s.Attempt, s.Attempts, outcome, attempt, len(t.Attempts))
-	case err != nil || len(salt) != 32 || hex.EncodeToString(salt) != s.Salt:
+	case err != nil || len(salt) != 32 || strings.ToLower(s.Salt) != s.Salt:
 		return "has no salt of 32 bytes"
 	case len(t.Attempts) > 0 && plan.SaltedQuestion(salt, t.asked) != t.Plan.QuestionSHA256:
 		return "was asked another question than planned"

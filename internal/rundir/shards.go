@@ -2,7 +2,6 @@ package rundir
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -389,7 +388,7 @@ func (t *Task) linesDigest() string {
 	if t.digest != nil {
 		t.digest.Sum(sum[:0])
 	}
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return canonical.DigestText(sum)
 }
 
 // Commit returns the payload that ends a task of a shard.
