@@ -25,7 +25,7 @@ const module = "github.com/gaia-harness/gaia/"
 
 // floors has the floor of each package: it imports packages of lower floors only.
 var floors = map[string]int{
-	"internal/calc": 0, "internal/canonical": 0, "internal/child": 0, "internal/durable": 0, "internal/origin": 0, "internal/pending": 0, "internal/parquetfile": 0,
+	"internal/calc": 0, "internal/canonical": 0, "internal/child": 0, "internal/durable": 0, "internal/heap": 0, "internal/origin": 0, "internal/pending": 0, "internal/parquetfile": 0,
 	"internal/policy": 0, "internal/regular": 0, "internal/secret": 0, "internal/shim": 0, "internal/selection": 0, "internal/stats": 0,
 	"internal/transport": 0, "internal/visible": 0, "tools/internal/direct": 0,
 	"internal/queue": 1, "internal/plot": 1, "internal/guard": 1, "internal/llm": 1, "internal/sign": 1, "internal/unpack": 1, "internal/view": 1, "loader": 1,

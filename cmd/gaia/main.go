@@ -12,10 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +21,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/equip"
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/heap"
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/runfiles"
@@ -44,33 +42,14 @@ func main() {
 	}
 	a := newApp()
 	if a.getenv("GOGC") == "" && a.getenv("GOMEMLIMIT") == "" {
-		garbagePercent.Store(35)
-		limitGarbage()
+		debug.SetGCPercent(heap.Percent)
+	} else {
+		heap.Drop()
 	}
 	if err := checkMemory(); err != nil {
 		os.Exit(a.exit(err))
 	}
 	os.Exit(a.exit(a.execute(os.Args[1:])))
-}
-
-// garbagePercent is how much of a large live heap may become garbage, in percent. A merge lowers it.
-var garbagePercent atomic.Uint64
-
-// limitGarbage lets the heap grow, before it is collected, by what [garbage] allows of what was live at the last collection.
-// Go's own rule, 100 percent, takes twice the memory of a large run, and collects a small one too often.
-func limitGarbage() {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	runtime.AddCleanup(new(*byte), func(struct{}) { // which the next collection finds
-		metrics.Read(live)
-		debug.SetGCPercent(garbage(live[0].Value.Uint64(), garbagePercent.Load()))
-		limitGarbage()
-	}, struct{}{})
-}
-
-// garbage returns the percent of a live heap, in bytes, that may become garbage: leastGarbage, or percent if that is more.
-func garbage(live, percent uint64) int {
-	const leastGarbage = 10 << 20
-	return int(max(percent, leastGarbage*100/max(live, 1<<20)))
 }
 
 // checkMemory refuses a limit of the address space that is too low.

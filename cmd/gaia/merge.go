@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/cli"
@@ -46,14 +45,8 @@ plan's key. The same command, or 'gaia resume', continues an interrupted merge.`
 	return cmd
 }
 
-// mergeGarbage bounds garbage, in percent of what a merge holds, which grows with the tasks: a limit in bytes, once what is
-// held comes near it, would leave half of the time to the collector.
-const mergeGarbage = 25
-
 // merge makes the run of the shards in some folders, or continues that.
 func (a *app) merge(cmd *cobra.Command, folders, lost []string, s *runflags.Settings) error {
-	debug.SetGCPercent(min(debug.SetGCPercent(100), mergeGarbage))
-	garbagePercent.Store(mergeGarbage)
 	shown := time.Now()
 	m, err := merge.Prepare(s.PlanDir, s.Runs, folders, lost, func(_ string, done, of int) {
 		if time.Since(shown) > 2*time.Second {

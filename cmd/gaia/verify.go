@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/cli"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/heap"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -109,7 +110,7 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 
 // softMemory is the size, in bytes, from which the garbage collector works harder: a signer may have made the evidence costly
 // to verify.
-const softMemory = 320 << 20
+const softMemory = 320<<20 + heap.Ballast
 
 // verifying are the flags of verify.
 type verifying struct {
