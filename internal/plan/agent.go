@@ -151,7 +151,6 @@ func (a *AgentPlan) Fault() string {
 			return "the agent's command has a word with a byte 0"
 		}
 	}
-	envName := regexp.MustCompile(EnvName)
 	switch {
 	case a.Name == "" || len(a.Name) > maxAgentName || strings.ContainsFunc(a.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return fmt.Sprintf("the agent's name is %q", a.Name)
@@ -185,7 +184,7 @@ func (a *AgentPlan) Fault() string {
 		return fmt.Sprintf("the agent has %d ms, and with the recorded network at most %d", a.TimeoutMs, maxRecordedTime.Milliseconds())
 	case !IsSet(a.Env) || len(a.Env) > MaxAgentEnv:
 		return "the agent's variables are not sorted, or too many"
-	case slices.ContainsFunc(a.Env, func(name string) bool { return !envName.MatchString(name) }):
+	case slices.ContainsFunc(a.Env, func(name string) bool { return !EnvName().MatchString(name) }):
 		return "the agent is given a variable that is no name"
 	case slices.ContainsFunc(a.Env, func(name string) bool { return SetForAgent(name, a.Network) }):
 		return "the agent is given a variable that the run sets"

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/selection"
@@ -142,13 +143,12 @@ func policyFault(m Plan) string {
 	return ""
 }
 
-// EnvName is what a variable of a server may be called.
-const EnvName = `^[A-Za-z_][A-Za-z0-9_]{0,127}$`
+// EnvName matches what a variable of a server may be called.
+var EnvName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`) })
 
 // toolsFault checks the tools of servers. Of a server that is a program, and of no other tool, the plan has the network
 // and the names of its variables.
 func toolsFault(m Plan) string {
-	envName := regexp.MustCompile(EnvName)
 	for _, t := range m.Tools {
 		program := t.Server != "" && !t.Remote()
 		switch {
@@ -162,7 +162,7 @@ func toolsFault(m Plan) string {
 			return "is of a run to be submitted with a server that has the network"
 		case !IsSet(t.Env):
 			return fmt.Sprintf("the variables of the tool %q are not sorted", t.Name)
-		case slices.ContainsFunc(t.Env, func(name string) bool { return !envName.MatchString(name) }):
+		case slices.ContainsFunc(t.Env, func(name string) bool { return !EnvName().MatchString(name) }):
 			return fmt.Sprintf("the tool %q is given a variable that is no name", t.Name)
 		case (t.Schema != "") != (t.Server != ""), t.Schema != "" && canonical.Digest([]byte(t.Schema)) != t.SchemaSHA256:
 			return fmt.Sprintf("the schema of the tool %q is not what its digest is of, or not that of a server's tool", t.Name)

@@ -119,7 +119,7 @@ func (a *Agent) check(given func(string) bool) (key, reason, hint string) {
 	}
 	for i, name := range a.Env {
 		switch {
-		case !regexp.MustCompile(plan.EnvName).MatchString(name):
+		case !plan.EnvName().MatchString(name):
 			return "env", "it is to have names of variables of the environment", "put the value into the environment, and its name here, such as env: [TZ]"
 		case plan.SetForAgent(name, a.Network):
 			return "env", fmt.Sprintf("the variable %s is set by the run, or is a key that no agent is given", name), "leave it out"

@@ -152,7 +152,7 @@ func (s *Server) check() (key, reason, hint string) {
 func (s *Server) checkEnv() (reason, hint string) {
 	for i, name := range s.Env {
 		switch {
-		case !regexp.MustCompile(plan.EnvName).MatchString(name):
+		case !plan.EnvName().MatchString(name):
 			return "it is to have names of variables of the environment", "put the value into the environment, and its name here, such as env: [NOTES_TOKEN]"
 		case slices.Contains([]string{"PATH", "HOME", "LANG", "PWD"}, name) || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "GLIBC_"):
 			return fmt.Sprintf("the variable %s is not for settings", name), "leave it out"
