@@ -2,14 +2,11 @@ package audit
 
 import (
 	"cmp"
-	"iter"
 	"net/url"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -79,9 +76,7 @@ type taskReader struct {
 	prober   *probe.Prober
 	question string
 	gold     string
-	words    []string // of the question, in order; nil until they are asked for
-	repeated int      // how often the most frequent of them stands there
-	head     head     // of the event, if it has one; see shows
+	head     head // of the event, if it has one; see shows
 	fileName string
 	plan     *planned
 	own      []string             // see ownTexts
@@ -530,7 +525,7 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	if p.Name == "calculate" {
 		c.expression = p.Args["expression"]
 	}
-	a.SaidQuestion = a.SaidQuestion || c.Cut || t.mostly(c.text)
+	a.SaidQuestion = a.SaidQuestion || c.Cut || t.prober.Mostly(c.text)
 	a.Calls = append(a.Calls, c)
 	waiting := t.turn.waiting(p.CallID)
 	waiting.undecided = append(waiting.undecided, c)
@@ -718,7 +713,7 @@ func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, h head, c *cal
 		r.Probes = r.Probes.Merge(most)
 	}
 	if r.Probes.QCov >= probe.WholeQuestion && r.Probes.QCovNoEcho < probe.WholeQuestion {
-		if !t.mostly(c.echo) { // or the search engine may have corrected what the call had said
+		if !t.prober.Mostly(c.echo) { // or the search engine may have corrected what the call had said
 			r.Quoted = t.prober.Quoted(text, c.echo)
 		}
 	}
@@ -733,48 +728,6 @@ func (t *taskReader) result(seq int64, p trajectory.ToolExecuted, h head, c *cal
 	r.Few = t.prober.Few()
 	r.Unheard = unknown && r.Probes.QCov >= probe.WholeQuestion && r.Probes.GoldHits > 0
 	return r
-}
-
-// mostly reports whether a text has most words of the task's question.
-func (t *taskReader) mostly(text string) bool {
-	if t.words == nil {
-		t.words = slices.AppendSeq(make([]string, 0, len(t.question)/4), wordsOf(t.question))
-		slices.Sort(t.words)
-		for i, n := 0, 0; i < len(t.words); i++ {
-			if n++; i > 0 && t.words[i] != t.words[i-1] {
-				n = 1
-			}
-			t.repeated = max(t.repeated, n)
-		}
-	}
-	words := wordsOf(text)
-	count := 0
-	for range words {
-		count++
-	}
-	if 2*count*t.repeated <= len(t.words) { // too few, whatever they are
-		return false
-	}
-	said, had := make(map[string]bool, count), 0
-	for word := range words {
-		said[word] = true
-	}
-	for _, word := range t.words {
-		if said[word] {
-			had++
-		}
-	}
-	return 2*had > len(t.words)
-}
-
-// wordsOf yields the words of a text in its canonical form.
-func wordsOf(text string) iter.Seq[string] {
-	return strings.FieldsFuncSeq(probe.Text(text), func(r rune) bool {
-		if r < utf8.RuneSelf {
-			return (r|0x20 < 'a' || r|0x20 > 'z') && (r < '0' || r > '9')
-		}
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	})
 }
 
 // opened returns the form in which names of files are compared: file systems may take letters of either case for

@@ -59,7 +59,7 @@ func (t *taskReader) network(a *attemptEvidence, ev trajectory.Event) {
 		}
 		c.echo = c.args
 		c.AsksModel = isModelAddress(p.URL)
-		a.SaidQuestion = a.SaidQuestion || c.Cut || t.mostly(c.args)
+		a.SaidQuestion = a.SaidQuestion || c.Cut || t.prober.Mostly(c.args)
 		if t.exchanges == nil {
 			t.exchanges = map[int]exchange{}
 		}

@@ -97,8 +97,9 @@ type Prober struct {
 
 	firstRotated, lastRotated uint32 // words in rot13
 
-	words  []uint32   // of the question, while it is prepared
-	places []interval // of these
+	words  []uint32   // of the question
+	joined bool       // there are underscores in some
+	places []interval // of these, while it is prepared
 }
 
 // New prepares for one task, in time linear in the target.

@@ -46,7 +46,7 @@ func (p *Prober) prepareQuestion(text []byte) {
 		}
 		words, places = append(words, p.lexicon.add(&s, question)), append(places, interval{s.start, s.end})
 	}
-	p.words, p.places = words, places
+	p.words, p.places, p.joined = words, places, strings.Contains(question, "_")
 	p.inQuestion = append(p.inQuestion, make([]wordUse, p.lexicon.last+1)...)
 	p.questionBytes = len(text)
 	if len(words) < fewestWords {
@@ -102,6 +102,33 @@ func (p *Prober) prepareQuestion(text []byte) {
 // inAny reports whether one of several intervals has all of a place.
 func inAny(all []interval, place interval) bool {
 	return slices.ContainsFunc(all, func(i interval) bool { return i.start <= place.start && place.end <= i.end })
+}
+
+// Mostly reports whether a text has most words of the question, each as often as it stands there. Words are runs of letters
+// and digits.
+func (p *Prober) Mostly(text string) bool {
+	l, words := p.lexicon, p.words
+	if p.joined {
+		l = newLexicon(nil, 0)
+		words = l.addAll(withoutUnderscores(p.question))
+	}
+	said, had := map[uint32]bool{}, 0
+	for s := (wordScanner{b: withoutUnderscores(text)}); s.next(); {
+		if id := l.find(&s); id > 0 {
+			said[id] = true
+		}
+	}
+	for _, id := range words {
+		if said[id] {
+			had++
+		}
+	}
+	return 2*had > len(words)
+}
+
+// withoutUnderscores returns a text in its canonical form, with spaces for underscores.
+func withoutUnderscores(text string) []byte {
+	return bytes.ReplaceAll(canonicalText(text).b, []byte("_"), []byte(" "))
 }
 
 // edge reports whether what is seen of the question has its first or its last run, and a run of the sentence that
@@ -341,6 +368,10 @@ func quotedParts(b []byte) []interval {
 	var parts []interval
 	unclosed := map[string]bool{} // marks that close nothing any more
 	for i := 0; i < len(b); {
+		if c := b[i]; c < utf8.RuneSelf && c != '"' && c != '\'' && c != '`' {
+			i++
+			continue
+		}
 		r, size := utf8.DecodeRune(b[i:])
 		i += size
 		closers := closingMarks[r]
@@ -390,7 +421,7 @@ func askingSentence(b []byte) interval {
 	}
 	start := 0
 	for i := 0; i+1 < end; i++ {
-		if strings.IndexByte(".!?", b[i]) >= 0 && asciiSpace(b[i+1]) || b[i] == '\n' {
+		if c := b[i]; (c == '.' || c == '!' || c == '?') && asciiSpace(b[i+1]) || c == '\n' {
 			start = i + 1
 		}
 	}

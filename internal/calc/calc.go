@@ -10,6 +10,7 @@ package calc
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"regexp"
 	"slices"
@@ -99,9 +100,31 @@ func checked(r *big.Rat, rounded bool) number {
 	return number{r, rounded}
 }
 
+// short returns the value of a whole number of few enough digits that sums and products of two are exact; false for another.
+func (n number) short() (int64, bool) {
+	if !n.IsInt() || !n.Num().IsInt64() {
+		return 0, false
+	}
+	v := n.Num().Int64()
+	return v, max(v, -v) < 1<<31 && v != math.MinInt64
+}
+
 // apply computes a binary operator. The remainder of a by b is a - b*floor(a/b).
 func apply(operator byte, a, b number) number {
 	r := new(big.Rat)
+	if x, whole := a.short(); whole && strings.IndexByte("+-*", operator) >= 0 {
+		if y, whole := b.short(); whole {
+			switch operator {
+			case '+':
+				r.SetInt64(x + y)
+			case '-':
+				r.SetInt64(x - y)
+			case '*':
+				r.SetInt64(x * y)
+			}
+			return number{r, a.rounded || b.rounded}
+		}
+	}
 	switch operator {
 	case '+':
 		r.Add(a.Rat, b.Rat)

@@ -66,12 +66,19 @@ func System() string { return render(SystemID, "", nil) }
 
 // Question returns the first user message of an attempt. An empty fileName means that no file comes with the question.
 func Question(question, fileName string) string {
-	file := ""
-	if fileName != "" {
-		file = encode(fileName)
+	if fileName == "" {
+		before, after := aroundQuestion()
+		return before + question + after
 	}
-	return render(QuestionID, "", struct{ Question, File string }{question, file})
+	return render(QuestionID, "", struct{ Question, File string }{question, encode(fileName)})
 }
+
+// aroundQuestion are the texts before and after a question without a file.
+var aroundQuestion = sync.OnceValues(func() (before, after string) {
+	const mark = "\x00"
+	before, after, _ = strings.Cut(render(QuestionID, "", struct{ Question, File string }{mark, ""}), mark)
+	return before, after
+})
 
 // Reminder returns the message to a model that stopped without an answer.
 func Reminder() string { return render(ReminderID, "", nil) }
