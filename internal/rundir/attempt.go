@@ -186,10 +186,7 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 				return reason
 			}
 		}
-		if a.Ended = &answered; p != answered {
-			other := p
-			a.Ended = &other
-		}
+		a.Ended = &p
 		return ""
 	case trajectory.ToolExecuted:
 		if len(a.ToolsUsed) == plan.MaxTools && !slices.Contains(a.ToolsUsed, p.Name) {
@@ -220,9 +217,6 @@ func (a *Attempt) add(e *trajectory.Event) (reason string) {
 	a.step(*e)
 	return ""
 }
-
-// answered is the end of most attempts, which share it.
-var answered = trajectory.AttemptEnded{Outcome: trajectory.Answered}
 
 // classified reports whether the class of a violation follows from its rules: a rule other than that of budgets makes
 // it one of rules, whatever else denied the call.

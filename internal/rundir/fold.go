@@ -42,15 +42,16 @@ type Fold struct {
 	byID       map[string]*Task
 	ended      func(Trajectory) error
 	judge      JudgeSummary
-	verdicts   [2]*trajectory.Judgment // the last that the official scorer did not accept, and that it did
-	seals      map[Seal]*Seal          // that tasks share
-	tools      [][]string              // lists of tools that attempts share, at most mostToolLists
-	badCache   int                     // entries of the judge cache that did not verify
-	counted    int64                   // all tokens and micro-USD so far
-	open       int64                   // bytes of the lines of open attempts
-	mostOpen   int64                   // the most that open has been
-	kept       int64                   // bytes of the lines of which texts are held to the end
-	harnesses  []trajectory.Harness    // that wrote a part of it, besides the plan's
+	verdicts   [2]*trajectory.Judgment  // the last that the official scorer did not accept, and that it did
+	lastEnd    *trajectory.AttemptEnded // of an attempt; most have the same
+	seals      map[Seal]*Seal           // that tasks share
+	tools      [][]string               // lists of tools that attempts share, at most mostToolLists
+	badCache   int                      // entries of the judge cache that did not verify
+	counted    int64                    // all tokens and micro-USD so far
+	open       int64                    // bytes of the lines of open attempts
+	mostOpen   int64                    // the most that open has been
+	kept       int64                    // bytes of the lines of which texts are held to the end
+	harnesses  []trajectory.Harness     // that wrote a part of it, besides the plan's
 	spending   spending
 	light      bool // of open attempts the requests alone are kept, no steps: no records of attempts are wanted
 
@@ -432,6 +433,10 @@ func (f *Fold) compact(a *Attempt) {
 	if a.CostMicroUSD != nil {
 		a.CostMicroUSD = &a.KnownMicroUSD // which is the same, where all prices are known
 	}
+	if reflect.DeepEqual(f.lastEnd, a.Ended) {
+		a.Ended = f.lastEnd
+	}
+	f.lastEnd = a.Ended
 	if conduct := *a.Conduct; conduct == quiet {
 		a.Conduct = &quiet
 	} else {
