@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,18 +23,19 @@ const (
 
 // Answers are the golds of the tasks of a run, prepared to be found together in a document. They never change.
 type Answers struct {
-	filter  []uint64                // over the hashes of the forms' key words, a power of two
-	forms   map[uint32][]answerForm // by the hash of the key word
-	tasks   map[string]int          // by the letters and digits of the id
-	golds   []string                // "" for none
-	texts   []string                // the golds' words, "" for none
-	lengths []int                   // of the questions, in bytes
-	most    int                     // places that are taken in of a document
+	filter  []uint64       // over the hashes of the forms' key words, a power of two
+	forms   []answerForm   // sorted by hash
+	tasks   map[string]int // by the letters and digits of the id
+	golds   []string       // "" for none
+	texts   []string       // the golds' words, "" for none
+	lengths []int          // of the questions, in bytes
+	most    int            // places that are taken in of a document
 }
 
 // answerForm is what a task is found by: a distinctive gold, or the beginning of its question.
 type answerForm struct {
 	text string // its words, with a space between two
+	hash uint32 // of its key word
 	task int32
 	key  int16 // the number of its key word
 	gold bool
@@ -42,7 +44,7 @@ type answerForm struct {
 // NewAnswers prepares the tasks of a run in their order, of which the id, the question and the gold are read; nil
 // where fewer than three have a gold.
 func NewAnswers(tasks []Target) *Answers {
-	a := &Answers{forms: map[uint32][]answerForm{}, tasks: map[string]int{}, golds: make([]string, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks)), most: mostKeys}
+	a := &Answers{tasks: map[string]int{}, golds: make([]string, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks)), most: mostKeys}
 	known, begun := 0, map[string]int{}
 	var buf [longestID]byte
 	var forms []answerForm
@@ -90,6 +92,7 @@ func (a *Answers) add(forms []answerForm) {
 		bits *= 2
 	}
 	a.filter = make([]uint64, bits/64)
+	a.forms = make([]answerForm, 0, len(forms))
 	fixed := fixedPhrases().lexicon
 	for _, f := range forms {
 		var key wordScanner
@@ -107,9 +110,11 @@ func (a *Answers) add(forms []answerForm) {
 		}
 		if best != nil {
 			a.filter[key.hash>>6&uint32(len(a.filter)-1)] |= 1 << (key.hash & 63)
-			a.forms[key.hash] = append(a.forms[key.hash], f)
+			f.hash = key.hash
+			a.forms = append(a.forms, f)
 		}
 	}
+	slices.SortStableFunc(a.forms, func(a, b answerForm) int { return cmp.Compare(a.hash, b.hash) })
 }
 
 // goldAlone returns what looks for a gold and nothing else. It takes 3 kB, so none is held for each task.
@@ -152,7 +157,11 @@ type answerReading struct {
 // match takes in what stands where a word with this hash does; startOf returns where the words before it begin, of
 // which there are n.
 func (a *Answers) match(out *answerReading, t probeText, hash uint32, n int, startOf func(words int) int) {
-	for _, f := range a.forms[hash] {
+	first, _ := slices.BinarySearchFunc(a.forms, hash, func(f answerForm, hash uint32) int { return cmp.Compare(f.hash, hash) })
+	for _, f := range a.forms[first:] {
+		if f.hash != hash {
+			break
+		}
 		if int(f.key) >= n || len(out.entries)+len(out.keys) >= a.most {
 			continue
 		}

@@ -18,33 +18,29 @@ const (
 
 // IDs are the ids of a split, prepared to be found in documents.
 type IDs struct {
-	numbers map[string]int // by their letters and digits, in lower case; from 0
+	sorted  []string // their letters and digits, in lower case
 	lengths [longestID + 1]bool
 	longest int
-	sorted  []string
 	filter  [256]uint64 // over what they begin with
 }
 
 // NewIDs prepares the ids of a split, once for all its tasks.
 func NewIDs(split []string) *IDs {
-	s := &IDs{numbers: make(map[string]int, len(split))}
+	s := &IDs{sorted: make([]string, 0, len(split))}
 	var buf [longestID]byte
 	for _, id := range split {
 		bare, ok := bareID(buf[:0], []byte(id))
 		if !ok || len(bare) < shortestID {
 			continue
 		}
-		if _, known := s.numbers[string(bare)]; !known {
-			id := string(bare)
-			s.numbers[id] = len(s.numbers)
-			s.lengths[len(bare)] = true
-			s.longest = max(s.longest, len(bare))
-			s.sorted = append(s.sorted, id)
-			i, bit := startBit(bare)
-			s.filter[i] |= bit
-		}
+		s.sorted = append(s.sorted, string(bare))
+		s.lengths[len(bare)] = true
+		s.longest = max(s.longest, len(bare))
+		i, bit := startBit(bare)
+		s.filter[i] |= bit
 	}
 	slices.Sort(s.sorted)
+	s.sorted = slices.Compact(s.sorted)
 	return s
 }
 
@@ -96,7 +92,7 @@ type foundIDs struct {
 // other id begins with.
 func (s *idSet) find(t probeText) foundIDs {
 	var f foundIDs
-	if s.own == "" && len(s.others.numbers) == 0 {
+	if s.own == "" && len(s.others.sorted) == 0 {
 		return f
 	}
 	var buf [longestID]byte
@@ -183,7 +179,7 @@ func (s *idSet) known(bare []byte) int {
 		return ownNumber
 	}
 	if s.others.lengths[len(bare)] {
-		if n, ok := s.others.numbers[string(bare)]; ok {
+		if n, ok := slices.BinarySearch(s.others.sorted, string(bare)); ok {
 			return n
 		}
 	}
