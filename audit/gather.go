@@ -41,8 +41,9 @@ type preapproved struct{ tools []string }
 // spareFacts are facts of attempts that have ended and are packed, whose memory others get: the first ones, since some attempts
 // have very many.
 type spareFacts struct {
-	calls   []*callFact
-	results []*resultFact
+	calls    []*callFact
+	results  []*resultFact
+	attempts []*attemptEvidence
 }
 
 const mostSpare = 1 << 10
@@ -57,6 +58,16 @@ func (s *spareFacts) add(a *attemptEvidence) {
 			s.calls = append(s.calls, c)
 		}
 	}
+	if len(s.attempts) < mostSpare && max(len(a.Turns), len(a.Prompts), len(a.Models), len(a.Calls)) < mostSpare {
+		s.attempts = append(s.attempts, a)
+	}
+}
+
+// attempt returns an attempt to begin.
+func (s *spareFacts) attempt() *attemptEvidence {
+	a := reuse(&s.attempts)
+	*a = attemptEvidence{Committed: -1, Judged: -1, EndedAt: -1, Turns: a.Turns[:0], Prompts: a.Prompts[:0], Models: a.Models[:0], Calls: a.Calls[:0]}
+	return a
 }
 
 // reuse returns a fact to be overwritten, which may be a spare one.
@@ -122,22 +133,39 @@ type turn struct {
 	failed   int                     // tries since the last reply
 	timedOut int                     // likewise, those as slow as a time limit
 	whole    bool                    // the reply is
-	asked    map[asked]askedCall     // its calls, if it is whole; nil for none
+	asked    []askedCall             // its calls, if it is whole
 	marked   *trajectory.SentMessage // a reply of which only secrets are not shown; nil: it is not
 	calls    map[string]*pending     // nil for none
+	spare    []*pending              // empty ones
 	request  string                  // digest of the body of an own agent's request
 	fact     int                     // its place in attemptEvidence.Turns
 }
 
 func newTurn(fact int) *turn { return &turn{fact: fact} }
 
-// asked is a call as a reply of the model has it.
-type asked struct{ id, name, argsSHA256 string }
+// next is newTurn in the memory of a turn that is over.
+func (t *turn) next(fact int) {
+	if len(t.calls) > mostSpare { // to clear it takes as long as it is large
+		t.calls = nil
+	}
+	for _, p := range t.calls {
+		*p = pending{p.undecided[:0], p.allowed[:0], p.refused[:0]}
+		t.spare = append(t.spare, p)
+	}
+	clear(t.calls)
+	*t = turn{fact: fact, calls: t.calls, asked: t.asked[:0], spare: t.spare}
+}
 
-// askedCall is how often a call can still be proposed, and its arguments, as the reply has them.
+// askedCall is a call as a reply of the model has it, and whether it was proposed.
 type askedCall struct {
-	left int
-	text string
+	id, name, argsSHA256 string
+	text                 string // its arguments
+	proposed             bool
+}
+
+// is reports whether a proposal is of the call.
+func (c *askedCall) is(p trajectory.ToolProposed) bool {
+	return c.id == p.CallID && c.name == p.Name && c.argsSHA256 == p.ArgsSHA256
 }
 
 // pending are the calls of one id that wait for a decision or a result: models use an id twice.
@@ -230,8 +258,9 @@ func (g *gatherer) add(ev trajectory.Event) error {
 				t.told = &all
 			}
 		}
-		t.Attempts = append(t.Attempts, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
-			Question: p.Question, FileName: cmp.Or(p.ShownAs, p.FileName), Workspace: t.files(p.Workspace)})
+		a := g.facts.attempt()
+		a.Number, a.Begun, a.Question, a.FileName, a.Workspace = ev.Attempt, ev.Seq, p.Question, cmp.Or(p.ShownAs, p.FileName), t.files(p.Workspace)
+		t.Attempts = append(t.Attempts, a)
 	default:
 		_, graded := ev.Payload.(trajectory.Judgment)
 		g.e.Unswept = g.e.Unswept || graded && !g.swept
@@ -290,7 +319,7 @@ func (t *taskReader) addTo(a *attemptEvidence, ev trajectory.Event) {
 	case trajectory.TurnStarted:
 		a.Turns = append(a.Turns, turnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs})
 		if t.mine == nil {
-			t.turn = newTurn(len(a.Turns) - 1)
+			t.turn.next(len(a.Turns) - 1)
 		}
 	case trajectory.ModelCallStarted:
 		t.otherModel(a, ev.Seq, p.RequestedModel)
@@ -420,7 +449,7 @@ func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact
 	if p.Error == nil { // one that was found empty is asked for again
 		t.talk.Reply(p.OutputSHA256)
 	}
-	t.turn.replied, t.turn.whole, t.turn.asked, t.turn.marked = true, false, nil, nil
+	t.turn.replied, t.turn.whole, t.turn.asked, t.turn.marked = true, false, t.turn.asked[:0], nil
 	f := modelFact{Cached: p.Tokens.Cached, Asked: t.turn.bytes, Bytes: p.Bytes, Failed: t.turn.failed, TimedOut: t.turn.timedOut, Empty: p.Error != nil, Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
 	h := t.head
 	m, shown := h.message()
@@ -436,12 +465,8 @@ func (t *taskReader) reply(seq int64, p trajectory.ModelCallCompleted) modelFact
 		return f
 	}
 	f.Calls, t.turn.whole = len(m.ToolCalls), true
-	if f.Calls > 0 {
-		t.turn.asked = make(map[asked]askedCall, f.Calls)
-	}
 	for _, c := range m.ToolCalls {
-		key := asked{c.ID, c.Name, canonical.Digest([]byte(c.Arguments))}
-		t.turn.asked[key] = askedCall{t.turn.asked[key].left + 1, c.Arguments}
+		t.turn.asked = append(t.turn.asked, askedCall{id: c.ID, name: c.Name, argsSHA256: canonical.Digest([]byte(c.Arguments)), text: c.Arguments})
 	}
 	return f
 }
@@ -487,10 +512,13 @@ func (t *taskReader) propose(a *attemptEvidence, ev trajectory.Event, p trajecto
 	}
 	shown := p.Args // the most that the journal shows
 	c.echo = c.args
-	if of, whole := t.turn.asked[asked{p.CallID, p.Name, p.ArgsSHA256}]; whole && c.Cut {
-		c.told = true
-		if args, err := policy.Arguments([]byte(of.text)); err == nil {
-			c.echo, shown = of.text, args
+	if c.Cut {
+		if at := slices.IndexFunc(t.turn.asked, func(of askedCall) bool { return of.is(p) }); at >= 0 {
+			c.told = true
+			text := t.turn.asked[at].text
+			if args, err := policy.Arguments([]byte(text)); err == nil {
+				c.echo, shown = text, args
+			}
 		}
 	}
 	if p.Name == "web_fetch" { // a page is asked for by its address alone, and that without its fragment
@@ -566,19 +594,19 @@ func (t *turn) isFromReply(p trajectory.ToolProposed) bool {
 	if !t.whole {
 		return t.replied && (t.marked == nil || asksFor(*t.marked, p))
 	}
-	key := asked{p.CallID, p.Name, p.ArgsSHA256}
-	c := t.asked[key]
-	if c.left == 0 {
-		return false
+	for i := range t.asked {
+		if c := &t.asked[i]; !c.proposed && c.is(p) {
+			c.proposed = true
+			return quotes(p, c.text)
+		}
 	}
-	t.asked[key] = askedCall{c.left - 1, c.text}
-	return quotes(p, c.text)
+	return false
 }
 
 func (t *turn) waiting(id string) *pending {
 	waiting := t.calls[id]
 	if waiting == nil {
-		waiting = &pending{}
+		waiting = reuse(&t.spare)
 		if t.calls == nil {
 			t.calls = map[string]*pending{}
 		}

@@ -368,13 +368,23 @@ func checkJudgment(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 		return
 	}
 	at := t.at(a, a.Judged)
-	n.findIf(e.Gold != nil && j.Official != e.credits(t, a), "verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official))
+	if e.Gold != nil && j.Official != e.credits(t, a) {
+		n.find("verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official))
+	}
 	byModel := j.Path == judge.PathJudge || j.Path == judge.PathUnreadable || j.Path == judge.PathError
 	plan := e.Manifest.Judge
-	n.findIf(byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt), "judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt))
-	n.findIf(!consistent(*j, plan), "scoring-path-inconsistent", at, "verdicts that do not go with the path "+j.Path)
-	n.findIf(j.Tries > mostAsked, "scoring-path-inconsistent", at, fmt.Sprintf("a judge that was asked %d times about one answer", j.Tries), fmt.Sprintf("at most %d times", mostAsked))
-	n.findIf(j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.passed(a.Judged), "judge-self-test-not-passed", at, "a verdict of a judge that had not passed its self-test")
+	if byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt) {
+		n.find("judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt))
+	}
+	if !consistent(*j, plan) {
+		n.find("scoring-path-inconsistent", at, "verdicts that do not go with the path "+j.Path)
+	}
+	if j.Tries > mostAsked {
+		n.find("scoring-path-inconsistent", at, fmt.Sprintf("a judge that was asked %d times about one answer", j.Tries), fmt.Sprintf("at most %d times", mostAsked))
+	}
+	if j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.passed(a.Judged) {
+		n.find("judge-self-test-not-passed", at, "a verdict of a judge that had not passed its self-test")
+	}
 }
 
 // passed reports whether the judge had passed its last self-test before an event.

@@ -415,7 +415,9 @@ func checkSearch(n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
 	case c.TellsIDs > 0:
 		n.find("task-id-sent", at, fmt.Sprintf("a call of %s that hands on the ids of %d other tasks of the split ran", c.Name, c.TellsIDs))
 	}
-	n.gapIf(thirdParty(c.Name) && (c.Unread || c.Cut && c.Decided < 0), "the arguments of a call of %s are not recorded whole: what else it asks for is not known", c.Name)
+	if thirdParty(c.Name) && (c.Unread || c.Cut && c.Decided < 0) {
+		n.gap("the arguments of a call of %s are not recorded whole: what else it asks for is not known", c.Name)
+	}
 }
 
 var answerKeyReads = Check{
@@ -446,7 +448,9 @@ var answerKeyReads = Check{
 // checkKeyFiles looks at the first file of a call that is named like a key of answers and that the agent has no
 // business with.
 func checkKeyFiles(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, c *callFact) {
-	n.gapIf(c.Cut && !thirdParty(c.Name) && c.Name != "calculate" || c.Cut && !builtin(c.Name), "the arguments of a call of %s are not recorded whole: what else it opens is not known", c.Name)
+	if c.Cut && (!thirdParty(c.Name) && c.Name != "calculate" || !builtin(c.Name)) {
+		n.gap("the arguments of a call of %s are not recorded whole: what else it opens is not known", c.Name)
+	}
 	at := t.at(a, c.Proposed)
 	if c.Result != nil {
 		at.seq, at.sha256 = c.Result.Seq, c.Result.SHA256

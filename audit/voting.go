@@ -132,8 +132,12 @@ func checkDeclared(e *evidence, n *notes, t *taskEvidence) {
 			n.find("more-answers-than-declared", t.at(a, a.Committed), fmt.Sprintf("answer %d of the task", answers), fmt.Sprintf("at most %d", most))
 		}
 	}
-	n.findIf(most > 1 && settled < most && len(t.Attempts) > 0, "fewer-answers-than-declared", place{task: t}, fmt.Sprintf("%d attempts that came to an end", settled), fmt.Sprintf("the %d that the plan declares", most))
-	n.findIf(failed > 0, "attempts-lost", lost, fmt.Sprintf("%d of %d attempts ended as an error without an answer", failed, len(t.Attempts)))
+	if most > 1 && settled < most && len(t.Attempts) > 0 {
+		n.find("fewer-answers-than-declared", place{task: t}, fmt.Sprintf("%d attempts that came to an end", settled), fmt.Sprintf("the %d that the plan declares", most))
+	}
+	if failed > 0 {
+		n.find("attempts-lost", lost, fmt.Sprintf("%d of %d attempts ended as an error without an answer", failed, len(t.Attempts)))
+	}
 }
 
 // firstGraded returns the attempt that was graded first, nil if none was.
@@ -302,7 +306,9 @@ func checkRetries(e *evidence, n *notes, t *taskEvidence) {
 	lost, settled, free := 0, 0, 0
 	for i, a := range t.Attempts {
 		at := t.at(a, a.Begun)
-		n.findIf(lost >= max(e.Manifest.Retry.AttemptsPerTask, 1) || settled >= max(e.Manifest.Voting.Attempts, 1), "attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that failed and %d that did not", a.Number, lost, settled))
+		if lost >= max(e.Manifest.Retry.AttemptsPerTask, 1) || settled >= max(e.Manifest.Voting.Attempts, 1) {
+			n.find("attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that failed and %d that did not", a.Number, lost, settled))
+		}
 		if most := e.Manifest.Retry.FreeReattempts; most > 0 && free > most {
 			n.find("attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that were lost after a reply that may have had the answer", a.Number, free), fmt.Sprintf("at most %d such attempts made again", most))
 		}
