@@ -38,6 +38,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -168,7 +169,11 @@ type decoder struct {
 	seen   []seen // payloads of lines before, each at its hash; nil: none is kept
 	second uint64 // of the last id, from 1
 	time   [len(TimeFormat)]byte
+	texts  strings.Builder
 }
+
+// maxTexts is how many bytes of texts of events that follow each other share an allocation. Who keeps one of them keeps all.
+const maxTexts = 512
 
 // seen is a payload that two lines had: a third has the same value and the same digest, and neither is computed again.
 // A quarter of all payloads, and more, come again: of turns that begin, of calls that start.
@@ -258,8 +263,18 @@ func (d *decoder) decode(line, digest []byte, runID, parent string) (e Event, he
 	if !again && d.seen != nil {
 		slot.keep(end, t, hash, line[from:to], e.Payload)
 	}
-	var room [ulid.EncodedSize + len(TimeFormat) + canonical.DigestSize]byte
-	all := string(append(append(append(room[:0], id...), at...), digest...)) // one allocation
+	if n := len(id) + len(at) + len(digest); d.texts.Cap()-d.texts.Len() < n {
+		if d.seen != nil { // others follow
+			n = maxTexts
+		}
+		d.texts.Reset()
+		d.texts.Grow(n)
+	}
+	from = d.texts.Len()
+	d.texts.Write(id)
+	d.texts.Write(at)
+	d.texts.Write(digest)
+	all := d.texts.String()[from:]
 	e.ID, e.Timestamp, head = all[:len(id)], all[len(id):len(id)+len(at)], all[len(id)+len(at):]
 	return e, head, nil
 }

@@ -204,8 +204,14 @@ func (r *Requests) take(p ContextCompiled) {
 	}
 	r.last = append(r.last, p.Messages...)
 	r.listed += len(p.Messages)
+	if len(r.since) > mostCleared {
+		r.since = nil
+	}
 	clear(r.since)
 }
+
+// mostCleared bounds the room that is cleared with each request: to clear a large one takes time, however little is in it.
+const mostCleared = 64
 
 // head returns what a request shows of the messages that are new. What is left of the lines that only it has comes last, so that
 // nothing in it is overlooked.

@@ -235,8 +235,8 @@ func (elem *codec) decodeMap(s *Scanner, v reflect.Value) {
 }
 
 func (elem *codec) encodeMap(b []byte, v reflect.Value) ([]byte, bool) {
-	if v.Len() == 0 {
-		return append(b, "{}"...), true
+	if texts, ok := v.Interface().(map[string]string); ok {
+		return encodeTexts(b, texts)
 	}
 	names := v.MapKeys()
 	slices.SortFunc(names, func(x, y reflect.Value) int { return compareUTF16(x.String(), y.String()) })
@@ -250,6 +250,28 @@ func (elem *codec) encodeMap(b []byte, v reflect.Value) ([]byte, bool) {
 			return b, false
 		}
 		if b, ok = elem.encode(append(b, ':'), v.MapIndex(name)); !ok {
+			return b, false
+		}
+	}
+	return append(b, '}'), true
+}
+
+// encodeTexts is encodeMap without reflection, for the map that most events of tools have.
+func encodeTexts(b []byte, texts map[string]string) ([]byte, bool) {
+	var room [8]string
+	names := room[:0]
+	for name := range texts {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, compareUTF16)
+	b = append(b, '{')
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var ok, also bool
+		b, ok = appendString(b, name)
+		if b, also = appendString(append(b, ':'), texts[name]); !ok || !also {
 			return b, false
 		}
 	}

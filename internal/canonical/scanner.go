@@ -234,6 +234,14 @@ func plain(b []byte) int {
 			return i + bits.TrailingZeros64(hit)/8
 		}
 	}
+	if n := len(b) - 8; i < len(b) && n >= 0 { // the last eight, of which the first ones are plain
+		w := binary.LittleEndian.Uint64(b[n:])
+		hit := w | (w - ones*' ') | ((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones)
+		if hit &= highest; hit != 0 {
+			return n + bits.TrailingZeros64(hit)/8
+		}
+		return len(b)
+	}
 	for ; i < len(b) && b[i] >= ' ' && b[i] < utf8.RuneSelf && b[i] != '"' && b[i] != '\\'; i++ {
 	}
 	return i

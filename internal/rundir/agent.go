@@ -46,6 +46,9 @@ const (
 	toolCall
 )
 
+// mostRoom bounds the calls of a turn whose room the next turn uses: to clear a large one takes time, however few there are.
+const mostRoom = 16
+
 // begin opens a turn. Turns begin in the order of their numbers.
 func (a *Attempt) begin(turn int) (reason string) {
 	switch {
@@ -54,14 +57,22 @@ func (a *Attempt) begin(turn int) (reason string) {
 	case a.own && a.Answer != nil:
 		return fmt.Sprintf("turn %d begins after the answer was committed", turn)
 	}
-	if !a.own {
-		clear(a.turns)
-		a.Turns = turn
-	}
 	if a.turns == nil {
 		a.turns = map[int]*openTurn{}
 	}
-	a.begun, a.turns[turn] = turn, &openTurn{}
+	var next *openTurn
+	if !a.own {
+		if last := a.turns[a.begun]; last != nil && len(last.calls) <= mostRoom {
+			next = last
+			clear(next.calls)
+		}
+		delete(a.turns, a.begun)
+		a.Turns = turn
+	}
+	if next == nil {
+		next = new(openTurn)
+	}
+	a.begun, a.turns[turn] = turn, next
 	return ""
 }
 

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -323,6 +325,37 @@ func TestTrajectories(t *testing.T) {
 	}
 	if records[3].FinalAnswer != nil || records[5].Attempt != 2 || len(records[5].Steps) != 0 {
 		t.Errorf("records %+v, %+v", records[3], records[5])
+	}
+}
+
+// TestCallsOfATurn: a decision is about the calls of its turn, whatever the turns before it proposed.
+func TestCallsOfATurn(t *testing.T) {
+	for _, calls := range []int{1, mostRoom, mostRoom + 1} { // which have another id each
+		a := &Attempt{underWay: &underWay{turns: map[int]*openTurn{}}, CostMicroUSD: new(int64)}
+		a.Conduct = &a.conduct
+		add := func(turn int, p trajectory.Payload) {
+			t.Helper()
+			if reason := a.add(&trajectory.Event{Attempt: 1, Turn: turn, TaskID: "a", Payload: p}); reason != "" {
+				t.Fatal(reason)
+			}
+		}
+		add(1, trajectory.TurnStarted{})
+		for i := range calls {
+			add(1, trajectory.ToolProposed{CallID: fmt.Sprint("c", i), Name: "calculate"})
+		}
+		add(2, trajectory.TurnStarted{})
+		add(2, trajectory.PolicyDecision{CallID: "c0", Decision: "deny", RuleIDs: []string{"R001"}, Shown: "refused"})
+		if hits := a.steps[0].(ToolCallStep).RuleHits; len(hits) > 0 {
+			t.Errorf("%d calls: a call of the turn before has the rules %q", calls, hits)
+		}
+		if name := a.steps[calls].(ToolResultStep).Name; name != "" {
+			t.Errorf("%d calls: the result is by %q, which the turn before called", calls, name)
+		}
+		add(2, trajectory.ToolProposed{CallID: "c0", Name: "web_fetch"})
+		add(2, trajectory.PolicyDecision{CallID: "c0", Decision: "deny", RuleIDs: []string{"R002"}, Shown: "refused"})
+		if hits := a.steps[calls+1].(ToolCallStep).RuleHits; !slices.Equal(hits, []string{"R002"}) || a.steps[calls+2].(ToolResultStep).Name != "web_fetch" {
+			t.Errorf("%d calls: %+v", calls, a.steps[calls+1:])
+		}
 	}
 }
 

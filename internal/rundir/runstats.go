@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -170,7 +171,7 @@ func (r *statsReader) note(e trajectory.Event) {
 			}
 		}
 	case trajectory.AttemptEnded:
-		n.id, n.timestamp = e.ID, e.Timestamp
+		n.id, n.timestamp = strings.Clone(e.ID), strings.Clone(e.Timestamp) // without the texts of other events
 		n.broken, n.names, n.refused = nil, nil, nil
 	}
 }
