@@ -8,7 +8,9 @@ import (
 	"os"
 	"strings"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -118,6 +120,26 @@ func (s *Source) Verify(o Options) (*Verified, error) {
 		return nil, err
 	}
 	return v, s.checkName(v.Statement.Predicate.Name)
+}
+
+// Audit verifies a full package, as Verify does, and returns an audit of it by other options
+// than its own, of which Marked, Plan and Summary do not matter. The files are read once.
+func (s *Source) Audit(o audit.Options) (report audit.Report, run *rundir.Run, err error) {
+	signed, err := openSigned(s.Files, false, nil)
+	if err != nil {
+		return audit.Report{}, nil, err
+	}
+	v, err := signed.verify(s.Files, Options{Once: true}, func(audit.Report) (audit.Report, *rundir.Run, error) {
+		report, run, err = signed.audit(s.Files, o)
+		return report, run, err
+	})
+	if err == nil {
+		err = s.checkName(v.Statement.Predicate.Name)
+	}
+	if err != nil {
+		return audit.Report{}, nil, err
+	}
+	return report, run, nil
 }
 
 // VerifyPublic verifies a public package, as the function VerifyPublic does, and the name of

@@ -47,19 +47,20 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	return s.verify(pkg, o, func(report audit.Report) (again audit.Report, run *rundir.Run, err error) {
 		if o.Once {
 			run, err = rundir.Verify(pkg, rundir.Options{Summary: MetadataFile, Plan: &s.SignedPlan})
-		} else {
-			options := o.again(s.Plan, s.statement.Predicate, report)
-			options.Plan = &s.SignedPlan
-			again, run, err = audit.Run(pkg, options)
+			return again, run, err
 		}
-		if err != nil && !errors.Is(err, audit.ErrIncomplete) {
-			return again, nil, err
-		}
-		if !run.Complete {
-			err = trajectory.Faultf(trajectory.JournalFile, "is not of a finished run: %s", run.Missing)
-		}
-		return again, run, err
+		return s.audit(pkg, o.again(s.Plan, s.statement.Predicate, report))
 	})
+}
+
+// audit verifies the run of a package and audits it. Of o, Marked, Plan and Summary do not matter.
+func (s signed) audit(pkg fs.FS, o audit.Options) (audit.Report, *rundir.Run, error) {
+	o.Marked, o.Plan, o.Summary = s.statement.Predicate.RecordingFailed, &s.SignedPlan, MetadataFile
+	report, run, err := audit.Run(pkg, o)
+	if errors.Is(err, audit.ErrIncomplete) { // verify reports what is missing
+		err = nil
+	}
+	return report, run, err
 }
 
 // verify checks a package of which what openSigned checks is known. read verifies its run, and audits it again unless
@@ -77,6 +78,9 @@ func (s signed) verify(pkg fs.FS, o Options, read func(audit.Report) (audit.Repo
 		return nil, err
 	}
 	again, run, err := read(report)
+	if err == nil && !run.Complete {
+		err = trajectory.Faultf(trajectory.JournalFile, "is not of a finished run: %s", run.Missing)
+	}
 	if err != nil {
 		for _, subject := range statement.Subject {
 			if !streamed(subject.Name) {

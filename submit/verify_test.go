@@ -477,3 +477,30 @@ func TestVerifyOnDisk(t *testing.T) {
 		t.Errorf("no such folder: %v", err)
 	}
 }
+
+// TestAuditOfPackage: an audit of a package by options of one's own reports what an audit of its files does, and of a
+// changed package what its verification does.
+func TestAuditOfPackage(t *testing.T) {
+	files := load(t, mustBuild(t, config(t, two)).Path)
+	o := audit.Options{Only: []string{"AUD-12"}}
+	report, run, err := (&Source{Files: memory(files)}).Audit(o)
+	if err != nil || !run.Complete {
+		t.Fatal(err)
+	}
+	o.Summary = MetadataFile
+	want, _, err := audit.Run(memory(files), o)
+	if err != nil || len(want.Checks) != 1 {
+		t.Fatal(err)
+	}
+	if form(report) != form(want) {
+		t.Errorf("%s\nwant %s", form(report), form(want))
+	}
+	for name, data := range files {
+		changed := maps.Clone(files)
+		changed[name] = flipped(data, len(data)/2)
+		_, verified := Verify(memory(changed), Options{})
+		if _, run, err := (&Source{Files: memory(changed)}).Audit(o); verified == nil || err == nil || err.Error() != verified.Error() || run != nil {
+			t.Errorf("%s changed: %v, verified: %v", name, err, verified)
+		}
+	}
+}

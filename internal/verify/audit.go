@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,7 +127,7 @@ func (r AuditRequest) stored() (audit.Report, error) {
 }
 
 // auditRun audits a run directory with the gold answers of its private file, or a package without, or either with those of a
-// dataset. A package is verified first: the audit itself reads no more of it than a run has.
+// dataset. A package is verified, too: the audit itself reads no more of it than a run has.
 func (e Env) auditRun(r AuditRequest) (none audit.Report, _ *rundir.Run, err error) {
 	p := r.Opened
 	if p == nil {
@@ -145,22 +146,24 @@ func (e Env) auditRun(r AuditRequest) (none audit.Report, _ *rundir.Run, err err
 	case gold == "":
 		gold = GoldPrivate
 	}
-	if p.Packaged {
-		of, err := p.Verify(submit.Options{Once: true})
-		if err != nil {
-			return none, nil, err
-		}
-		o.Summary, o.Marked = submit.MetadataFile, of.Statement.Predicate.RecordingFailed
-	}
 	bodies, err := ReadBodies(r.Bodies)
 	if err == nil {
 		o.Bodies = bodies.ByDigest()
 		o.Usage, err = readUsage(r.Usage)
 	}
+	published, run := gold != GoldNone && gold != GoldPrivate, audit.Run
+	if p.Packaged && (published || err != nil) { // a broken package is reported first, and before a dataset is read
+		of, broken := p.Verify(submit.Options{Once: true})
+		if broken != nil {
+			return none, nil, broken
+		}
+		o.Summary, o.Marked = submit.MetadataFile, of.Statement.Predicate.RecordingFailed
+	} else if p.Packaged {
+		run = func(_ fs.FS, o audit.Options) (audit.Report, *rundir.Run, error) { return p.Audit(o) }
+	}
 	if err != nil {
 		return none, nil, err
 	}
-	published := gold != GoldNone && gold != GoldPrivate
 	switch {
 	case gold == GoldPrivate:
 		o.Gold, err = grading.PrivateGold(r.Place)
@@ -173,7 +176,7 @@ func (e Env) auditRun(r AuditRequest) (none audit.Report, _ *rundir.Run, err err
 	if err != nil {
 		return none, nil, err
 	}
-	report, found, err := audit.Run(p.Files, o)
+	report, found, err := run(p.Files, o)
 	if errors.Is(err, audit.ErrIncomplete) {
 		return report, found, e.Incomplete(r.Place, found)
 	}
