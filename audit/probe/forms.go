@@ -63,14 +63,16 @@ const shortestRotated = 3
 // looked for itself.
 func (p *Prober) prepareRotated(question, gold []byte) {
 	known := p.lexicon.last
-	words := bytes.Join([][]byte{[]byte("the and was were that this with for from which what how answer question final correct solution gold expected"), question, gold}, []byte(" "))
-	rotated := make([]byte, len(words))
+	words := append(p.rotated[:0], "the and was were that this with for from which what how answer question final correct solution gold expected "...)
+	words = append(append(append(words, question...), ' '), gold...)
 	for i, c := range words {
-		rotated[i] = byte(rot13(rune(c)))
+		words[i] = byte(rot13(rune(c)))
 	}
-	text := string(rotated)
-	for s := (wordScanner{b: rotated}); s.next(); {
-		if s.end-s.start >= shortestRotated && string(s.word()) != string(words[s.start:s.end]) {
+	p.rotated = words
+	text := string(words)
+	for s := (wordScanner{b: words}); s.next(); {
+		// A word of signs that rot13 leaves as they are is none.
+		if s.end-s.start >= shortestRotated && bytes.ContainsFunc(s.word(), func(r rune) bool { return rot13(r) != r }) {
 			p.lexicon.add(&s, text)
 		}
 	}

@@ -100,6 +100,8 @@ type Prober struct {
 	words  []uint32   // of the question
 	joined bool       // there are underscores in some
 	places []interval // of these, while it is prepared
+
+	rotated []byte // what the words in rot13 are of
 }
 
 // New prepares for one task, in time linear in the target.
@@ -119,7 +121,7 @@ func Renew(old *Prober, t Target) *Prober {
 	}
 	p.lexicon.reset()
 	clear(p.shingles)
-	*p = Prober{lexicon: p.lexicon, shingles: p.shingles, inQuestion: p.inQuestion[:0], asks: p.asks[:0], words: p.words[:0], places: p.places[:0],
+	*p = Prober{lexicon: p.lexicon, shingles: p.shingles, inQuestion: p.inQuestion[:0], asks: p.asks[:0], words: p.words[:0], places: p.places[:0], rotated: p.rotated[:0],
 		ids: idSet{others: t.SplitIDs}, phrases: fixed, question: t.Question, answers: t.Answers}
 	if t.SplitIDs == nil {
 		p.ids.others = NewIDs(nil)
