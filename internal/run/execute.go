@@ -108,6 +108,7 @@ func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
 	}
 	// They grow with the tasks. A merged run, which makes no attempt, goes without.
 	r.secrets.splitIDs, r.secrets.answers = probe.NewIDs(r.env.Set.IDs), probe.NewAnswers(r.env.Targets())
+	defer func() { r.secrets.splitIDs, r.secrets.answers = nil, nil }()
 	var leftOut sync.Once
 	passes := []bool{false, true}
 	if r.isWorker() { // a task is its own until it is committed
