@@ -61,7 +61,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/selection"
@@ -143,16 +142,21 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 	if err != nil {
 		return Set{}, Gold{}, err
 	}
-	answers := make(map[string]string, len(picked))
-	set.Tasks = make([]Task, 0, len(picked))
-	for _, i := range picked {
-		r := rows[i]
-		set.Tasks = append(set.Tasks, r.task)
-		if split != Test {
-			answers[r.task.ID] = r.gold
+	set.Tasks = make([]Task, len(picked))
+	var answers []string // of the tasks
+	for i, of := range picked {
+		if set.Tasks[i] = rows[of].task; split != Test {
+			answers = append(answers, rows[of].gold)
 		}
 	}
-	return set, Gold{open: func() map[string]string { return maps.Clone(answers) }, count: len(answers)}, nil
+	tasks := set.Tasks
+	return set, Gold{count: len(answers), open: func() map[string]string {
+		m := make(map[string]string, len(answers))
+		for i, gold := range answers {
+			m[tasks[i].ID] = gold
+		}
+		return m
+	}}, nil
 }
 
 // Attachment opens the file that belongs to t. The caller closes it. The error wraps [fs.ErrNotExist] where the dataset
