@@ -39,8 +39,8 @@ type Progress struct {
 	total  int
 	votes  int             // attempts a task is voted on with; 1: there is no vote
 	tries  int             // failures by which a task is given up; 0: not known
-	made   map[string]int  // attempts of each task that gave an answer or none
-	lost   map[string]int  // attempts of each task that failed, other than with the run
+	made   map[string]int  // attempts of each task, not yet ended, that gave an answer or none
+	lost   map[string]int  // likewise, that failed other than with the run
 	ended  map[string]bool // tasks for which no further attempt is made
 	turns  map[string]int  // of each task's open attempt
 	asks   map[string]int  // likewise, requests of an own agent to a model, which count as its turns
@@ -254,8 +254,10 @@ func (p *Progress) Planned(m plan.Plan) {
 	p.tries = m.Retry.AttemptsPerTask
 }
 
-// settle counts a task for which no further attempt is made.
+// settle counts a task for which no further attempt is made. Its attempts need no count then.
 func (p *Progress) settle(task string) {
+	delete(p.made, task)
+	delete(p.lost, task)
 	if !p.ended[task] {
 		p.due++
 	}
@@ -330,17 +332,17 @@ func (p *Progress) CatchUp(f *rundir.Fold) {
 		p.charge(before.CostMicroUSD)
 	}
 	for _, t := range f.Tasks {
-		if t.Sealed != nil || f.Settled(t) {
-			p.settle(t.Plan.TaskID)
-		}
-		if t.Sealed != nil {
-			p.seals++
-		}
 		for _, a := range t.Attempts {
 			if a.Ended != nil {
 				p.count(t.Plan.TaskID, *a.Ended)
 			}
 			p.charge(a.CostMicroUSD)
+		}
+		if t.Sealed != nil || f.Settled(t) {
+			p.settle(t.Plan.TaskID)
+		}
+		if t.Sealed != nil {
+			p.seals++
 		}
 	}
 }
