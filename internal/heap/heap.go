@@ -1,4 +1,8 @@
 // Package heap has a ballast, which bounds how much garbage the program holds.
+//
+// A program that imports it has [Ballast] bytes of its heap counted as live, though they take no memory. With the rule of
+// [Percent] a small run is then collected seldom, and a large one holds little more than what it uses. Where another rule is
+// wanted, [Drop] gives the ballast up. The package imports nothing, so that its variable is made before those of others.
 package heap
 
 // Percent is how much of the live heap, with the ballast, may become garbage before it is collected. Go's own rule, 100 percent
