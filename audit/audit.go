@@ -125,8 +125,9 @@ func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 	if run.Marked == "" {
 		run.Marked = o.Marked
 	}
-	e := g.e
+	e, used := g.e, g.bodies.used
 	e.Odd, e.OddUnread = g.odd.all, g.odd.unread
+	g = nil // what it finds answers and ids with grows with the tasks
 	e.Summary, e.Marked, e.Inputs = run.Summary(), run.Marked, run.Inputs
 	e.Events = e.Journals[len(e.Journals)-1].Began + run.End.Events
 	for i, t := range run.Tasks {
@@ -143,7 +144,7 @@ func Run(dir fs.FS, o Options) (Report, *VerifiedRun, error) {
 	if summary == "" {
 		summary = rundir.SummaryFile
 	}
-	r.Inputs.Bodies = slices.Sorted(maps.Keys(g.bodies.used)) // nil for none
+	r.Inputs.Bodies = slices.Sorted(maps.Keys(used)) // nil for none
 	for _, l := range later {
 		r.Inputs.Rejudgments = append(r.Inputs.Rejudgments, l.SHA256)
 	}
