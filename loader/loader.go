@@ -142,18 +142,18 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 	if err != nil {
 		return Set{}, Gold{}, err
 	}
+	type answer struct{ task, gold string }
+	var answers []answer
 	set.Tasks = make([]Task, len(picked))
-	var answers []string // of the tasks
 	for i, of := range picked {
 		if set.Tasks[i] = rows[of].task; split != Test {
-			answers = append(answers, rows[of].gold)
+			answers = append(answers, answer{rows[of].task.ID, rows[of].gold})
 		}
 	}
-	tasks := set.Tasks
 	return set, Gold{count: len(answers), open: func() map[string]string {
 		m := make(map[string]string, len(answers))
-		for i, gold := range answers {
-			m[tasks[i].ID] = gold
+		for _, a := range answers {
+			m[a.task] = a.gold
 		}
 		return m
 	}}, nil
