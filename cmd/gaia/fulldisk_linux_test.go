@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -24,7 +25,12 @@ func smallDisk(t *testing.T, kib int) string {
 		t.Skipf("a small file system cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
+		err := syscall.Unmount(dir, 0)
+		for i := 0; i < 100 && err == syscall.EBUSY; i++ { // a process that another test starts has all open files until it is another program
+			time.Sleep(50 * time.Millisecond)
+			err = syscall.Unmount(dir, 0)
+		}
+		if err != nil {
 			t.Errorf("unmounting the small file system: %v", err)
 		}
 	})

@@ -15,6 +15,8 @@ const Ballast = 16 << 20
 
 // ballast is made before other packages begin, as this one imports none, of memory that is new from the system: memory that
 // was used before would have to be cleared, and be touched by that.
+//
+//lint:ignore U1000 it is held, and never read
 var ballast = make([]byte, Ballast)
 
 // Drop gives the ballast up, where another rule is wanted.
