@@ -44,7 +44,7 @@ func main() {
 	if a.getenv("GOGC") == "" && a.getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(heap.Percent)
 	} else {
-		heap.Drop()
+		heap.Ballast = nil
 	}
 	if err := checkMemory(); err != nil {
 		os.Exit(a.exit(err))

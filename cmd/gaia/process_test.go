@@ -470,7 +470,7 @@ func TestGarbage(t *testing.T) {
 	out, _ := cmd.CombinedOutput() // which finds something missing
 	all := regexp.MustCompile(`gc [0-9]+ @.* ms cpu, ([0-9]+)->`).FindAllSubmatch(out, -1)
 	for i, of := range all {
-		if mib, err := strconv.Atoi(string(of[1])); err != nil || mib < heap.Ballast>>20 {
+		if mib, err := strconv.Atoi(string(of[1])); err != nil || mib < heap.Size>>20 {
 			t.Errorf("collection %d of %d began at %d MiB", i+1, len(all), mib)
 		}
 	}

@@ -110,7 +110,7 @@ CRITICAL finding counts only if you trust the key that countersigned it.`,
 
 // softMemory is the size, in bytes, from which the garbage collector works harder: a signer may have made the evidence costly
 // to verify.
-const softMemory = 320<<20 + heap.Ballast
+const softMemory = 320<<20 + heap.Size
 
 // verifying are the flags of verify.
 type verifying struct {
