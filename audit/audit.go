@@ -69,7 +69,7 @@ type Options struct {
 	Marked    string // why recording failed, of a run whose marker is not beside it
 	AuditedAt string // trajectory.TimeFormat; when the run was completed if ""
 
-	Plan *SignedPlan // of the run, if it has been read: its files must have the digests; nil: it has not
+	Plan *SignedPlan // of the run, if it has been read: files with its digests are not decoded again
 
 	Adjudications []Adjudication    // of this run, besides those that the directory holds
 	Bodies        map[string][]byte // whole documents from outside of the run, by their digests ("sha256:…"); nil for one that a report names and that is not at hand, which the run must have the digest of
