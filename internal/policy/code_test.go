@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -570,4 +571,19 @@ func TestSimpleCommands(t *testing.T) {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
+}
+
+// FuzzArguments: what plainArguments reads is what the decoder reads, which gets each text with a newline before it.
+func FuzzArguments(f *testing.F) {
+	for _, text := range []string{`{"a":"b"}`, `{ "a" : "b" , "c" : "" }`, `{"a":"b","a":"c"}`, `{"a":"b",}`, `{"a":"b"}}`, `{"a":"b"} `, `{"":""}`,
+		`{"a":"\n"}`, `{"a":"` + "\x7f" + `"}`, `{"a":"é"}`, `{"a":1}`, `{}`, `{`, `"a"`, `{"a":"b"`, `{"a" "b"}`, "{\"a\":\"b\tc\"}", ` {"a":"b"}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, err := Arguments(text)
+		want, errWant := Arguments(append([]byte("\n"), text...))
+		if !maps.Equal(got, want) || (err == nil) != (errWant == nil) {
+			t.Errorf("%q: %q and %v, want %q and %v", text, got, err, want, errWant)
+		}
+	})
 }
